@@ -289,11 +289,11 @@ def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str,
 
 def _retire_hurting(project: Project, moment: Moment | None, alternative: Alternative, view: View[Any]) -> None:
     """Take the entries of which lift says that they hurt out of the alternative playbook, after its history."""
-    from tallybook.projections.surfaces.lift import notes
+    from tallybook.projections.surfaces.selection import lift_notes
 
     state = alternative.other
     # No rule takes out a pinned entry.
-    for name in sorted(notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
+    for name in sorted(lift_notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
         fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
 
 

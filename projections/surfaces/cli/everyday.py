@@ -166,9 +166,9 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         raise
     explained, extras = explain(story, standing, tell)
     if when is None:
-        from tallybook.projections.surfaces.review import stale
+        from tallybook.projections.surfaces.review import decisions
 
-        extras["stale"] = stale.explain(owner, story.entry, standing)
+        extras["stale"] = decisions.explain(owner, story.entry, standing)
     stories.add_arrivals(owner, explained, extras)
     notices.note_pending(owner, moment, standing.book, story.name)
     others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)
@@ -177,9 +177,10 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     else:
         notices.note_moment(moment, standing)
         _print_story(explained, extras, as_of=when is not None, **parts)
-        from tallybook.projections.surfaces.lift import notes
+        from tallybook.projections.surfaces.selection import lift_notes
 
-        say(*(line for line in notes.entry_lines(owner, story.name, moment) if moment is None or not moment.commit))
+        lift_lines = lift_notes.entry_lines(owner, story.name, moment)
+        say(*(line for line in lift_lines if moment is None or not moment.commit))
         for one, more in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
             _print_story(one, more, as_of=False, **parts)

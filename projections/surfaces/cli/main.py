@@ -81,7 +81,7 @@ GROUPS: Final = {
         Row("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        Row("lift", "lift.cli", "Show whether the playbook helps, or ask that"),
+        Row("lift", "selection.lift", "Show whether the playbook helps, or ask that"),
         Row("score", "scores.cli", "Show the scores of the agent"),
         Row("score record", "scores.cli", "Record metrics and benchmarks of the agent"),
         Row("score gate", "scores.cli", "Exit with 0 if the scores let the agent evolve, else 1"),
@@ -364,10 +364,10 @@ def _follow_up(project: Project, verb: str) -> None:
     """Tell a person what agents' marks ask, or see what is left of that; and what detached syncs did."""
     if verb in _DECIDING:
         if notices.is_open(project):
-            from tallybook.projections.surfaces.review import session
+            from tallybook.projections.surfaces.review import decisions
 
             with suppress(TallybookError, OSError):
-                session.refresh_notice(project)
+                decisions.refresh_notice(project)
     elif sys.stderr.isatty() and find_agent() is None and (message := notices.take(project)):
         note(message)
     if sys.stderr.isatty():

@@ -120,9 +120,9 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
         terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
     if options["lift"]:
         from tallybook.projections.surfaces.console.notices import find_moment
-        from tallybook.projections.surfaces.lift import notes
+        from tallybook.projections.surfaces.selection import lift_notes
 
-        say(*(notes.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
+        say(*(lift_notes.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
 
 
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:

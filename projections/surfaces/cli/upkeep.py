@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallybook.ledger.verification import Verdict
-    from tallybook.projections.surfaces.lift.redraw import Redrawn
+    from tallybook.projections.surfaces.selection.lift_questions import Redrawn
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -52,7 +52,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     verdict, state = commands.verify_and_fold(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project, state) if verdict.ok else None
-    from tallybook.projections.surfaces.lift.redraw import Redrawn, draw_again
+    from tallybook.projections.surfaces.selection.lift_questions import Redrawn, draw_again
 
     # The one pass above noted whether lift was ever asked, so most ledgers are not read again.
     redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else Redrawn()

@@ -19,7 +19,7 @@ from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.page.document import find_pages
-from tallybook.projections.surfaces.review import stale
+from tallybook.projections.surfaces.review import decisions
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.writing import secrets
 
@@ -156,7 +156,7 @@ def check_entries(context: Context) -> Iterator[Finding]:
     if not context.log.exists():
         return
     entries = commands.playbook(context.project).state.entries.values()
-    reviews, gone = stale.load_reviews(context.project), stale.find_gone(context.project, entries)
+    reviews, gone = decisions.load_reviews(context.project), decisions.find_gone(context.project, entries)
     for entry in entries:
         if says := stale_words(entry, reviews, gone.get(entry.name, ()))[1]:
             yield Finding(NOTE, f"{entry.name}: {says}", "run `tallybook review` to decide about it")

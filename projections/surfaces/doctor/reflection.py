@@ -15,7 +15,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.reflection import schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
-from tallybook.projections.surfaces.review.stale import load_reviews
+from tallybook.projections.surfaces.review.decisions import load_reviews
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing import proposals
 

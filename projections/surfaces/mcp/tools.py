@@ -15,7 +15,7 @@ from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.hooks import draws, ledger_access
-from tallybook.projections.surfaces.lift import giving
+from tallybook.projections.surfaces.selection import answers
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
     document = commands.show(project)
     names = [entry["name"] for entry in offered(document)]
     # Recorded, because an agent can cite and rate only what its session was given.
-    held = giving.record_given(project, ledger.by.session or "", names, names)
+    held = answers.record_given(project, ledger.by.session or "", names, names)
     given = [entry for entry in document["key_points"] if entry["name"] in names and entry["name"] not in held]
     return document | {"key_points": given}
 
@@ -86,7 +86,7 @@ def withheld(ledger: Ledger) -> tuple[str, ...]:
     if draws.read_question(ledger.project) is None:
         return ()
     names = list(commands.playbook(ledger.project).state.entries)
-    return giving.withheld(ledger.project, ledger.by.session or "", names)
+    return answers.withheld(ledger.project, ledger.by.session or "", names)
 
 
 def tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
@@ -202,10 +202,10 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     projects = [row["name"] for row in rows if row["name"] in found.state.entries]
     names = [str(one["name"]) for one in chosen]
     session = ledger.by.session or ""
-    held = giving.record_given(ledger.project, session, [name for name in names if name in projects], projects)
+    held = answers.record_given(ledger.project, session, [name for name in names if name in projects], projects)
     mine = personal.find(ledger.project)
     if mine is not None and (own := [name for name in names if name not in projects]):
-        giving.record_given(mine, session, own, own)
+        answers.record_given(mine, session, own, own)
     told = [one for one in chosen if one["name"] not in held]
     return {"entries": told, "left_out": len(rows) - len(chosen), **notes}
 

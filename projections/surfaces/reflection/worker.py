@@ -37,7 +37,7 @@ from tallybook.projections.surfaces.reflection import chunks, measures, raters, 
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.mark_requests import mark_requests
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
-from tallybook.projections.surfaces.review.session import refresh_notice
+from tallybook.projections.surfaces.review.decisions import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template

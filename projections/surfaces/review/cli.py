@@ -9,34 +9,21 @@ import click
 
 from tallybook.ledger.decisions.curation import NEVER
 from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.projections import review as reviews
 from tallybook.projections.comparison.similarity import LEAST, find_pairs, pair_json
 from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
 from tallybook.projections.playbook.render import needs_ratings
-from tallybook.projections.review import (
-    CONTESTED,
-    DISPUTED,
-    DUPLICATE,
-    EXPIRED,
-    GONE,
-    LEFT,
-    LESSON,
-    MAX_ITEMS,
-    PROPOSAL,
-    UNPROVEN,
-    UNUSED,
-)
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.options import HUMAN, Verb, WholeNumber, provenance_of
-from tallybook.projections.surfaces.console.output import answer, can_ask, complain, format_count, note, say
-from tallybook.projections.surfaces.review import session
+from tallybook.projections.surfaces.review import decisions
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.review import Item
     from tallybook.projections.surfaces.workspace.project import Project
 
 _KEYS: Final = {
@@ -56,16 +43,16 @@ _PROMPTS: Final = {"reword": "new text", "until": f"new last day, or {NEVER}"}
 """The decisions that need a text → what it is."""
 _OF_ENTRY: Final = "ktwsq"
 _OFFERED: Final = {
-    CONTESTED: _OF_ENTRY,
-    DISPUTED: "arsq",
-    LEFT: "blsq",
-    LESSON: "arsq",
-    PROPOSAL: "arsq",
-    DUPLICATE: "kmsq",
-    UNPROVEN: _OF_ENTRY,
-    UNUSED: _OF_ENTRY,
-    GONE: _OF_ENTRY,
-    EXPIRED: "ktwusq",
+    reviews.CONTESTED: _OF_ENTRY,
+    reviews.DISPUTED: "arsq",
+    reviews.LEFT: "blsq",
+    reviews.LESSON: "arsq",
+    reviews.PROPOSAL: "arsq",
+    reviews.DUPLICATE: "kmsq",
+    reviews.UNPROVEN: _OF_ENTRY,
+    reviews.UNUSED: _OF_ENTRY,
+    reviews.GONE: _OF_ENTRY,
+    reviews.EXPIRED: "ktwusq",
 }
 """Why an item is shown → the keys that decide it."""
 
@@ -104,30 +91,30 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
         _list_duplicates(project, options["least"] or LEAST, as_json=as_json)
         return
     by = provenance_of(options)
-    items = session.find_items(project)
-    shown = items[:MAX_ITEMS]
+    items = decisions.find_items(project)
+    shown = items[: reviews.MAX_ITEMS]
     book = commands.playbook(project).state
-    note(*commands.spool_notes(project))
+    output.note(*commands.spool_notes(project))
     if as_json:
-        answer([session.item_json(item, book) for item in shown])
+        output.answer([decisions.item_json(item, book) for item in shown])
         return
     # Inside an agent nothing is a person's decision.
     is_person = find_agent() is None and by.get("rater") == HUMAN
-    if is_person and can_ask():
+    if is_person and output.can_ask():
         _walk(project, shown, by)
     else:
-        say(*(line for item in shown for line in _lines(item, book)))
-        say(*([f"{len(shown)} of {len(items)} items are shown."] if len(items) > len(shown) else []))
+        output.say(*(line for item in shown for line in _lines(item, book)))
+        output.say(*([f"{len(shown)} of {len(items)} items are shown."] if len(items) > len(shown) else []))
     if not items:
-        say("Nothing needs a decision.")
+        output.say("Nothing needs a decision.")
 
 
 def _list_needs_ratings(project: Project, limit: int, *, as_json: bool) -> None:
     shown = commands.playbook(project)
     rows = needs_ratings(shown.state)[:limit]
-    note(*shown.notes, *commands.spool_notes(project))
+    output.note(*shown.notes, *commands.spool_notes(project))
     if as_json:
-        answer(rows)
+        output.answer(rows)
         return
     from tallybook.projections.surfaces.console import terminal
 
@@ -137,18 +124,18 @@ def _list_needs_ratings(project: Project, limit: int, *, as_json: bool) -> None:
 def _list_duplicates(project: Project, least: float, *, as_json: bool) -> None:
     option = personal.option(project)
     pairs = list(find_pairs(commands.playbook(project).state.entries.values(), least))
-    note(*commands.spool_notes(project))
+    output.note(*commands.spool_notes(project))
     if as_json:
-        answer([pair_json(pair, option) for pair in pairs])
+        output.answer([pair_json(pair, option) for pair in pairs])
         return
     for pair in pairs:
-        say(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
-        say(*(f"    {entry_line(entry)}" for entry in pair.entries))
+        output.say(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
+        output.say(*(f"    {entry_line(entry)}" for entry in pair.entries))
     if not pairs:
-        say("No entries resemble each other.")
+        output.say("No entries resemble each other.")
 
 
-def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
+def _lines(item: reviews.Item, book: Playbook, place: str = "") -> Iterator[str]:
     """Yield an item for people: what is known, and the entries as they are."""
     number = "" if item.proposal is None else f" {item.proposal.seq}"
     yield from f"{place}{item.why}{number}: {item.says}".split("\n")
@@ -156,14 +143,14 @@ def _lines(item: Item, book: Playbook, place: str = "") -> Iterator[str]:
         yield f"    {name_line(book, name)}"
 
 
-def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> None:
+def _walk(project: Project, items: Sequence[reviews.Item], by: Mapping[str, str]) -> None:
     """Show one item after another, and record what a person decides about it."""
     recorded = 0
     for number, item in enumerate(items, 1):
         book = commands.playbook(project).state
-        if not session.is_open(item, book):
+        if not decisions.is_open(item, book):
             continue
-        say(*_lines(item, book, f"{number} of {len(items)}  "))
+        output.say(*_lines(item, book, f"{number} of {len(items)}  "))
         decision = _ask(_OFFERED[item.why])
         if decision == "quit":
             break
@@ -172,10 +159,10 @@ def _walk(project: Project, items: Sequence[Item], by: Mapping[str, str]) -> Non
             recorded += _decide(project, item, decision, by)
     # Without a decision here, the last change is another one.
     undo = f"; `tallybook undo{personal.option(project)}` undoes the last" if recorded else ""
-    say(f"{format_count(recorded, 'decision')} recorded{undo}.")
+    output.say(f"{output.format_count(recorded, 'decision')} recorded{undo}.")
     # What was skipped, what was not reached, and what the decisions brought up.
-    left = len(session.find_items(project))
-    say(*([f"{format_count(left, 'item')} left for the next review."] if left else []))
+    left = len(decisions.find_items(project))
+    output.say(*([f"{output.format_count(left, 'item')} left for the next review."] if left else []))
 
 
 def _ask(keys: str) -> str:
@@ -192,12 +179,12 @@ def _ask(keys: str) -> str:
             key = click.getchar().lower() or "q"
         except EOFError:
             key = "q"
-        say(f"→ {_KEYS[key]}" if key in set(keys) else "")
+        output.say(f"→ {_KEYS[key]}" if key in set(keys) else "")
         if key in set(keys):
             return _KEYS[key]
 
 
-def _decide(project: Project, item: Item, decision: str, by: Mapping[str, str]) -> int:
+def _decide(project: Project, item: reviews.Item, decision: str, by: Mapping[str, str]) -> int:
     """Record a decision, print its events, and return how many decisions that are; one that is refused is none."""
     text = ""
     if decision in _PROMPTS:
@@ -205,10 +192,10 @@ def _decide(project: Project, item: Item, decision: str, by: Mapping[str, str]) 
         if not text:
             return 0
     try:
-        outcome = session.decide(project, item, decision, text, by)
+        outcome = decisions.decide(project, item, decision, text, by)
     except TallybookError as error:
-        complain(str(error), error.exit_code)
+        output.complain(str(error), error.exit_code)
         return 0
-    note(*outcome.notes)
-    say(*(f"    event {row['seq']}: {row['summary']}" for row in numbered_rows(outcome.numbers, outcome.events)))
+    output.note(*outcome.notes)
+    output.say(*(f"    event {row['seq']}: {row['summary']}" for row in numbered_rows(outcome.numbers, outcome.events)))
     return 1

@@ -27,12 +27,12 @@ from tallybook.projections.surfaces.console.options import (
 )
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
 from tallybook.projections.surfaces.history.ask import describe
-from tallybook.projections.surfaces.lift import notes
 from tallybook.projections.surfaces.scores import answers, configuration, work
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.pages import markdown, reasons
 from tallybook.projections.surfaces.scores.state import state_of
+from tallybook.projections.surfaces.selection import lift_notes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
         answer(answered)
         return
     say(*answers.drop_lines(answered, state.config.display.min_coverage))
-    say(*notes.summary_lines(project, when))
+    say(*lift_notes.summary_lines(project, when))
 
 
 def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:

@@ -1,1 +1,1 @@
-"""What a session is given for a task, shown and explained: the verb `show --as-agent`."""
+"""What a session is given by other ways than hooks; what questions about lift withhold, and whether it helps."""

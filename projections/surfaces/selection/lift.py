@@ -12,13 +12,13 @@ from tallybook.projections.lift.view import CLEAN
 from tallybook.projections.surfaces.console import notices
 from tallybook.projections.surfaces.console.options import Verb, at_when, provenance_of
 from tallybook.projections.surfaces.console.output import answer, say
-from tallybook.projections.surfaces.lift import questions, wording
+from tallybook.projections.surfaces.selection import lift_questions, lift_wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tallybook.projections.lift.view import Lift, Question
-    from tallybook.projections.surfaces.lift.questions import Asked
+    from tallybook.projections.surfaces.selection.lift_questions import Asked
     from tallybook.projections.surfaces.workspace.project import Project
 
 _ASK: Final = "`tallybook lift ask playbook` asks whether the playbook helps"
@@ -40,16 +40,16 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
     if verb in {"ask", "stop"} and when is not None:
         raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
     if verb == "ask":
-        _print_asked(questions.ask(project, words[1:], outcome, provenance_of(options)), project, as_json=as_json)
+        _print_asked(lift_questions.ask(project, words[1:], outcome, provenance_of(options)), project, as_json=as_json)
         return
     if len(words) > 1:
         raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
     if verb == "stop":
-        question = questions.stop(project, provenance_of(options))
-        state = questions.load_state(project)
+        question = lift_questions.stop(project, provenance_of(options))
+        state = lift_questions.load_state(project)
         _print(state, [state.questions[question.asked.id]], as_json=as_json)
         return
-    state = questions.load_state(project, notices.find_moment(project, when))
+    state = lift_questions.load_state(project, notices.find_moment(project, when))
     if verb:
         _print_entry(state, verb, as_json=as_json)
         return
@@ -60,29 +60,29 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
 
 def _print(state: Lift, shown: Sequence[Question], *, as_json: bool) -> None:
     if as_json:
-        answer([wording.question_json(state, question) for question in shown])
+        answer([lift_wording.question_json(state, question) for question in shown])
         return
-    say(*(line for question in shown for line in wording.question_lines(state, question)))
+    say(*(line for question in shown for line in lift_wording.question_lines(state, question)))
 
 
 def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
     """Print what is known of an entry."""
     asked = {name: None for question in state.questions.values() for name in question.event.names}
     name = find_name(word, asked)
-    about = None if name is None else wording.question_of(state, name)
+    about = None if name is None else lift_wording.question_of(state, name)
     if about is None:
-        raise NothingToDoError(word, questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
+        raise NothingToDoError(word, lift_questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
     if as_json:
-        answer([wording.question_json(state, about[0])])
+        answer([lift_wording.question_json(state, about[0])])
         return
-    say(f"{name}: {wording.entry_line(state, str(name))}")
+    say(f"{name}: {lift_wording.entry_line(state, str(name))}")
 
 
 def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
     if as_json:
-        state = questions.load_state(project)
+        state = lift_questions.load_state(project)
         answer(
-            wording.question_json(state, asked.question)
+            lift_wording.question_json(state, asked.question)
             | {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld], "plan": asked.plan}
         )
         return
@@ -92,7 +92,7 @@ def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
 def _asked_lines(asked: Asked) -> Iterator[str]:
     """Yield a new question as lines for people: what is withheld, and what to pin first."""
     question = asked.question
-    yield f"Question {question.number} is open: {wording.describe(question)} By {question.event.outcome}."
+    yield f"Question {question.number} is open: {lift_wording.describe(question)} By {question.event.outcome}."
     each = "each of these entries is withheld by a draw of its own" if question.event.question == "names" else ""
     yield f"From {asked.hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:"
     yield from (f"  {entry.name}  {' '.join(entry.text.split())}" for entry in asked.withheld)

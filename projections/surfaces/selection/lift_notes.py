@@ -23,7 +23,8 @@ def entry_lines(project: Project, name: str, moment: Moment | None = None) -> li
     """Return what lift knows of an entry as of a moment, in a line."""
     if not was_asked(project):
         return []
-    from tallybook.projections.surfaces.lift import questions, wording
+    from tallybook.projections.surfaces.selection import lift_questions as questions
+    from tallybook.projections.surfaces.selection import lift_wording as wording
 
     line = wording.entry_line(questions.load_state(project, moment), name)
     return [f"Lift: {line}."] if line else []
@@ -33,7 +34,8 @@ def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
     """Return what lift knows as of a moment, a line for each unit of each question."""
     if not was_asked(project):
         return []
-    from tallybook.projections.surfaces.lift import questions, wording
+    from tallybook.projections.surfaces.selection import lift_questions as questions
+    from tallybook.projections.surfaces.selection import lift_wording as wording
 
     return [f"lift: {line}" for line in wording.summary_lines(questions.load_state(project, moment))]
 
@@ -42,7 +44,8 @@ def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[s
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
     if not was_asked(project):
         return frozenset()
-    from tallybook.projections.surfaces.lift import questions, wording
+    from tallybook.projections.surfaces.selection import lift_questions as questions
+    from tallybook.projections.surfaces.selection import lift_wording as wording
 
     return wording.hurting_names(questions.load_state(project, moment))
 

@@ -1,23 +1,22 @@
-"""Questions about lift: asked, closed, and what they withhold."""
+"""Questions about lift: asked, closed, what they withhold, and their draws, drawn again."""
 
 from __future__ import annotations
 
 import json
 from math import log
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, events
+from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
-from tallybook.ledger.events import LiftAsked, LiftStopped
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.names import find_name
 from tallybook.projections.fold import fold_history
-from tallybook.projections.lift.betting import SIZES, World, count_sessions, greatest_missing
+from tallybook.projections.lift import betting, view
 from tallybook.projections.lift.verdict import budget
-from tallybook.projections.lift.view import BOUNDS, CLEAN, NAMES, NEW, PLAYBOOK, Lift, lift_view
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import require_person
@@ -28,10 +27,9 @@ from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.ledger.events import Entry
-    from tallybook.projections.lift.view import Question
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
@@ -53,15 +51,15 @@ class Asked(NamedTuple):
         plan: What a verdict takes, in words.
     """
 
-    question: Question
-    withheld: tuple[Entry, ...]
+    question: view.Question
+    withheld: tuple[events.Entry, ...]
     hold: float
     plan: str
 
 
 def scoring_of(outcome: str, config: Config) -> str:
     """Return the digest of what decides an outcome; empty where no configuration does."""
-    return "" if outcome == CLEAN else digest_of(config)
+    return "" if outcome == view.CLEAN else digest_of(config)
 
 
 def digest_of(config: Config) -> str:
@@ -77,9 +75,9 @@ def digest_of(config: Config) -> str:
     return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def load_state(project: Project, moment: Moment | None = None) -> Lift:
+def load_state(project: Project, moment: Moment | None = None) -> view.Lift:
     """Return the questions of a ledger as of a moment, or now."""
-    return fold_history(lift_view(configuration.load(project)), commands.history_at(project, moment))
+    return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
 
 
 def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, str]) -> Asked:
@@ -98,7 +96,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
     require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
-    score = CLEAN if outcome == CLEAN else configuration.score_named(config, outcome, f"--outcome {outcome}")
+    score = view.CLEAN if outcome == view.CLEAN else configuration.score_named(config, outcome, f"--outcome {outcome}")
     hold = _require_hold(project)
     state = load_state(project)
     # One at a time: drawn apart at 0.2, all of ten entries are withheld together once in ten million sessions,
@@ -113,7 +111,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     about, names = _parse(words, book, exported)
     # Outcome and error share are named before the first draw, so that nobody chooses them by what came out.
     share = budget(state.asked + 1)
-    event = LiftAsked(about, names, score, share, scoring_of(score, config))
+    event = events.LiftAsked(about, names, score, share, scoring_of(score, config))
     commands.recorded(project, Request(PlainEvents((event,)), by))
     state = load_state(project)
     draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
@@ -131,20 +129,20 @@ def _exported(project: Project, book: Playbook) -> dict[str, str]:
     return {row["name"]: block.name for row in rows for block in found if block.has(row)}
 
 
-def _plan(state: Lift, question: Question, hold: float) -> str:
+def _plan(state: view.Lift, question: view.Question, hold: float) -> str:
     """Return what a verdict takes, by the sessions so far; for another outcome than `clean` only time will tell."""
-    if question.event.outcome != CLEAN:
+    if question.event.outcome != view.CLEAN:
         return ""
     outcomes, missing = state.recent_outcomes()
     if len(outcomes) < _FEWEST_MEASURED:
         return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
-    effect = (BOUNDS[1] - fmean(outcomes)) / 2
-    world = World(outcomes, effect, hold, (missing, missing), BOUNDS)
+    effect = (view.BOUNDS[1] - fmean(outcomes)) / 2
+    world = betting.World(outcomes, effect, hold, (missing, missing), view.BOUNDS)
     if not effect:
         return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
     # Two over the error share are needed, and the bet on one size has only its part of the wealth.
-    sessions = count_sessions(world, log(2 * len(SIZES) / question.event.share))
-    most = f"{greatest_missing(world):.0%}"
+    sessions = betting.count_sessions(world, log(2 * len(betting.SIZES) / question.event.share))
+    most = f"{betting.greatest_missing(world):.0%}"
     seen = f"if {missing:.1%} of the sessions have no outcome, as of the last ones"
     if sessions is None:
         return f"No verdict can come {seen}; at most {most} may have none, where half of the failures are avoided."
@@ -181,18 +179,18 @@ def _parse(words: Sequence[str], book: Playbook, exported: Mapping[str, str]) ->
         what = f"has {len(book.entries)} entries, and nothing is withheld from fewer than {draws.FEWEST_ENTRIES}"
         raise BadInputError("the playbook", what, "ask again when it has grown; nothing was recorded")
     free = [entry for name, entry in book.entries.items() if name not in book.pinned and name not in exported]
-    if list(words) == [PLAYBOOK]:
+    if list(words) == [view.PLAYBOOK]:
         if not free:
             what = "has only entries that are pinned or exported, and those are never withheld"
             raise BadInputError("the playbook", what, "unpin some")
-        return PLAYBOOK, ()
-    if list(words) == [NEW]:
+        return view.PLAYBOOK, ()
+    if list(words) == [view.NEW]:
         # As one group, because one comparison takes the fewest sessions.
         names = tuple(entry.name for entry in free if not (entry.helpful or entry.harmful))
         if not names:
             raise BadInputError("new", "no entry is without ratings", "give playbook, or the names of entries")
-        return NEW, names
-    return NAMES, tuple(dict.fromkeys(_entry(word, book, exported) for word in words))
+        return view.NEW, names
+    return view.NAMES, tuple(dict.fromkeys(_entry(word, book, exported) for word in words))
 
 
 def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
@@ -209,17 +207,17 @@ def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
     return name
 
 
-def withheld_by(question: Question, book: Playbook) -> tuple[Entry, ...]:
+def withheld_by(question: view.Question, book: Playbook) -> tuple[events.Entry, ...]:
     """Return the entries that the draws of a question withhold from now on."""
     about = question.event
     return tuple(
         entry
         for name, entry in book.entries.items()
-        if name not in book.pinned and (about.question == PLAYBOOK or name in about.names)
+        if name not in book.pinned and (about.question == view.PLAYBOOK or name in about.names)
     )
 
 
-def stop(project: Project, by: Mapping[str, str]) -> Question:
+def stop(project: Project, by: Mapping[str, str]) -> view.Question:
     """Close the open question.
 
     Raises:
@@ -231,7 +229,57 @@ def stop(project: Project, by: Mapping[str, str]) -> Question:
     if not state.open:
         raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")
     id_ = state.open
-    commands.recorded(project, Request(PlainEvents((LiftStopped(id_),)), by))
+    commands.recorded(project, Request(PlainEvents((events.LiftStopped(id_),)), by))
     state = load_state(project)
     draws.save_question(project)
     return state.questions[id_]
+
+
+# Draws, drawn again: with the secret, anyone who doubts a draw can repeat it
+
+
+class Redrawn(NamedTuple):
+    """The draws of a ledger, drawn again.
+
+    Attributes:
+        again: How many injections were drawn again.
+        unknown: How many were not, because their secret is not here.
+        different: Those that came out otherwise, a line each.
+    """
+
+    again: int = 0
+    unknown: int = 0
+    different: tuple[str, ...] = ()
+
+
+def draw_again(project: Project) -> Redrawn:
+    """Draw again for each recorded draw whose secret this user has."""
+    log = reading.open_own_log(project)
+    known = draws.read_secrets(project)
+    again, unknown, different = 0, 0, []
+    for record in _drawn(log):
+        event: Any = record.event
+        secret = known.get(event.question)
+        # The secret stays with the user who asked: elsewhere a draw cannot be repeated, and that is no fault of it.
+        if secret is None:
+            unknown += 1
+            continue
+        again += 1
+        odd = [unit for unit in event.units if view.is_unit_held(event, unit) != _draw(secret, event, unit)]
+        if odd:
+            different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
+    return Redrawn(again, unknown, tuple(different))
+
+
+def _drawn(log: Any) -> Iterator[EventRecord]:
+    for batch in decode(log.read()):
+        # Line heads are decoded only where a batch injects, as that is slow.
+        if events.PlaybookInjected in map(type, batch.events):
+            for record in batch.records:
+                event: Any = record.event
+                if isinstance(event, events.PlaybookInjected) and event.question:
+                    yield record
+
+
+def _draw(secret: bytes, event: events.PlaybookInjected, unit: str) -> bool:
+    return draws.is_held(secret, event.question, event.lineage, unit, event.probability)

@@ -5,36 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.projections.event_rows import brief
-from tallybook.projections.lift.view import NAMES, NEW, PLAYBOOK, now_of
+from tallybook.projections.lift import view
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.lift.questions import scoring_of
+from tallybook.projections.surfaces.selection.lift_questions import scoring_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tallybook.projections.lift.verdict import Verdict
-    from tallybook.projections.lift.view import Lift, Question
 
 NOT_KNOWN: Final = "not known yet"
 ARMS: Final = ("told", "held")
+_GROUPS: Final = {view.PLAYBOOK: "the playbook", view.NEW: "new entries"}
 CHANGED: Final = f"{NOT_KNOWN}: the configuration of the scores is not the one with which it was asked; ask again"
 
 
-def describe(question: Question) -> str:
+def describe(question: view.Question) -> str:
     """Return what a question asks."""
     event = question.event
-    if event.question == PLAYBOOK:
+    if event.question == view.PLAYBOOK:
         return "does the playbook help?"
-    if event.question == NEW:
+    if event.question == view.NEW:
         return f"do the new entries help ({', '.join(event.names)})?"
     return "which of these entries help?" if len(event.names) > 1 else f"does {event.names[0]} help?"
 
 
-def verdicts_of(state: Lift, question: Question) -> dict[str, Verdict] | None:
+def verdicts_of(state: view.Lift, question: view.Question) -> dict[str, Verdict] | None:
     """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
     return (
         # Another outcome is another question: scores of two configurations are no series.
-        question.verdicts(now_of(state))
+        question.verdicts(view.now_of(state))
         if question.event.scoring == scoring_of(question.event.outcome, state.config)
         else None
     )
@@ -78,7 +78,7 @@ def _work_lines(work: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
         yield f"a session on average: {arms[0]} with it; {arms[1]} without it"
 
 
-def question_lines(state: Lift, question: Question) -> Iterator[str]:
+def question_lines(state: view.Lift, question: view.Question) -> Iterator[str]:
     """Yield a question and its verdicts as lines for people."""
     state_word = f"open since {format_time(question.asked.at)}"
     if question.stopped is not None:
@@ -89,24 +89,24 @@ def question_lines(state: Lift, question: Question) -> Iterator[str]:
         yield f"  {CHANGED}"
         return
     for unit, verdict in verdicts.items():
-        name = f"{unit}: " if question.event.question == NAMES else ""
+        name = f"{unit}: " if question.event.question == view.NAMES else ""
         yield f"  {name}{say_verdict(verdict)}"
-        work = {} if verdict.estimate is None else question.work(unit, now_of(state))
+        work = {} if verdict.estimate is None else question.work(unit, view.now_of(state))
         yield from (f"    {line}" for line in (*_figures(verdict), *_work_lines(work)))
 
 
-def question_of(state: Lift, name: str) -> tuple[Question, str] | None:
+def question_of(state: view.Lift, name: str) -> tuple[view.Question, str] | None:
     """Return the last question that is about an entry, and the unit that it belongs to; None without one."""
     # A verdict on the whole playbook says nothing of one of its entries.
     for question in reversed(state.questions.values()):
-        if question.event.question == PLAYBOOK:
+        if question.event.question == view.PLAYBOOK:
             continue
         if name in question.event.names:
-            return question, name if question.event.question == NAMES else NEW
+            return question, name if question.event.question == view.NAMES else view.NEW
     return None
 
 
-def entry_line(state: Lift, name: str) -> str:
+def entry_line(state: view.Lift, name: str) -> str:
     """Return what is known of an entry in one line; empty where nothing was asked about it."""
     about = question_of(state, name)
     if about is None:
@@ -117,20 +117,20 @@ def entry_line(state: Lift, name: str) -> str:
     return f"{say_verdict(verdicts[unit] if verdicts else None)}{group} (question {question.number})"
 
 
-def summary_lines(state: Lift) -> list[str]:
+def summary_lines(state: view.Lift) -> list[str]:
     """Return each question with its verdicts, a line for each unit, for places with little room."""
     lines = []
     for question in state.questions.values():
         verdicts = verdicts_of(state, question)
         for unit in question.units:
-            about = unit if question.event.question == NAMES else {PLAYBOOK: "the playbook", NEW: "new entries"}[unit]
+            about = unit if question.event.question == view.NAMES else _GROUPS[unit]
             closed = "" if question.stopped is None else ", closed"
             words = say_verdict(verdicts[unit] if verdicts else None)
             lines.append(f"{about}: {words} (question {question.number}{closed})")
     return lines
 
 
-def hurting_names(state: Lift) -> frozenset[str]:
+def hurting_names(state: view.Lift) -> frozenset[str]:
     """Return the entries of which their last question says that they hurt."""
     asked = {name for question in state.questions.values() for name in question.event.names}
     hurting = set()
@@ -142,7 +142,7 @@ def hurting_names(state: Lift) -> frozenset[str]:
     return frozenset(hurting)
 
 
-def question_json(state: Lift, question: Question) -> dict[str, Any]:
+def question_json(state: view.Lift, question: view.Question) -> dict[str, Any]:
     """Return a question with its verdicts."""
     event = question.event
     verdicts = verdicts_of(state, question)
@@ -162,7 +162,7 @@ def question_json(state: Lift, question: Question) -> dict[str, Any]:
                 "unit": unit,
                 **verdict._asdict(),
                 "evidence": verdict.evidence._asdict(),
-                "work": question.work(unit, now_of(state)),
+                "work": question.work(unit, view.now_of(state)),
             }
             for unit, verdict in verdicts.items()
         ],

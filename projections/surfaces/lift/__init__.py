@@ -1,1 +1,0 @@
-"""Questions about lift: asked, drawn again, and answered."""
