@@ -16,8 +16,12 @@ from helpers.books import make_run
 from helpers.example_secrets import EXAMPLES
 from helpers.installation import lay_out
 from helpers.sharing_projects import make_team
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import BookRules
+from tallybook.ledger.line import Stamp, frame
+from tallybook.ledger.sharing import rules
 from tallybook.ledger.sharing.engines.store import ReadOnlyError
-from tallybook.projections.surfaces.sharing import syncing
+from tallybook.ledger.sharing.publishing import cut_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +53,11 @@ def test_a_run_that_does_not_count_is_listed_and_repaired(team: Team) -> None:
     assert 1 == len(json.loads(team.run("ben", "sync", "--json").out)["skipped"])
     found = json.loads(team.run("anna", "share", "verify", "--json", code=1).out)
     assert (1, 0) == (len(found["skipped"]), found["differs"])
-    assert found["skipped"][0]["place"]
     assert "does not count" in team.run("anna", "share", "verify", code=1).out
+    for machine in ("anna", "ben"):
+        assert f"{found['skipped'][0]['place']}: does not count: " in team.run(machine, "doctor", code=None).out
     team.run("anna", "share", "repair", "--yes")
+    assert "does not count" not in team.run("anna", "doctor", code=None).out
     assert "count" in team.run("ben", "share", "verify").out
     assert before == [batch.raw for batch in team.batches()][: len(before)]
     team.run("ben", "rate", "kpt_001", "helpful")
@@ -66,7 +72,7 @@ def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypa
     team.run("anna", "rate", "kpt_001", "helpful")
     assert "already" in team.run("anna", "share", "upgrade", "--yes").out
     with monkeypatch.context() as later:
-        later.setattr(syncing, "RULES", 2)
+        later.setattr(rules, "NEWEST", 2)
         assert "rules 2" in team.run("anna", "share", "upgrade", "--yes").out
         team.run("anna", "rate", "kpt_001", "helpful")
         team.sync("anna")
@@ -77,10 +83,32 @@ def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypa
     assert size == len(team.ids())
     assert ("Run the tests first", 1, 0) == team.entries("ben")["kpt_001"]
     assert ("Write short commits", 1, 0) == team.entries("ben")["kpt_002"]
-    monkeypatch.setattr(syncing, "RULES", 2)
+    monkeypatch.setattr(rules, "NEWEST", 2)
     team.sync("ben", "anna")
     assert team.entries("anna") == team.entries("ben")
     assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]
+
+
+def test_rules_that_no_version_has_are_taken_out_by_a_person(team: Team) -> None:
+    """Until then machines take in what was before and say what to type; `share repair` alone changes nothing."""
+    team.run("ben", "add", "Name units")
+    end = team.batches()[-1].position
+    by = {"rater": "tallybook", "writer": "mallory-0a1b2c3d"}
+    forged = frame([encode(BookRules(2))], Stamp(end, end.at, by, lambda: "forged", lambda: "salt"))
+    with team.open_engine() as engine:
+        engine.append(engine.read(0).end, cut_runs([forged], end, 1))
+    told = team.run("ben", "sync").err
+    number = told.partition("--without ")[2].partition("`")[0]
+    assert f"run {number}, by 'mallory-0a1b2c3d', as it says: it changes the book to rules 2" in told
+    assert f"--without {number}" in team.run("anna", "share", "verify", code=1).out
+    before = team.batches()
+    for code, words in ((4, ()), (2, ("--without", "1"))):
+        assert "run" in team.run("anna", "share", "repair", "--yes", *words, code=code).err
+    assert before == team.batches()
+    team.run("anna", "share", "repair", "--without", number, "--yes")
+    team.sync("ben", "anna")
+    assert "Name units" in {text for text, _, _ in team.entries("anna").values()}
+    assert team.entries("anna") == team.entries("ben")
 
 
 def test_a_masked_text_is_published_on_demand(team: Team) -> None:

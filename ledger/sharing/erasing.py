@@ -8,7 +8,6 @@ import attrs
 
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.storage import redaction
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def erase_listed(copy: Replica, seq: int) -> None:
     # A copy that is fetched again brings back texts that were erased here, and that the engine still holds.
     listed = redaction.read_pending(copy.folder)
     ids = frozenset(listed.ids if listed else ())
-    if ids and not ids.isdisjoint(id_.decode() for id_ in copy.ids(seq)):
+    if ids and not ids.isdisjoint(copy.ids(seq)):
         redaction.erase(copy.log.path, copy.read(), ids)
 
 
@@ -52,7 +51,7 @@ def pending_finder(pending: Iterable[Sent]) -> Callable[[RawBatch], Iterable[str
     records = (record for own in pending for record in own.records)
     ids = {one.event.id for one in records if isinstance(one.event, EventRedacted)}
 
-    return lambda batch: ids and ids.intersection(ids_of(batch))
+    return lambda batch: ids and ids.intersection(replicas.find_ids(batch.data))
 
 
 def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str]) -> None:

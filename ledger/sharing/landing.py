@@ -254,7 +254,7 @@ class Landed:
         renamed: Name → name there, for entries that this batch made and that have another name there.
         repeated: Whether that ledger has this delivery from another machine.
         is_here: Whether that ledger had the batch already.
-        lacks: Whether it means an entry that is not there, and so cannot land.
+        lacks: Whether it cannot land: it means an entry that is not there, or does not fit.
     """
 
     sent: Sent
@@ -274,7 +274,7 @@ def land(
     Args:
         sent: The batches.
         ground: What they land on; it grows.
-        frame: Returns the bytes of a landed batch; None where it has none.
+        frame: Returns the bytes of a landed batch; None where it has no event, or cannot land.
     """
     for one in sent:
         landed = _land(one, ground)
@@ -282,6 +282,8 @@ def land(
         if raw is not None:
             ground.landed.append(raw)
             ground.advance(ground, raw)
+        elif landed.events:
+            landed = attrs.evolve(landed, lacks=True)
         yield landed, raw
 
 

@@ -10,6 +10,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import WRITER, Stamp, frame, split_long_texts
+from tallybook.ledger.sharing import rules
 from tallybook.ledger.sharing.engines.engine import Run
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Publisher:
 
 
 def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> list[Run]:
-    """Return whole batches as runs of about so many bytes.
+    """Return whole batches as runs of about so many bytes; what changes the rules begins a run.
 
     Args:
         batches: Batches that follow one another.
@@ -86,7 +87,7 @@ def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> li
     size, before = 0, after.chain
     for batch in batches:
         length = len(batch.raw)
-        if piece and size + length > run_bytes:
+        if piece and (size + length > run_bytes or rules.may_change(batch.lines[0])):
             runs.append(_run(piece, before))
             before, piece, size = piece[-1].chain, [], 0
         piece.append(batch)

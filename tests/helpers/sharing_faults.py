@@ -12,9 +12,9 @@ from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import Transaction
 from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import count, ids_of
+from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Appended, Engine, Outcome, Run
-from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.sharing.replica import Replica, find_ids
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ShakyEngine(Engine):
             batches = verify_run(last.data, before, (), choose_digest(len(last.data))).batches
             if not batches:
                 return
-            ids = ids_of(batches[0])
+            ids = iter(find_ids(batches[0].data))
         draft = Draft("point.rated", 1, {"name": "kpt_001", "rating": "harmful"})
         stamp = Stamp(end, "2026-11-23T12:00:00.000000Z", {"rater": "test"}, lambda: next(ids), lambda: "salt")
         batch = frame([draft], stamp)

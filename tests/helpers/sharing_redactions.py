@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.sharing.counting import ids_of
+from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -22,8 +22,8 @@ def note_erased(site: Site, batches: Iterable[RawBatch]) -> None:
     if site.model.redacted:
         coming = [*batches]
         # What this machine has, it had in the clear, unless that is noted already.
-        here = {id_.decode() for id_ in site.copy().ids()}
-        here |= {id_ for batch in site.own.read() for id_ in ids_of(batch)} if site.own.exists() else set()
+        here = site.copy().ids()
+        here |= {id_ for batch in site.own.read() for id_ in find_ids(batch.data)} if site.own.exists() else set()
         records = [record for batch in decode(coming) for record in batch.records if hasattr(record.event, "text")]
         hidden = {one.id for one in records if getattr(one.event, "text", None) in {None, REDACTED}}
         site.erased |= hidden - here

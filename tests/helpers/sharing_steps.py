@@ -13,9 +13,10 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.ledger.sharing.counting import count, ids_of
+from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import Run
 from tallybook.ledger.sharing.engines.store import EngineError
+from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -135,7 +136,7 @@ def rejoin(history: History, site: Site, *, kills: bool = True) -> None:
     """Take the engine's history of the book; at times that is killed, and done again."""
     history.told.append(f"{site.label} rejoins")
     batches = count(history.engine.read(0).runs, START, set()).batches
-    there = {id_ for batch in batches for id_ in ids_of(batch)}
+    there = {id_ for batch in batches for id_ in find_ids(batch.data)}
     for intent in (*site.order, *site.pending):
         ids = {record.id for record in intent.records}
         if there.isdisjoint(ids):

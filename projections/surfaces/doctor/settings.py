@@ -10,10 +10,12 @@ import stat
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.sharing.counting import SKIPPED
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.scores.configuration import PLACE
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.engines import ENGINES
@@ -148,6 +150,10 @@ def check_sharing(context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, f"the book {part.name} was never taken in", sync)
     if part is not None and part.engine not in ENGINES:
         yield Finding(BAD, f"{part.engine!r} is not an engine of this Tallybook", "run `tallybook share` with another")
+    runs = [text for one in sync_results.read(context.project) for text in one["problems"] if SKIPPED in text]
+    for text in dict.fromkeys(runs):
+        fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
+        yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)
     misfit = None if part is not None else membership.find_misfit(context.project)
     if misfit is not None:
         yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")

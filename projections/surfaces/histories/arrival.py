@@ -16,7 +16,6 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import KIND_OF, BookTaken, EventRepeated, NamesMeant, PointMatched, RedactionLinked
 from tallybook.ledger.line import START, batch_key, split_key
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
-from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.sharing.landing import (
     MAKERS,
     REDACTED,
@@ -31,6 +30,7 @@ from tallybook.ledger.sharing.landing import (
 )
 from tallybook.ledger.sharing.numbers import PENDING
 from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces.history.reading import log_with_book
 from tallybook.projections.surfaces.sharing.ground import BOOK, ids_of_session, make_ground
@@ -121,7 +121,7 @@ class Landing:
         else:
             here += self._log.copy.read()
             self._ground = self._log.present_ground()
-        self._ids: set[str] = {own_id(id_) for raw in here for id_ in ids_of(raw)}
+        self._ids: set[str] = {own_id(id_) for raw in here for id_ in find_ids(raw.data)}
         self._texts = _with_text(decode(here))
         self._end = own[-1].position if own else START
         at = clock.clamp_time(clock.utc_now().at, self._end.at)

@@ -41,6 +41,7 @@ DEFAULT_REMOTE: Final = "origin"
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
 @click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option("--without", metavar="RUN", help="Repair: leave out this run, which changes the rules.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
     """Share the playbook with other machines.
@@ -265,7 +266,7 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
         say(*status.result_lines(result))
         if before is not None and result.taken:
             status.print_changes(project, before)
-    note(*(f"{run.place}: does not count: {run.why}" for run in result.skipped))
+    note(*map(str, result.skipped))
     if result.refusal and (result.pending or result.moved):
         note(result.refusal)
     if result.unsealed:
@@ -314,21 +315,24 @@ def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
         say(*upkeep.check_lines(check, engine.address))
     if check.differs:
         return EXIT_DAMAGED
-    return EXIT_NO if check.skipped or check.redacted else 0
+    return EXIT_NO if check.skipped or check.redacted or check.newer else 0
 
 
 def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part, engine = _opened(project)
     with closing(engine):
-        what = f"stores the book {part.name} anew, without what does not count"
+        without = options["without"] or ""
+        out = f", run {without} and what follows it" if without else ""
+        what = f"stores the book {part.name} anew, without what does not count{out}"
         _require_consent("repair", what, options, as_json=as_json)
-        check, left = upkeep.repair(project, engine)
+        check, left = upkeep.repair(project, engine, without)
+    results.drop_skipped(project)
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)
     if as_json:
         answer({"skipped": runs, "redacted": texts, "events": check.events})
-    elif runs or texts:
+    elif runs or texts or options["without"]:
         events, left = format_count(check.events, "event"), format_count(runs, "run")
         redacted = format_count(texts, "redacted batch", "redacted batches")
         say(f"{engine.address}: stored anew with {events}; left out: {left} that did not count, texts of {redacted}")

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 import os
 from pathlib import Path
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -15,8 +15,8 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS
 from tallybook.ledger.errors import BadInputError, MissingLinesError, TallybookError
-from tallybook.ledger.events import KIND_OF, BookOpened
-from tallybook.ledger.line import LOG_NAME, START, RawBatch
+from tallybook.ledger.events import KIND_OF
+from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Place
@@ -81,12 +81,11 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
     Of a long book only the beginning is read, for joining it reads all of it.
 
     Raises:
-        OtherBookError: What the engine holds is no book.
         EngineError: The engine cannot be reached.
     """
     contents = engine.read(0, syncing.PIECE_BYTES)
     batches = count(contents.runs, START, set()).batches
-    book = opening_of(batches[0], engine.address) if batches else None
+    book: Any = next(decode(batches)).events[0] if batches else None
     log = SharedLog(project.ledger)
     outgoing = outgoing_kinds(log) if log.exists() else {}
     own = len(log.playbook().entries) if log.exists() else 0
@@ -107,18 +106,6 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
 def outgoing_kinds(log: SharedLog) -> dict[str, int]:
     """Return kind → how many pending events would be published."""
     return dict(Counter(KIND_OF[type(one.event)] for landed, _ in log.landed() for one in landed.events))
-
-
-def opening_of(first: RawBatch, address: str) -> BookOpened:
-    """Return the first event of a book.
-
-    Raises:
-        OtherBookError: It is not one that opens a book.
-    """
-    (batch,) = decode([first])
-    if not isinstance(batch.events[0], BookOpened):
-        raise syncing.OtherBookError(f"{address}: holds no book of Tallybook; give another name or address")
-    return batch.events[0]
 
 
 def join(project: Project, part: Membership) -> SyncResult:
@@ -171,7 +158,8 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
             if copied >= 0 and result is None:
                 return failure if copied else ""
             contents = old.read(copy.end().seq)
-            is_whole = not count(contents.runs, copy.end(), set()).batches
+            counted = count(contents.runs, copy.end(), set(), copy.rules())
+            is_whole = not counted.batches and not counted.newer
             if copied >= 0 and is_whole and old.seal(contents.end, place).outcome is Outcome.DONE:
                 return ""
     raise EngineError(before.address, "other machines append at the same time", "nothing was moved; run it again")

@@ -17,9 +17,9 @@ from tallybook.ledger.errors import MissingLinesError
 from tallybook.ledger.events import BookTaken
 from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import ids_of, read_pieces, within_rules
+from tallybook.ledger.sharing.counting import read_pieces
 from tallybook.projections.surfaces.sharing.own_history import SHARED_KINDS
-from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, RULES, SYSTEM, OtherBookError, Sync, check_book
+from tallybook.projections.surfaces.sharing.syncing import PIECE_BYTES, SYSTEM, OtherBookError, Sync, check_book
 
 if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine
@@ -95,10 +95,10 @@ class _Rejoin(Sync):
         """
         fresh = replicas.next_copy(self.machine.folder)
         for _, counted in read_pieces(self.engine, fresh, PIECE_BYTES):
+            if counted.newer:
+                raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
             if counted.batches:
                 check_book(self.engine.address, counted.batches[0], self.machine.book)
-                if within_rules(counted.batches, RULES)[1]:
-                    raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
                 fresh.append(counted.batches, counted.data)
                 erasing.list_lost(fresh, counted.batches, {"rater": SYSTEM})
         end = fresh.end()
@@ -129,7 +129,7 @@ class _Rejoin(Sync):
         there, last = fresh.ids(), 0
         for batch in self.log.own.read():
             is_shared = any(kind in line for line in batch.lines for kind in SHARED_KINDS)
-            if is_shared and there.isdisjoint(id_.encode() for id_ in ids_of(batch)):
+            if is_shared and there.isdisjoint(replicas.find_ids(batch.data)):
                 break
             last = batch.last
         return last

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger import clock
 from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookError
 from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.sharing.counting import SKIPPED
 from tallybook.projections.surfaces.console.output import format_time, note
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import engines, joining, membership, status
@@ -52,9 +53,16 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
 
 def store(project: Project, before: int, result: SyncResult) -> None:
     """Store what a sync changed since an own event; a person at a terminal has read it already."""
-    problems = [f"{run.place}: does not count: {run.why}" for run in result.skipped]
+    problems = [str(run) for run in result.skipped]
     problems += [result.refusal] if result.refusal else []
     _store(project, before, problems, taken=result.taken)
+
+
+def drop_skipped(project: Project) -> None:
+    """Forget the runs that do not count, because the book was stored anew without them."""
+    with sync_results.changing(project) as results:
+        for one in results:
+            one["problems"] = [text for text in one["problems"] if SKIPPED not in text]
 
 
 def store_rejoined(project: Project, before: int, done: Rejoined) -> None:

@@ -19,7 +19,6 @@ from tallybook.ledger.line import GENESIS, START, Draft, Position, head_field, n
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.counting import ids_of
 from tallybook.ledger.sharing.landing import (
     MAKERS,
     REDACTED,
@@ -240,9 +239,9 @@ class SharedLog(JsonlLog):
             # Nothing came in since they were recorded.
             return frozenset()
         ids = {id_ for sent in waiting for id_ in sent.ids}
-        found = ids.intersection(id_.decode() for id_ in self.copy.ids(min(sent.taken for sent in waiting)))
+        found = ids.intersection(self.copy.ids(min(sent.taken for sent in waiting)))
         if found and self.copy.end().seq > taken:
-            found = ids.intersection(id_ for batch in self.read_book() for id_ in ids_of(batch))
+            found = ids.intersection(id_ for batch in self.read_book() for id_ in replica.find_ids(batch.data))
         return frozenset(found)
 
     def _links(self) -> list[frozenset[str]]:
@@ -304,8 +303,8 @@ class SharedLog(JsonlLog):
 
     def count_missing(self, copy: Replica) -> int:
         """Return how many events of another copy of the book neither the present one nor the own ledger has."""
-        here = {own_id(id_.decode()) for id_ in self.copy.ids()}
-        here |= {own_id(id_) for batch in self.own.read() for id_ in ids_of(batch)}
+        here = {own_id(id_) for id_ in self.copy.ids()}
+        here |= {own_id(id_) for batch in self.own.read() for id_ in replica.find_ids(batch.data)}
         records = (one for batch in decode(copy.read()) for one in batch.records)
         return len({own_id(one.id) for one in records if type(one.event) in SHARED} - here)
 

@@ -11,6 +11,7 @@ import attrs
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing.counting import SkippedRun
 from tallybook.ledger.sharing.engines.engine import NOTHING, Place
 from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
@@ -214,7 +215,8 @@ def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
 def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
     """Return a result for programs."""
     fields = attrs.asdict(result, recurse=False) | {"skipped": [run._asdict() for run in result.skipped]}
-    return {name: value._asdict() if isinstance(value, Place) else value for name, value in fields.items()}
+    records = (Place, SkippedRun)
+    return {name: value._asdict() if isinstance(value, records) else value for name, value in fields.items()}
 
 
 def result_lines(result: SyncResult) -> list[str]:

@@ -6,7 +6,8 @@ anything is appended, so an append whose outcome is unknown is found by its ids.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import count as count_from
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -15,9 +16,11 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
+from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.counting import SkippedRun, count, read_pieces, within_rules
+from tallybook.ledger.sharing import rules as table
+from tallybook.ledger.sharing.counting import SkippedRun, count, read_pieces
 from tallybook.ledger.sharing.engines.engine import End, Outcome
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.landing import Landed, land
@@ -34,12 +37,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.sharing.landing import LandedEvent
     from tallybook.ledger.sharing.replica import Replica
 
-RULES: Final = 1
-"""The rules by which this version folds a book."""
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """How many bytes of a book are taken in at once."""
-BLOCK: Final = 100
-"""How many names a machine gets at once."""
 _LEFT: Final = 25
 """With fewer names left the next block is taken."""
 _MAX_DOUBLINGS: Final = 4
@@ -57,6 +56,15 @@ def _differs(address: str) -> OtherBookError:
     return OtherBookError(
         f"{address}: its history differs from the one that this machine has; nothing was sent; "
         "run `tallybook sync --rejoin` to take that history and land there what it lacks"
+    )
+
+
+def newer_rules(address: str, run: SkippedRun) -> str:
+    """Return what a person reads of a book with rules that this version does not know."""
+    number = run.place.removeprefix("run ")
+    return (
+        f"{address}: {run.name}: {run.why}; upgrade to go on; if nobody upgraded the book, "
+        f"`tallybook share repair --without {number}` takes that run out"
     )
 
 
@@ -137,9 +145,7 @@ def check_book(address: str, first: RawBatch, book: str) -> None:
     if first.first > 1:
         return
     (batch,) = decode([first])
-    opened = batch.events[0]
-    if not isinstance(opened, BookOpened):
-        raise OtherBookError(f"{address}: holds no book of Tallybook; give another name or address")
+    opened: Any = batch.events[0]
     if book and opened.book != book:
         raise OtherBookError(
             f"{address}: holds another book, {opened.name} ({opened.book}); nothing was sent; "
@@ -223,7 +229,7 @@ class Sync:
         # Own event number up to which batches are known to be in the book, and names that differ there.
         self.upto = 0
         self.renamed: dict[str, str] = {}
-        self.newer_rules = 0
+        self.newer: SkippedRun | None = None
         # Whether a batch before those that are published now names an entry that the book does not have yet.
         self.has_gap = False
         self.landed: list[LandedEvent] = []
@@ -264,23 +270,23 @@ class Sync:
             skipped |= {run.place: run for run in counted.skipped}
             if counted.batches:
                 check_book(self.engine.address, counted.batches[0], self.machine.book)
-            batches, self.newer_rules = within_rules(counted.batches, RULES)
+            batches, self.newer = counted.batches, counted.newer
             if batches:
-                self.replica.append(batches, () if self.newer_rules else counted.data)
+                self.replica.append(batches, counted.data)
                 erasing.list_lost(self.replica, batches, {"rater": SYSTEM})
                 self.machine.save_end(self.replica.end()[:2])
                 self.result.taken += batches[-1].last - batches[0].first + 1
-            if self.newer_rules:
+            if self.newer:
                 break
             if batches:
                 self._note_read(contents.end)
         self.result.skipped = [*skipped.values()]
         self.result.moved = contents.seal.place if contents.seal else None
         is_elsewhere = not counted.batches and begin == self.replica.end() and contents.end[:2] != begin[:2]
-        if is_elsewhere and not contents.seal and self._give_back(begin):
+        if is_elsewhere and not self.newer and not contents.seal and self._give_back(begin):
             return self._take_in()
         self._erase(batches)
-        if not self.newer_rules:
+        if not self.newer:
             self._note_read(contents.end)
         return contents
 
@@ -346,11 +352,8 @@ class Sync:
             command = share_command(*place)
             self.result.refusal = f"{self.engine.address}: the book moved to {place.address}; run: {command}"
             return True
-        if self.newer_rules:
-            self.result.refusal = (
-                f"{self.engine.address}: the book follows rules {self.newer_rules} from event "
-                f"{self.replica.end().seq + 1} on, and this version knows {RULES}; upgrade to go on"
-            )
+        if self.newer:
+            self.result.refusal = newer_rules(self.engine.address, self.newer)
             return True
         prelude, landed = self._land()
         expected = contents.end
@@ -395,10 +398,10 @@ class Sync:
         prelude: list[RawBatch] = []
         if not end.seq:
             book = self.machine.book or clock.new_id(self.machine.now().unix_us)
-            prelude.append(self._system(end, BookOpened(book, self.machine.name, 1, RULES)))
+            prelude.append(self._system(end, BookOpened(book, self.machine.name, 1, table.NEWEST)))
         last = prelude[-1].position if prelude else end
         pending = log.history.pending
-        block = self._next_block(state.high_water, len(pending))
+        block = self._next_block(state.used, len(pending))
         if block is not None:
             prelude.append(self._system(last, BookBlock(*block)))
             last = prelude[-1].position
@@ -407,6 +410,12 @@ class Sync:
 
         def frame(landed: Landed) -> RawBatch | None:
             nonlocal last
+            # Every machine would skip it, this one too, and it would be sent again for ever.
+            faults = filter(None, map(table.find_event_fault, (one.event for one in landed.events)))
+            if fault := next(faults, ""):
+                seq = landed.sent.records[0].seq
+                self.result.refusal = f"event {seq} of the own ledger does not fit a book and stays here: {fault}"
+                return None
             raw = publisher.frame(landed, last) if landed.events else None
             last = last if raw is None else raw.position
             return raw
@@ -425,15 +434,17 @@ class Sync:
         given = [event for batch in decode(prelude) for event in batch.events if isinstance(event, BookBlock)]
         return (given[0].first, given[0].last) if given else self.current.block
 
-    def _next_block(self, highest: int, pending: int) -> tuple[int, int] | None:
-        """Return the next block of names for this machine; None while enough of its block are left."""
+    def _next_block(self, used: Iterable[str], pending: int) -> tuple[int, int] | None:
+        """Return the lowest free block of names, for this machine; None while its block has enough left."""
         first, last = self.current.block
-        used = self.log.highest_in_block(self.current.block)
-        if last and last - max(used, first - 1) >= _LEFT and not pending > BLOCK:
+        highest = self.log.highest_in_block(self.current.block)
+        if last and last - max(highest, first - 1) >= _LEFT and not pending > table.BLOCK:
             return None
-        taken = max(highest, used, self.replica.highest_block())
-        begin = (taken + BLOCK - 1) // BLOCK * BLOCK + 1
-        return begin, begin + BLOCK - 1
+        numbers = {parse_number(name) or 0 for name in used}
+        taken = self.replica.blocks() | {(number - 1) // table.BLOCK * table.BLOCK + 1 for number in numbers}
+        # Not the one after the highest: somebody may have taken that on purpose, so that there would be no other.
+        begin = next(begin for begin in count_from(1, table.BLOCK) if begin not in taken)
+        return begin, begin + table.BLOCK - 1
 
     def _pieces(
         self, prelude: Sequence[RawBatch], landed: Iterable[tuple[Landed, RawBatch | None]]

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import EXIT_NOT_WRITTEN, TallybookError
-from tallybook.ledger.events import (
-    BookOpened,
-    BookRules,
-)
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import START, Stamp, chained_bytes, frame
+from tallybook.ledger.sharing import rules
 from tallybook.ledger.sharing.counting import SkippedRun, count
 from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.engines.store import ReadOnlyError
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Position, RawBatch
-    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
+    from tallybook.ledger.sharing.engines.engine import End, Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -41,6 +39,12 @@ class MovedBookError(TallybookError):
         super().__init__(f"{address}: another machine appended meanwhile, or the answer was lost; run `{verb}` again")
 
 
+class NewerRulesError(TallybookError):
+    """The book has rules that this version does not know."""
+
+    exit_code = EXIT_NOT_WRITTEN
+
+
 @attrs.frozen
 class BookCheck:
     """What an engine holds, and this machine's copy.
@@ -53,6 +57,7 @@ class BookCheck:
         end: Event number at which the copy of this machine ends.
         differs: The first event number at which the two histories differ; 0 where one is the beginning of the other.
         redacted: Event numbers of texts that were redacted here, and that the engine still holds.
+        newer: The run from which on the book has rules that this version does not know; None without one.
     """
 
     runs: int
@@ -62,11 +67,18 @@ class BookCheck:
     end: int
     differs: int
     redacted: Sequence[int]
+    newer: SkippedRun | None = None
 
 
-def verify(project: Project, engine: Engine) -> BookCheck:
-    """Read the whole engine, and compare it with this machine's copy."""
-    runs = engine.read(0).runs
+def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:
+    """Read the whole engine, and compare it with this machine's copy.
+
+    Args:
+        project: The project.
+        engine: The engine.
+        without: The place of a run that is left out; empty for none.
+    """
+    runs = [run for run in engine.read(0).runs if run.place != without]
     counted = count(runs, START, set())
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
@@ -85,6 +97,7 @@ def verify(project: Project, engine: Engine) -> BookCheck:
         end=end,
         differs=differs,
         redacted=redacted,
+        newer=counted.newer,
     )
 
 
@@ -92,11 +105,10 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
     """Return what a check found, for people."""
     lines = [
         f"{address}: {check.counted} of {check.runs} runs count; {check.events} events",
-        *(
-            f"does not count: {run.place}{f', by {run.author}' if run.author else ''}: {run.why}"
-            for run in check.skipped
-        ),
+        *map(str, check.skipped),
     ]
+    if check.newer:
+        lines.append(syncing.newer_rules(address, check.newer))
     if check.differs:
         lines.append(f"the copy here differs from event {check.differs} on; run `tallybook sync --rejoin`")
     else:
@@ -109,8 +121,13 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
     return lines
 
 
-def repair(project: Project, engine: Engine) -> tuple[BookCheck, str]:
+def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookCheck, str]:
     """Put the runs that count into fresh ones, without texts that were redacted here, and erase those before.
+
+    Args:
+        project: The project.
+        engine: The engine.
+        without: The number of a run that changes the book to rules which no version has; empty for none.
 
     Returns:
         What was found before, and why runs before could not be erased, with what to do; empty where they were.
@@ -118,19 +135,31 @@ def repair(project: Project, engine: Engine) -> tuple[BookCheck, str]:
     Raises:
         MovedBookError: Another machine appended meanwhile.
         OtherBookError: The history differs from the one of this machine.
+        NewerRulesError: The book has rules that this version does not know; nothing was changed.
+        BadInputError: The run to leave out is another one.
     """
     check = verify(project, engine)
+    place = f"run {without}" if without else ""
+    if place:
+        if check.newer is None or check.newer.place != place:
+            hint = "`tallybook share verify` names runs; without --without, those that do not count are left out"
+            raise BadInputError(place, "does not change the book to rules that are unknown here", hint)
+        check = verify(project, engine, place)
+    if check.newer:
+        # What newer versions appended from there on cannot be judged here, so nothing of it may be left out.
+        raise NewerRulesError(syncing.newer_rules(engine.address, check.newer))
     if check.differs:
         raise syncing.OtherBookError(
             f"{engine.address}: its history differs from the one here from event {check.differs} on; nothing was "
             "changed; run `tallybook sync --rejoin` first"
         )
     contents = engine.read(0)
-    if not check.skipped and not check.redacted and contents.seal is None:
+    if not check.skipped and not check.redacted and contents.seal is None and not place:
         return check, ""
     # The batches of the copy are those without the texts that were redacted here.
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
-    batches = [copy.get(batch.chain, batch) for batch in count(contents.runs, START, set()).batches]
+    counted = count([run for run in contents.runs if run.place != place], START, set())
+    batches = [copy.get(batch.chain, batch) for batch in counted.batches]
     end = contents.end if contents.seal is None else contents.seal.end
     answer = engine.replace(end, cut_runs(batches, START, engine.run_bytes))
     if answer.outcome is not Outcome.DONE:
@@ -151,24 +180,12 @@ def erase_former(engine: Engine, end: End) -> str:
     return ""
 
 
-def _framed(events: Sequence[Event], after: Position, writer: str) -> RawBatch:
-    """Return events of the book itself as a batch after a position."""
+def _framed(event: Event, after: Position, writer: str) -> RawBatch:
+    """Return an event of the book itself as a batch after a position."""
     now = clock.utc_now()
     by = {"rater": syncing.SYSTEM, "writer": writer}
     at = clock.clamp_time(now.at, after.at)
-    return frame(
-        [encode(event) for event in events], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt)
-    )
-
-
-def rules_of(batches: Sequence[RawBatch]) -> int:
-    """Return the number of the rules by which a book is folded at its end."""
-    rules = 0
-    for batch in decode(one for one in batches if b'"kind":"book.' in one.lines[0]):
-        for event in batch.events:
-            if isinstance(event, BookOpened | BookRules):
-                rules = event.rules
-    return rules
+    return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
 
 
 def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, int]:
@@ -182,24 +199,15 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
     """
     joining.run(project, part, engine)
     copy = SharedLog(project.ledger).copy
-    before, end = rules_of(list(copy.read())), copy.end()
-    if before >= syncing.RULES:
+    before, end = copy.rules(), copy.end()
+    if before >= rules.NEWEST:
         return before, before
     contents = engine.read(end.seq)
-    batch = _framed([BookRules(syncing.RULES)], end, part.writer)
-    answer = engine.append(_expected(contents, end, engine), cut_runs([batch], end, engine.run_bytes))
+    if count(contents.runs, end, set(), before).batches:
+        raise MovedBookError(engine.address, "tallybook share upgrade")
+    batch = _framed(BookRules(before + 1), end, part.writer)
+    answer = engine.append(contents.end, cut_runs([batch], end, engine.run_bytes))
     if answer.outcome is not Outcome.DONE:
         raise MovedBookError(engine.address, "tallybook share upgrade")
     joining.run(project, part, engine)
-    return before, syncing.RULES
-
-
-def _expected(contents: Contents, end: Position, engine: Engine) -> End:
-    """Return the end that an append expects.
-
-    Raises:
-        MovedBookError: Batches that count follow the end of the copy.
-    """
-    if count(contents.runs, end, set()).batches:
-        raise MovedBookError(engine.address, "tallybook share upgrade")
-    return contents.end
+    return before, before + 1

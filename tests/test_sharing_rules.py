@@ -1,0 +1,39 @@
+"""The table of a book's rules: what fits it is the same for every program that knows these rules, for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from helpers.repository import ROOT
+from tallybook.ledger import events
+from tallybook.ledger.encoding.event_json import UPCASTS
+from tallybook.ledger.kinds import fields
+from tallybook.ledger.sharing import rules
+
+BOUNDS = {
+    None: "",
+    fields.NOT_NEGATIVE: "from 0",
+    fields.EXACT: "exact",
+    fields.NAMES: "texts",
+    fields.check_day: "a day",
+    fields.check_json_object: "a JSON object",
+}
+
+
+def _field_row(field: attrs.Attribute[Any]) -> str:
+    bound = getattr(field.validator, "options", None) or BOUNDS[field.validator]
+    type_ = getattr(field.type, "__name__", field.type) if isinstance(field.type, type) else field.type
+    return f"{field.name}: {type_}{', free text' if field.metadata else ''} {bound}".rstrip()
+
+
+def test_the_table_of_rules_1_is_frozen() -> None:
+    """A program that reads another table parts from the others: a new kind, version or bound needs new rules."""
+    rows = [f"numbers up to {rules.MAX_NUMBER}, blocks of {rules.BLOCK}, nested {rules.MAX_DEPTH} deep"]
+    for kind, version in sorted(rules.KINDS.items()):
+        cls = attrs.resolve_types(events.EVENT_TYPES[kind][0])
+        rows += [f"{kind} {version}", *(f"    {_field_row(field)}" for field in attrs.fields(cls))]
+        rows += [f"    also version {old}" for lifted, old in UPCASTS if lifted == kind]
+    rows += [f"own ledgers: {kind}" for kind in sorted(rules.OWN_KINDS)]
+    assert (ROOT / "tests/data/book_rules.txt").read_text(encoding="utf-8").splitlines() == rows
