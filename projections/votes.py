@@ -6,6 +6,7 @@ together. It has one vote an entry, whichever of marks, MCP and reflection gave 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -53,6 +54,57 @@ class Maker(NamedTuple):
         return self.rater == _HUMAN
 
 
+class SessionVotes(NamedTuple):
+    """What is known of a session.
+
+    Attributes:
+        tied: The sessions that it continues, or that continue it.
+        rated: The names that a machine rated in it, or proposed to rate or retire.
+        cited: The names that it cited.
+    """
+
+    tied: dict[str, None]
+    rated: dict[str, None]
+    cited: dict[str, None]
+
+
+class Sessions(dict[str, SessionVotes]):
+    """Sessions by their ids; those of a checkpoint are decoded as they are asked for.
+
+    A vote asks for its lineage alone, and decoding every session of a long ledger took longer than the command.
+    """
+
+    def __init__(self, packed: bytes = b"") -> None:
+        """Take a checkpoint's sessions, as ``pack`` returns them."""
+        super().__init__()
+        self._packed = packed
+
+    def __missing__(self, session: str) -> SessionVotes:
+        """Return what is known of a session that was not asked for yet."""
+        line, found = _line_begin(session), SessionVotes({}, {}, {})
+        begin = self._packed.find(line)
+        if begin >= 0:
+            found = _parse_line(self._packed[begin + 1 : self._packed.find(b"\n", begin + 1)])[1]
+        self[session] = found
+        return found
+
+    def pack(self) -> bytes:
+        """Return all sessions, a line of JSON each, with a line feed before and after."""
+        lines = dict(_parse_line(line) for line in self._packed.split(b"\n") if line) | self
+        rows = ([session, *map(list, known)] for session, known in sorted(lines.items()) if any(known))
+        return "\n".join(["", *map(json.dumps, rows), ""]).encode()
+
+
+def _line_begin(session: str) -> bytes:
+    # No line feed is in a string of JSON, so this is at the begin of a line alone.
+    return f"\n[{json.dumps(session)},".encode()
+
+
+def _parse_line(line: bytes) -> tuple[str, SessionVotes]:
+    session, *known = json.loads(line)
+    return session, SessionVotes(*map(dict.fromkeys, known))
+
+
 @attrs.define
 class Votes(State):
     """The votes of a ledger.
@@ -60,33 +112,24 @@ class Votes(State):
     Attributes:
         makers: Name → where the entry comes from.
         merged: Name of a merged entry → the one that it was merged into.
-        tied: Session → the sessions that it continues, or that continue it.
-        rated: Session → the names that a machine rated in it, or proposed to rate or retire.
-        cited: Session → the names that it cited.
+        sessions: Session → what is known of it.
         disputed: The names that an agent proposed to retire, whatever was decided.
     """
 
     makers: dict[str, Maker] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
-    # Lists, because sessions are many: their checkpoint is read at each vote, and a list needs no conversion.
-    tied: dict[str, list[str]] = attrs.field(factory=dict)
-    rated: dict[str, list[str]] = attrs.field(factory=dict)
-    cited: dict[str, list[str]] = attrs.field(factory=dict)
+    sessions: Sessions = attrs.field(factory=Sessions)
     disputed: set[str] = attrs.field(factory=set)
-
-    def add_vote(self, session: str, name: str) -> None:
-        """Note that a session rated an entry, or proposed to."""
-        _note(self.rated, session, name)
 
     def has_voted(self, session: str, name: str) -> bool:
         """Return whether the lineage of a session rated an entry, or proposed to."""
         # The first vote counts: for the last one to win, the ledger would have to undo the first.
-        return self._has(self.rated, session, name)
+        return self._has("rated", session, name)
 
     def has_cited(self, session: str, name: str) -> bool:
         """Return whether the lineage of a session cited an entry."""
         # A courtesy helpful kept bad entries in the simulation, so that it counts only with a citation.
-        return self._has(self.cited, session, name)
+        return self._has("cited", session, name)
 
     def maker_of(self, name: str) -> Maker:
         """Return where the entry of a name comes from; a merged one counts as the one that it was merged into."""
@@ -96,26 +139,20 @@ class Votes(State):
             name = self.merged[name]
         return self.makers.get(name, Maker(name))
 
-    def _has(self, names_by_session: dict[str, list[str]], session: str, name: str) -> bool:
+    def _has(self, field: str, session: str, name: str) -> bool:
         # By the id of the event that made the entry, because names change in a shared book.
         maker = self.maker_of(name).id
-        sessions = self.lineage_of(session)
-        return any(self.maker_of(name).id == maker for member in sessions for name in names_by_session.get(member, ()))
+        names = (one for member in self.lineage_of(session) for one in getattr(self.sessions[member], field))
+        return any(self.maker_of(one).id == maker for one in names)
 
     def lineage_of(self, session: str) -> set[str]:
         """Return the sessions of a session's lineage."""
         lineage, open_ends = {session}, [session]
         while open_ends:
-            new = set(self.tied.get(open_ends.pop(), ())) - lineage
+            new = set(self.sessions[open_ends.pop()].tied) - lineage
             lineage |= new
             open_ends += new
         return lineage
-
-
-def _note(names_by_session: dict[str, list[str]], session: str, name: str) -> None:
-    names = names_by_session.setdefault(session, [])
-    if name not in names:
-        names.append(name)
 
 
 def _apply(state: Votes, batch: Batch) -> None:
@@ -136,10 +173,10 @@ def _apply(state: Votes, batch: Batch) -> None:
             state.merged[event.name] = event.to
         elif isinstance(event, events.PlaybookInjected) and event.lineage not in {"", session}:
             # A fork is given nothing again: its injection of no entry names the session that it continues.
-            _note(state.tied, session, event.lineage)
-            _note(state.tied, event.lineage, session)
+            state.sessions[session].tied[event.lineage] = None
+            state.sessions[event.lineage].tied[session] = None
         elif isinstance(event, events.PointCited) and session:
-            _note(state.cited, session, event.name)
+            state.sessions[session].cited[event.name] = None
         else:
             _count_vote(state, record, event, session)
 
@@ -155,7 +192,7 @@ def _count_vote(state: Votes, record: EventRecord, event: Any, session: str) -> 
         # A later harmful vote of an agent on this entry is recorded as neutral, whatever was decided.
         state.disputed.add(event.name)
     if is_dispute or is_wish or isinstance(event, events.PointRated):
-        state.add_vote(session, event.name)
+        state.sessions[session].rated[event.name] = None
 
 
 VOTES: Final[View[Votes]] = batch_view(
@@ -179,8 +216,9 @@ VOTES: Final[View[Votes]] = batch_view(
 
 
 def pack(state: Votes) -> dict[str, Any]:
-    """Return a state after a batch as JSON values."""
-    return {name: getattr(state, name) for name in _PLAIN_FIELDS} | {"disputed": sorted(state.disputed)}
+    """Return a state after a batch as JSON values, and bytes."""
+    fields = {name: getattr(state, name) for name in _PLAIN_FIELDS}
+    return fields | {"sessions": state.sessions.pack(), "disputed": sorted(state.disputed)}
 
 
 def unpack(values: Mapping[str, Any]) -> Votes:
@@ -191,8 +229,8 @@ def unpack(values: Mapping[str, Any]) -> Votes:
     """
     fields = {name: values[name] for name in _PLAIN_FIELDS}
     fields["makers"] = {name: Maker(*maker) for name, maker in fields["makers"].items()}
-    return Votes(**fields, disputed=set(values["disputed"]))
+    return Votes(**fields, sessions=Sessions(values["sessions"]), disputed=set(values["disputed"]))
 
 
-_PLAIN_FIELDS: Final = ("seq", "chain", "makers", "merged", "tied", "rated", "cited")
+_PLAIN_FIELDS: Final = ("seq", "chain", "makers", "merged")
 """Fields that JSON can hold unchanged, a maker as a list."""

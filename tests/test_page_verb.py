@@ -19,7 +19,6 @@ from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
 from tallybook.projections.surfaces.page.make import ALTERNATIVES, quote_all, quote_argument, quote_value
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.requests import Rating
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,7 +153,7 @@ def test_texts_cannot_leave_their_element(project: Path, run: Run) -> None:
 
 def test_without_texts_leaves_out_texts_and_people(here: Project, run: Run) -> None:
     """No text, session, agent, model or project name is anywhere in the file; counts and names are."""
-    commands.rate_all(here, Rating(("kpt_001",), "helpful", "it was right"), HUMAN)
+    commands.rate(here, "kpt_001", "helpful", HUMAN, reason="it was right")
     meta, document, text = page(here, run, "--without-texts")
     everything = text.encode() + bytes_of(document)
     for private in ("use types", "delete the cache", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
@@ -168,7 +167,7 @@ def test_without_texts_leaves_out_texts_and_people(here: Project, run: Run) -> N
 
 def test_quotes_and_reasons_are_left_out_unless_asked_for(here: Project, run: Run) -> None:
     """A reason of a rating, a retirement or an undo is in the file with --with-quotes alone."""
-    commands.rate_all(here, Rating(("kpt_001",), "helpful", "said in the review"), HUMAN)
+    commands.rate(here, "kpt_001", "helpful", HUMAN, reason="said in the review")
     assert 0 == run("retire", "kpt_003", "--reason", "never needed").code
     reasons = (b"said in the review", b"never needed")
     meta, document, _ = page(here, run)

@@ -27,7 +27,9 @@ from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
 
@@ -108,9 +110,10 @@ def test_a_fold_in_two_parts_equals_a_fold_at_once(stretches: list[list[Any]]) -
 
 def deliver(log: JsonlLog, what: Update | Import, key: str | None) -> record.Outcome:
     """Record one delivery on any log."""
+    opened = Opened(Project(Path(log.folder)))
     with log.transaction() as tx:
         state = fold(PLAYBOOK, decode(tx.read()))
-        (outcome,) = record.record_all(tx, state, [Request(what, {"rater": "reflector"}, key)])
+        (outcome,) = record.Appender(opened, tx, state).append_all([Request(what, {"rater": "reflector"}, key)])
     return outcome
 
 

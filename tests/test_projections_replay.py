@@ -23,6 +23,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
@@ -68,9 +69,10 @@ class Scribe:
         self._record(Update(whole(brought)), REFLECTOR)
 
     def _record(self, what: Update | Import, by: dict[str, str]) -> None:
+        opened = Opened(Project(Path(self.log.folder)))
         with self.log.transaction() as tx:
             state = fold(PLAYBOOK, decode(tx.read()))
-            (outcome,) = record.record_all(tx, state, [Request(what, by)])
+            (outcome,) = record.Appender(opened, tx, state).append_all([Request(what, by)])
         assert outcome.seq_to == self.log.head().seq
         self.moments[self.log.head().seq] = self._model.copy().playbook
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
 
@@ -132,9 +135,10 @@ def test_an_undone_session_leaves_the_specifications_result(
     model = Model(book())
 
     def send(what: Any, by: dict[str, str]) -> None:
+        opened = Opened(Project(Path(log.folder)))
         with log.transaction() as tx:
             state = fold_history(PLAYBOOK, lambda: decode(tx.read()))
-            record.record_all(tx, state, [Request(what, by)])
+            record.Appender(opened, tx, state).append_all([Request(what, by)])
 
     def update(brought: dict[str, Any]) -> None:
         model.high_water = max(model.high_water, fold_history(PLAYBOOK, lambda: decode(log.read())).high_water)

@@ -19,7 +19,6 @@ from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedText
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import curation
-from tallybook.projections.surfaces.writing.requests import Rating
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +104,7 @@ def test_an_update_and_its_quotes_restore_no_redacted_text(here: Project) -> Non
     assert [("new_key_points[0]", NAMED)] == [(one.item, one.reason) for one in done.ignored]
     with held(here):
         assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
-    noted = commands.rate_all(here, Rating(("kpt_001",), "helpful", f"for {PRIVATE}"), HUMAN)
+    noted = commands.rate(here, "kpt_001", "helpful", HUMAN, reason=f"for {PRIVATE}")
     assert any(NAMED in note for note in noted.notes)
     assert_erased(here, "fresh", "later")
 

@@ -170,19 +170,30 @@ def add(
     return recorded(project, requests.Request(addition, by, key, payload=_digest_delivery(addition.payload, key)))
 
 
-def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
-    """Rate one entry; as ``rate_all``."""
-    return rate_all(project, requests.Rating((name,), rating), by, key)
-
-
-def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], key: str | None = None) -> Outcome:
+def rate(  # noqa: PLR0913 - the parts of a delivery
+    project: Project,
+    names: str | Sequence[str],
+    rating: str,
+    by: Mapping[str, str],
+    key: str | None = None,
+    *,
+    reason: str = "",
+) -> Outcome:
     """Rate entries that are or were in the playbook, all in one batch.
+
+    Args:
+        project: The project.
+        names: The entry, or several, as a person writes them; one that is named twice counts once.
+        rating: One of RATINGS.
+        by: Who records it.
+        key: The idempotency key.
+        reason: Why, noted at each of them; empty for none.
 
     Raises:
         BadInputError: The rating is none of RATINGS, or the reason cannot be recorded.
         UnknownEntryError: No entry ever had one of the names.
     """
-    names, rating, reason = given
+    names = (names,) if isinstance(names, str) else tuple(names)
     rating = rating.lower() if rating.lower() in RATINGS else rating
     for name in names:
         if (fault := update.rating_fault({"name": name, "rating": rating})) is not None:

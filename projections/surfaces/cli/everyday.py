@@ -68,10 +68,8 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
 
     All names of one command are recorded as one batch.
     """
-    from tallybook.projections.surfaces.writing.requests import Rating
-
-    rating = Rating(options["names"], options["rating"], options["reason"])
-    outcome = commands.rate_all(project, rating, provenance_of(options), options["key"])
+    names, rating, reason = options["names"], options["rating"], options["reason"]
+    outcome = commands.rate(project, names, rating, provenance_of(options), options["key"], reason=reason)
     _print_outcome(outcome, as_json=as_json, with_counts=True)
 
 

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import ask, moments
 from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from tallybook.projections.surfaces.writing.requests import Rating, check_provenance
+from tallybook.projections.surfaces.writing.requests import check_provenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -218,7 +218,7 @@ class Ledger:
         check(str | None, key=key)
         # People mistype, so a name that no entry had is refused; record keeps it, because a reflector's words are
         # evidence.
-        return commands.rate_all(self.project, Rating((name,), rating, reason), by_json(self.by), key)
+        return commands.rate(self.project, name, rating, by_json(self.by), key, reason=reason)
 
     def record(self, extraction: Mapping[str, Any], *, key: str | None = None) -> Outcome:
         """Record an extraction result in one batch: new entries and ratings.

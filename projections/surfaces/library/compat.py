@@ -40,7 +40,6 @@ from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import diagnostics, record, secrets
-from tallybook.projections.surfaces.writing.diagnostics import Told
 from tallybook.projections.surfaces.writing.requests import Change, PlainEvents, Request, Update
 
 if TYPE_CHECKING:
@@ -182,17 +181,17 @@ def load_playbook() -> dict[str, Any]:
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)
         return LoadedPlaybook(render.playbook_dict(last), last)
     file = playbook_file.examine(opened, state)
-    told = None
+    reported: set[str] = set()
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
         save_diagnostic(diagnostics.migration(file.legacy), diagnostics.MIGRATION)
-        told = file.sha256
+        reported.add(file.legacy.sha256)
     # Shown and not recorded, because a read-only project must be readable.
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
     document = render.playbook_dict(state)
     if file.legacy is not None and file.events:
         document["last_updated"] = file.legacy.top_keys.get("last_updated")
     loaded = LoadedPlaybook(document, state)
-    loaded.told = diagnostics.Told(told, frozenset())
+    loaded.reported = reported
     return loaded
 
 
@@ -227,7 +226,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     if pruned and is_diagnostic_mode():
         save_diagnostic(diagnostics.pruning(_read_entries(pruned), SPEC_POLICY.rule), diagnostics.PRUNING)
         if loaded is not None:
-            loaded.told = loaded.told._replace(pruned=loaded.told.pruned.union(entry["name"] for entry in pruned))
+            loaded.reported.update(entry["name"] for entry in pruned)
     return playbook
 
 
@@ -273,7 +272,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     project = Project(get_project_dir())
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else _as_edit(project, playbook)
     check_type(list, key_points=loaded.get("key_points"))
-    report = record.write(project, list_requests(loaded), told=loaded.told)
+    report = record.write(project, list_requests(loaded), reported=loaded.reported)
     renamed: dict[str, str] = {}
     for outcome in report.outcomes:
         renamed |= outcome.renamed
@@ -419,7 +418,7 @@ class LoadedPlaybook(dict[str, Any]):
         updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
         known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
-        told: What diagnostics were written of since it was loaded or saved.
+        reported: What has its diagnostic already, as for ``diagnostics.report``.
     """
 
     def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
@@ -431,7 +430,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
         self.known = set(state.used)
         self.decided = Playbook()
-        self.told = Told(None, frozenset())
+        self.reported: set[str] = set()
         self.settle(state)
 
     def settle(self, state: Playbook) -> None:
@@ -443,7 +442,8 @@ class LoadedPlaybook(dict[str, Any]):
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
         self.updates = []
-        self.told = Told(self.told.file, frozenset())
+        # The diagnostic of a migrated file stays valid; an entry that is pruned again is reported again.
+        self.reported -= self.known
         self.decided = Playbook(pinned=state.pinned, pardons=state.pardons, merged=state.merged)
 
     def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, Problem, TallybookError
@@ -12,7 +12,7 @@ from tallybook.ledger.names import UNPRINTABLE
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Entry
@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 MIGRATION = "playbook_migration"
 PRUNING = "playbook_pruning"
 _TEXT_SHOWN_CHARS = 80
-
-
-class Told(NamedTuple):
-    """What ``compat`` wrote diagnostics of when it loaded and updated a playbook, before it is saved.
-
-    Attributes:
-        file: SHA-256 of the file that was migrated; None for none.
-        pruned: Names of the pruned entries.
-    """
-
-    file: str | None
-    pruned: frozenset[str]
 
 
 def save(project: Project, content: str, name: str) -> None:
@@ -71,7 +59,7 @@ def pruning(entries: Sequence[Entry], rule: str) -> str:
 
 
 def report(
-    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], rule: str, told: Told | None
+    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], rule: str, reported: Collection[str]
 ) -> tuple[Problem, ...]:
     """Write the diagnostics of a write; return a problem where one could not be written.
 
@@ -80,12 +68,11 @@ def report(
         files: The files that were recorded.
         pruned: The entries that were pruned.
         rule: The rule that pruned them.
-        told: What its caller has reported already.
+        reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
     """
-    told = told or Told(None, frozenset())
-    migrated = [legacy for legacy in files if legacy is not None and legacy.migrated and legacy.sha256 != told.file]
+    migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
     texts = [(migration(legacy), MIGRATION) for legacy in migrated]
-    if pruned := [entry for entry in pruned if entry.name not in told.pruned]:
+    if pruned := [entry for entry in pruned if entry.name not in reported]:
         texts.append((pruning(pruned, rule), PRUNING))
     try:
         for text, name in texts:

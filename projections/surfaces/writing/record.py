@@ -29,7 +29,7 @@ from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import ask, cache_files, playbook_file
+from tallybook.projections.surfaces.history import ask, cache_files, playbook_file, reading
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.history.reading import catch_up, log_with_book
 from tallybook.projections.surfaces.writing.requests import (
@@ -40,19 +40,21 @@ from tallybook.projections.surfaces.writing.requests import (
     request_to_json,
     requests_from_json,
 )
-from tallybook.projections.surfaces.writing.votes import Ballot
+from tallybook.projections.surfaces.writing.votes import VOTES_FORM, count_votes
+from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Transaction
     from tallybook.ledger.reading.deliveries import Delivery
+    from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.diagnostics import Told
+    from tallybook.projections.votes import Votes
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
@@ -102,7 +104,7 @@ class Outcome:
     mine: Outcome | None = None
 
 
-@attrs.define
+@attrs.frozen
 class WriteResult:
     """The result of a write.
 
@@ -110,9 +112,8 @@ class WriteResult:
         outcomes: One for each request.
         state: The playbook afterwards; None if all requests were spooled.
         file: ``playbook.json`` as it was before; a manual edit of it was recorded first.
-        problems: Items with masked secrets, unusable items of the file, spooled payloads that cannot be read.
+        problems: Items with masked secrets, unusable items of ``playbook.json``, spooled payloads that cannot be read.
         unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
-        pruned: The entries that any of the batches pruned, with their last text and counts.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -120,7 +121,6 @@ class WriteResult:
     file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
     problems: tuple[Problem, ...] = ()
     unrendered: Exception | None = None
-    pruned: tuple[Entry, ...] = ()
 
 
 def write(
@@ -129,7 +129,7 @@ def write(
     *,
     cold: bool = False,
     begin: bool = False,
-    told: Told | None = None,
+    reported: Collection[str] = (),
 ) -> WriteResult:
     """Record requests, each as one batch, and render ``playbook.json``.
 
@@ -141,19 +141,18 @@ def write(
         requests: The requests, in order.
         cold: Whether to fold the whole history without any checkpoint.
         begin: Whether to create the ledger even if there is nothing to record.
-        told: What the caller has written diagnostics of already.
+        reported: As for ``diagnostics.report``.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
     """
-    result = WriteResult(problems=tuple(problem for request in requests for problem in request.masked))
+    problems = tuple(problem for request in requests for problem in request.masked)
     with closing(Opened(project)) as opened:
         log = opened.log
         is_new = not log.exists()
         if is_new and not begin and not _begins(opened, requests):
-            result.state = opened.playbook()
-            return result
-        result.problems += former_ledger(project) if is_new else ()
+            return WriteResult(state=opened.playbook(), problems=problems)
+        problems += former_ledger(project) if is_new else ()
         if redaction.read_pending(project.ledger) is not None:
             from tallybook.projections.surfaces.writing import erasure
 
@@ -163,34 +162,29 @@ def write(
         state: Playbook | None = None
         try:
             state = opened.playbook(cold=cold)
-            recorded = _append(opened, state, requests, result)
-            is_undone = any(isinstance(event, EventsVoided) for done in result.outcomes for event in done.events)
+            done = _append(opened, state, requests)
+            is_undone = any(isinstance(event, EventsVoided) for outcome in done.outcomes for event in outcome.events)
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
             if log_with_book(log) or is_undone:
-                result.state = opened.playbook()
+                done.state = opened.playbook()
         except (LockHeldError, MissingLinesError) as error:
             # No agent waits for a lock that is held: its payload waits in the spool.
-            return WriteResult(_spool_refused(opened, requests, state, error), problems=result.problems)
-        # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.
-        spool.remove_files(recorded)
-        try:
-            _render(opened, result)
-        except (TallybookError, OSError) as error:
-            # The events are durable; the file can be rendered again at any time.
-            result.unrendered = error
+            return WriteResult(_spool_refused(opened, requests, state, error), problems=problems)
+        outcomes = done.outcomes
+        done, unrendered = _render(opened, done)
+    problems += tuple(done.problems)
     if (project.claude / DIAGNOSTIC_MODE).exists():
         from tallybook.projections.surfaces.writing import diagnostics
 
-        files = [result.file.legacy] if result.file.events else []
-        for request, outcome in zip(requests, result.outcomes, strict=bool(requests)):
+        files = [done.file.legacy] if done.file.events else []
+        for request, outcome in zip(requests, outcomes, strict=bool(requests)):
             files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
-        rule = "" if result.state is None else result.state.policy.rule
-        result.problems += diagnostics.report(project, files, result.pruned, rule, told)
+        problems += diagnostics.report(project, files, done.pruned, done.state.policy.rule, reported)
     if is_new:
         cache_files.begin(project.ledger)
     if requests:
         cache_files.sweep(project.ledger)
-    return result
+    return WriteResult(outcomes, done.state, done.file, problems, unrendered)
 
 
 def former_ledger(project: Project) -> tuple[Problem, ...]:
@@ -224,67 +218,148 @@ def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
 # Under the lock
 
 
-def _append(opened: Opened, state: Playbook, requests: Sequence[Request], result: WriteResult) -> list[spool.SpoolFile]:
-    """Append the manual edit of ``playbook.json``, the spool, then the requests; return the recorded spool files."""
+@attrs.define
+class Appender:
+    """What is appended under the lock, and what it comes to.
+
+    Attributes:
+        opened: The project.
+        tx: The transaction.
+        state: The playbook with all that was appended.
+        file: ``playbook.json`` as it was before; a manual edit of it was appended first.
+        outcomes: One for each request.
+        pruned: The entries that any of the batches pruned, with their last text and counts.
+        problems: Unusable items of ``playbook.json``, and spooled payloads that cannot be read.
+        spool_files: The spool files that were appended.
+    """
+
+    opened: Opened
+    tx: Transaction
+    state: Playbook
+    file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
+    outcomes: tuple[Outcome, ...] = ()
+    pruned: list[Entry] = attrs.field(factory=list)
+    problems: list[Problem] = attrs.field(factory=list)
+    spool_files: list[spool.SpoolFile] = attrs.field(factory=list)
+    _batches: list[Batch] = attrs.field(factory=list)
+    _votes: Votes | None = None
+
+    def take_in(self) -> None:
+        """Append the manual edit of ``playbook.json``, and the spool."""
+        # Those count that the ledger has now that it is locked.
+        self.opened.read_redactions()
+        self.state.prefix = self.opened.prefix
+        self.file = playbook_file.examine(self.opened, self.state, self.tx.read)
+        self.problems += self.file.problems
+        if self.file.events:
+            by = {"rater": "import" if self.file.adopted else "human"}
+            self._append(Decision(self.file.events), Request(PlainEvents(self.file.events), by, self.file.key))
+        files, problems = spool.read_files(self.opened.project.ledger)
+        self.problems += problems
+        for file in files:
+            self._take_spooled(file)
+
+    def _take_spooled(self, file: spool.SpoolFile) -> None:
+        """Append a spool file, each payload under its own key, so that it counts once even if the file survives."""
+        try:
+            requests = requests_from_json(file.requests, f"spool:{file.id}", file.at)
+            self.tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
+            requests = [_with_present_names(self.opened.log, request) for request in requests]
+            outcomes = self.append_all(requests)
+        except (BadInputError, MissingLinesError) as error:
+            # A file that cannot be recorded stays in place and costs none of the others.
+            self.problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
+            return
+        # Another version may have spooled it without masking.
+        self.problems += [problem for request in requests for problem in request.masked]
+        refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
+        self.problems += [Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
+        self.spool_files.append(file)
+
+    def append_all(self, requests: Sequence[Request]) -> tuple[Outcome, ...]:
+        """Append the requests of one sender in order; later ones may use a name that an earlier one had to change."""
+        outcomes = []
+        renamed: dict[str, str] = {}
+        for request in requests:
+            if self.file.adopted and self.file.key == request.key:
+                # The project's own playbook.json, which this transaction has just adopted.
+                outcomes.append(Outcome(1, self.state.seq, tuple(self.state.entries)))
+                continue
+            outcome = self._find_repeated(request)
+            if outcome is None:
+                # Where it is refused, nothing of the transaction is appended.
+                decision = request.decide(self.state, self.opened.redactions, renamed)
+                outcome = self._append(count_votes(decision, request, self.state, self._read_votes), request)
+            outcomes.append(outcome)
+            renamed |= outcome.renamed
+        return tuple(outcomes)
+
+    def _find_repeated(self, request: Request) -> Outcome | None:
+        """Return the outcome of a delivery whose key was recorded before; None where it was not.
+
+        Raises:
+            UsedKeyError: Its caller used the key for another payload.
+        """
+        delivery = None if request.key is None else self.tx.find_delivery(request.key, request.payload)
+        if delivery is None:
+            return None
+        refuse_other_payload(request, delivery)
+        renamed = _names_in_ledger(request.decide, self.state) if isinstance(request.decide, Update) else {}
+        return Outcome(delivery.first, delivery.last, repeated=True, renamed=renamed)
+
+    def _read_votes(self) -> Votes:
+        """Return the votes so far; they are read where the first one of an agent is to be decided."""
+        if self._votes is None:
+            # Opened anew, because the ledger may have grown between the opening of this one and its lock.
+            self._votes = reading.fold_view(VOTES_FORM, reading.open_log(self.opened.project))
+        # No reader sees what was appended before the transaction ends.
+        fold(VOTES, self._batches, self._votes)
+        self._batches.clear()
+        return self._votes
+
+    def _append(self, decision: Decision, request: Request) -> Outcome:
+        """Append a decision as one batch, and fold it."""
+        events = decision.events
+        if not events:
+            return Outcome(ignored=decision.ignored)
+        drafts = [codec.encode(event, request.when) for event in events]
+        # The corrected delivery of one that had no effect is to count.
+        key = None if request.payload and not _has_effect(decision) else request.key
+        raw = self.tx.append(drafts, request.by, key, request.payload)
+        if raw is None:
+            return Outcome(repeated=True)
+        before = tuple(self.state.entries)
+        batch = codec.join(raw, events)
+        fold(PLAYBOOK, [batch], self.state)
+        self._batches.append(batch)
+        outcome = _describe(decision, before, self.state)
+        is_whole = len(raw.lines) == len(events)
+        numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[: len(events)]]
+        outcome = attrs.evolve(outcome, seq_from=raw.first, seq_to=raw.last, numbers=tuple(numbers))
+        self.pruned += [self.state.gone[name] for name in outcome.pruned if name in self.state.gone]
+        return outcome
+
+
+def _append(opened: Opened, state: Playbook, requests: Sequence[Request]) -> Appender:
+    """Append the manual edit of ``playbook.json``, the spool, then the requests."""
     with opened.log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = catch_up(opened.log, state)
-        ballot = Ballot(opened)
-        result.file, recorded, waited, problems = _take_in(opened, tx, state, ballot)
-        outcomes = record_all(tx, state, requests, ballot, result.file)
-    names = [name for outcome in (*waited, *outcomes) for name in outcome.pruned]
-    result.pruned += tuple(state.gone[name] for name in names if name in state.gone)
-    result.outcomes, result.state = outcomes or result.outcomes, state
-    result.problems += (*result.file.problems, *problems)
-    return recorded
-
-
-def _take_in(
-    opened: Opened, tx: Transaction, state: Playbook, ballot: Ballot
-) -> tuple[ExaminedFile, list[spool.SpoolFile], list[Outcome], list[Problem]]:
-    """Append the manual edit of ``playbook.json``, and the spool; return the file, and what the spool came to."""
-    opened.read_redactions()
-    state.prefix = opened.prefix
-    file = playbook_file.examine(opened, state, tx.read)
-    if file.events:
-        by = {"rater": "import" if file.adopted else "human"}
-        _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key), ballot)
-    return file, *_record_spool(opened, tx, state, ballot)
+        appender = Appender(opened, tx, state)
+        appender.take_in()
+        appender.outcomes = appender.append_all(requests)
+    # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.
+    spool.remove_files(appender.spool_files)
+    return appender
 
 
 def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
     """Return the batches that the next write appends first: the manual edit of ``playbook.json``, and the spool."""
     tx = PreviewTransaction(log)
     opened = Opened(project)
-    _take_in(opened, tx, opened.playbook(), Ballot(opened))
+    Appender(opened, tx, opened.playbook()).take_in()
     return tx.appended
-
-
-def _record_spool(
-    opened: Opened, tx: Transaction, state: Playbook, ballot: Ballot
-) -> tuple[list[spool.SpoolFile], list[Outcome], list[Problem]]:
-    """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
-    files, problems = spool.read_files(opened.project.ledger)
-    recorded: list[spool.SpoolFile] = []
-    waited: list[Outcome] = []
-    for file in files:
-        try:
-            requests = requests_from_json(file.requests, f"spool:{file.id}", file.at)
-            tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
-            requests = [_with_present_names(opened.log, request) for request in requests]
-            outcomes = record_all(tx, state, requests, ballot)
-        except (BadInputError, MissingLinesError) as error:
-            # A file that cannot be recorded stays in place and costs none of the others.
-            problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
-        else:
-            # Another version may have spooled it without masking.
-            problems += [problem for request in requests for problem in request.masked]
-            refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
-            problems += [Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
-            waited += outcomes
-            recorded.append(file)
-    return recorded, waited, problems
 
 
 def _with_present_names(log: JsonlLog, request: Request) -> Request:
@@ -298,45 +373,6 @@ def _with_present_names(log: JsonlLog, request: Request) -> Request:
         return request
     names = log.names_since(request.position)
     return attrs.evolve(request, decide=request.decide.with_names(names)) if names else request
-
-
-def record_all(
-    tx: Transaction,
-    state: Playbook,
-    requests: Sequence[Request],
-    ballot: Ballot | None = None,
-    file: ExaminedFile | None = None,
-) -> tuple[Outcome, ...]:
-    """Record the requests of one sender in order; later ones may use a name that an earlier one had to change."""
-    outcomes = []
-    renamed: dict[str, str] = {}
-    redacted = redacted_digests.NO_REDACTIONS if ballot is None else ballot.redacted
-    for request in requests:
-        if file is not None and file.adopted and file.key == request.key:
-            # The project's own playbook.json, which this transaction has just adopted.
-            outcomes.append(Outcome(1, state.seq, tuple(state.entries)))
-            continue
-        outcome = _find_repeated(tx, state, request)
-        if outcome is None:
-            # Where it is refused, nothing of the transaction is appended.
-            outcome = _record(tx, state, request.decide(state, redacted, renamed), request, ballot)
-        outcomes.append(outcome)
-        renamed |= outcome.renamed
-    return tuple(outcomes)
-
-
-def _find_repeated(tx: Transaction, state: Playbook, request: Request) -> Outcome | None:
-    """Return the outcome of a delivery whose key was recorded before; None where it was not.
-
-    Raises:
-        UsedKeyError: Its caller used the key for another payload.
-    """
-    delivery = None if request.key is None else tx.find_delivery(request.key, request.payload)
-    if delivery is None:
-        return None
-    refuse_other_payload(request, delivery)
-    renamed = _names_in_ledger(request.decide, state) if isinstance(request.decide, Update) else {}
-    return Outcome(delivery.first, delivery.last, repeated=True, renamed=renamed)
 
 
 def refuse_other_payload(request: Request, delivery: Delivery | None) -> None:
@@ -359,51 +395,26 @@ def _names_in_ledger(update: Update, state: Playbook) -> dict[str, str]:
     return {wish: by_text[text] for text, wish in update.names.items() if by_text.get(text, wish) != wish}
 
 
-def _record(
-    tx: Transaction, state: Playbook, decision: Decision, request: Request, ballot: Ballot | None = None
-) -> Outcome:
-    """Append the decision about a request as one batch and fold it into ``state``."""
-    decision = decision if ballot is None else ballot.decide(decision, request, state)
+def _describe(decision: Decision, before: Sequence[str], state: Playbook) -> Outcome:
+    """Return what a decision came to, with the names in the playbook before it and the playbook after it."""
     events = decision.events
-    if not events:
-        return Outcome(ignored=decision.ignored)
-    drafts = [codec.encode(event, request.when) for event in events]
-    # The corrected delivery of one that had no effect is to count.
-    key = None if request.payload and not _has_effect(decision) else request.key
-    raw = tx.append(drafts, request.by, key, request.payload)
-    if raw is None:
-        return Outcome(repeated=True)
-    before = tuple(state.entries)
-    batch = codec.join(raw, events)
-    fold(PLAYBOOK, [batch], state)
-    if ballot is not None:
-        ballot.add(batch)
-    is_whole = len(raw.lines) == len(events)
-    numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[: len(events)]]
-    after = tuple(state.entries)
-    added = set(after).difference(before)
-    removed: set[str] = set()
-    rated: dict[str, Entry] = {}
-    for event in events:
-        if isinstance(event, PointRestored):
-            added.discard(event.name)
-        elif isinstance(event, PlaybookUpdated):
-            # Only an update prunes; what a manual edit takes out is not pruned.
-            removed = set(before).difference(after)
-        elif isinstance(event, PointRated) and event.rating in RATINGS:
-            name = state.merged.get(event.name, event.name)
-            if name in state.entries:
-                rated[name] = state.entries[name]
+    added = set(state.entries).difference(before)
+    added -= {event.name for event in events if isinstance(event, PointRestored)}
+    # Only an update prunes; what a manual edit takes out is not pruned.
+    is_update = any(isinstance(event, PlaybookUpdated) for event in events)
+    removed = set(before).difference(state.entries) if is_update else set()
+    rated = (
+        state.merged.get(event.name, event.name)
+        for event in events
+        if isinstance(event, PointRated) and event.rating in RATINGS
+    )
     return Outcome(
-        raw.first,
-        raw.last,
-        tuple(name for name in after if name in added),
-        tuple(name for name in before if name in removed),
-        decision.ignored,
-        rated=tuple(rated.values()),
+        added=tuple(name for name in state.entries if name in added),
+        pruned=tuple(name for name in before if name in removed),
+        ignored=decision.ignored,
+        rated=tuple(state.entries[name] for name in dict.fromkeys(rated) if name in state.entries),
         renamed=decision.new_names,
         events=events,
-        numbers=tuple(numbers),
     )
 
 
@@ -489,17 +500,25 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
                 raise UsedKeyError(normalize_key(request.key))
 
 
-def _render(opened: Opened, result: WriteResult) -> None:
+def _render(opened: Opened, done: Appender) -> tuple[Appender, Exception | None]:
     """Write ``playbook.json``; a manual edit made in the meantime is recorded first.
 
     A ledger with nothing but measurements creates no playbook.
+
+    Returns:
+        What was appended last, with all that was pruned and all problems; and why the file could not be written.
     """
-    state = result.state
-    if state is None or (
-        not state.stamp[0] and opened.log.head().seq > 1 and not os.path.lexists(opened.project.playbook)
-    ):
-        return
-    for _ in range(_RENDER_ATTEMPTS):
-        if playbook_file.render(opened, state, result.file):
-            return
-        spool.remove_files(_append(opened, state, (), result))
+    is_empty = not done.state.stamp[0] and opened.log.head().seq > 1
+    if is_empty and not os.path.lexists(opened.project.playbook):
+        return done, None
+    try:
+        for _ in range(_RENDER_ATTEMPTS):
+            if playbook_file.render(opened, done.state, done.file):
+                break
+            later = _append(opened, done.state, ())
+            later.pruned, later.problems = done.pruned + later.pruned, done.problems + later.problems
+            done = later
+    except (TallybookError, OSError) as error:
+        # The events are durable; the file can be rendered again at any time.
+        return done, error
+    return done, None

@@ -7,7 +7,7 @@ sender had to change, it returns the events. A new one is a class with these arg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -123,20 +123,6 @@ def check_provenance(by: object) -> None:
         raise BadInputError(
             "rater", f"{fields['rater'][:_SHOWN_CHARS]!r} is not a rater", f"use one of {', '.join(KNOWN_RATERS)}"
         )
-
-
-class Rating(NamedTuple):
-    """One rating of several entries.
-
-    Attributes:
-        names: The entries, as a person writes them; one that is named twice counts once.
-        rating: One of RATINGS.
-        reason: Why, noted at each of them; empty for none.
-    """
-
-    names: tuple[str, ...]
-    rating: str
-    reason: str = ""
 
 
 @attrs.frozen

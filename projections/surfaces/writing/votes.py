@@ -13,22 +13,17 @@ import attrs
 from tallybook.ledger.decisions.update import IgnoredItem
 from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointNoted, PointProposed, PointRated
 from tallybook.ledger.playbook_constants import RATE
-from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import AGENT
-from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import Form
 from tallybook.projections.surfaces.writing.requests import Request, Update
 from tallybook.projections.votes import RETIRE, VOTES, Votes, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tallybook.ledger.decisions.update import Decision
     from tallybook.ledger.events import Entry, Event
-    from tallybook.ledger.records import Batch
-    from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history.opened import Opened
 
 HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
 DISPUTE: Final = "a person's entry"
@@ -38,71 +33,48 @@ VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES, pack, unpack)
 SPENT: Final = "was rated in this session, or in one that it continues"
 
 
-class Ballot:
-    """What decides, while batches are appended, which parts of a request count: redacted texts, and votes.
+def count_votes(decision: Decision, request: Request, state: Playbook, read: Callable[[], Votes]) -> Decision:
+    """Return a decision with what the votes in it come to, of an agent or a reflection on a session.
 
-    The votes are read where the first one of an agent is to be decided.
+    A vote of a lineage that has voted has no effect, and one that would prune a person's entry is a proposal. By a
+    mark, helpful counts only where the lineage cited the entry, and is neutral elsewhere.
+
+    Args:
+        decision: The decision.
+        request: What was decided.
+        state: The playbook.
+        read: Returns the votes before it, which are read only where it has one.
     """
-
-    def __init__(self, opened: Opened) -> None:
-        """Take the project."""
-        self._opened = opened
-        self._appended: list[Batch] = []
-        self._votes: Votes | None = None
-
-    @property
-    def redacted(self) -> Redactions:
-        """Return the redacted texts, which are not recorded again."""
-        return self._opened.redactions
-
-    def add(self, batch: Batch) -> None:
-        """Take a batch that was appended, which no reader sees before the transaction ends."""
-        self._appended.append(batch)
-        if self._votes is not None:
-            fold(VOTES, [batch], self._votes)
-
-    def _read(self) -> Votes:
-        if self._votes is None:
-            # Opened anew, because the ledger may have grown between the opening of this one and its lock.
-            log = reading.open_log(self._opened.project)
-            self._votes = fold(VOTES, self._appended, reading.fold_view(VOTES_FORM, log))
-        return self._votes
-
-    def decide(self, decision: Decision, request: Request, state: Playbook) -> Decision:
-        """Return a decision with what the votes in it come to, of an agent or a reflection on a session.
-
-        A vote of a lineage that has voted has no effect, and one that would prune a person's entry is a proposal. By a
-        mark, helpful counts only where the lineage cited the entry, and is neutral elsewhere.
-        """
-        by, update = request.by, request.decide if isinstance(request.decide, Update) else None
-        # People's and programs' ratings count as they are, as the specification says. A reflection on a session is
-        # known by the names that its prompt showed.
-        if by["rater"] != AGENT and (update is None or update.shown is None):
-            return decision
-        by_marks = update is not None and update.by_marks
-        votes = {id(event): entry for event in decision.events if (entry := _entry_of(event, state)) is not None}
-        if not votes:
-            return decision
-        cast = _Cast(self._read(), state, by, {one.name: one for one in decision.events if isinstance(one, PointNoted)})
-        results: list[tuple[Any, Any]] = [
-            (event, cast.vote(event, votes[id(event)], by_marks=by_marks) if id(event) in votes else event)
-            for event in decision.events
-        ]
-        dropped = {
-            event.name for event, one in results if isinstance(event, PointRated) and not isinstance(one, PointRated)
-        }
-        kept = [
-            attrs.evolve(result, rated=result.rated - len(dropped), ignored=result.ignored + len(dropped))
-            if isinstance(result, PlaybookUpdated)
-            else result
-            for _, result in results
-            if result is not None and not (isinstance(result, PointNoted) and result.name in dropped)
-        ]
-        if dropped and all(isinstance(event, PlaybookUpdated | PointProposed) for event in kept):
-            # Nothing is left that an update would close.
-            kept = [event for event in kept if isinstance(event, PointProposed)]
-        spent = tuple(IgnoredItem(event.name, SPENT, event.name) for event, result in results if result is None)
-        return attrs.evolve(decision, events=tuple(kept), ignored=(*decision.ignored, *spent))
+    by, update = request.by, request.decide if isinstance(request.decide, Update) else None
+    # People's and programs' ratings count as they are, as the specification says. A reflection on a session is
+    # known by the names that its prompt showed.
+    if by["rater"] != AGENT and (update is None or update.shown is None):
+        return decision
+    by_marks = update is not None and update.by_marks
+    entries = {id(event): entry for event in decision.events if (entry := _entry_of(event, state)) is not None}
+    if not entries:
+        return decision
+    notes = {event.name: event for event in decision.events if isinstance(event, PointNoted)}
+    cast = _Cast(read(), state, by, notes)
+    results: list[tuple[Any, Any]] = [
+        (event, cast.vote(event, entries[id(event)], by_marks=by_marks) if id(event) in entries else event)
+        for event in decision.events
+    ]
+    dropped = {
+        event.name for event, result in results if isinstance(event, PointRated) and not isinstance(result, PointRated)
+    }
+    remaining = [
+        attrs.evolve(result, rated=result.rated - len(dropped), ignored=result.ignored + len(dropped))
+        if isinstance(result, PlaybookUpdated)
+        else result
+        for _, result in results
+        if result is not None and not (isinstance(result, PointNoted) and result.name in dropped)
+    ]
+    if dropped and all(isinstance(event, PlaybookUpdated | PointProposed) for event in remaining):
+        # Nothing is left that an update would close.
+        remaining = [event for event in remaining if isinstance(event, PointProposed)]
+    spent = tuple(IgnoredItem(event.name, SPENT, event.name) for event, result in results if result is None)
+    return attrs.evolve(decision, events=tuple(remaining), ignored=(*decision.ignored, *spent))
 
 
 def _entry_of(event: Event, state: Playbook) -> Entry | None:
@@ -130,7 +102,7 @@ class _Cast:
             if self.votes.has_voted(session, name):
                 return None
             # A second vote of the same batch is not in the ledger yet, and has no effect either.
-            self.votes.add_vote(session, name)
+            self.votes.sessions[session].rated[name] = None
         if self.by["rater"] != AGENT or not isinstance(event, PointRated):
             return event
         if event.rating == HARMFUL:
