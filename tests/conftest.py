@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import settings
 import pytest
 
+from helpers.browser import chromium
 from helpers.command_line import Answer
 from helpers.installation import lay_out
 from helpers.sweep import slice_of
@@ -27,6 +28,8 @@ from tallybook.projections.surfaces.agents import inside, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
 
     from helpers.command_line import Run
     from helpers.postgres_server import Database
@@ -74,6 +77,13 @@ def _heed_interrupts() -> None:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return Chromium, started once for a module of tests; they are skipped where it is missing."""
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture

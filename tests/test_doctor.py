@@ -20,9 +20,8 @@ from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.doctor.checks import CHECKS
-from tallybook.projections.surfaces.doctor.finding import Finding, exit_code, findings_json, format_findings, run_checks
+from tallybook.projections.surfaces.doctor.finding import Finding, exit_code, run_checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact as redacting
@@ -114,26 +113,6 @@ def test_a_damaged_ledger_is_named_to_its_line(here: Project) -> None:
     assert list(CHECKS) == list(dict.fromkeys(one["check"] for one in answer["findings"]))
 
 
-def test_an_end_that_is_cut_off_is_told_by_one_check(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Damage is told by the check of the ledger alone; those that cannot read on say that they did not look."""
-    path = here.ledger / "events.jsonl"
-    path.write_bytes(path.read_bytes()[:-10])
-    assert 3 == main.run(["--project", str(here.root), "doctor"])
-    lines = capsys.readouterr().out.splitlines()
-    bad = [line for line in lines if line.startswith("bad ")]
-    assert all(line.startswith("bad   ledger: events.jsonl:") for line in bad)
-    assert bad[-1].startswith("bad   ledger: events.jsonl:5: ends 10 bytes before its acknowledged end at seq 5; ")
-    assert "note  playbook.json: not checked, because the ledger is damaged" in lines
-
-
-def test_something_bad_that_is_no_damage_costs_exit_code_1(here: Project) -> None:
-    """A spool file that cannot be read is bad, and no damage to the ledger; the hint says what to do."""
-    (here.ledger / "spool").mkdir(mode=0o700)
-    disk.replace_cache_file(here.ledger / "spool" / "2026-junk.json", b'{"id": 1')
-    lines = lines_of(run(here, "doctor"), 1)
-    assert 1 == sum(line.startswith("bad   spool: spool/2026-junk.json: cannot be read: JSONDecode") for line in lines)
-
-
 def test_nothing_is_changed(here: Project) -> None:
     """Neither a byte nor a time of any file changes, whatever ails the project."""
     redaction.write_pending(here.ledger, redaction.PendingRedaction(("019a",), ("hunter2",), "secret", HUMAN))
@@ -168,7 +147,7 @@ def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> N
 
 def test_the_reference_has_every_check() -> None:
     """The table of the reference names the checks in their order, each with what fixes its findings."""
-    page = (ROOT / "projections" / "surfaces" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "projections" / "surfaces" / "COMMANDS.md").read_text(encoding="utf-8")
     rows = page.partition("## The checks of doctor\n")[2].partition("\n## ")[0]
     cells = [line.split(" | ") for line in rows.splitlines() if line.startswith("| `")]
     assert list(CHECKS) == [name for row in cells for name in re.findall("`(.*?)`", row[0])]
@@ -195,23 +174,6 @@ def test_a_check_that_fails_says_so_and_ends_no_other(here: Project) -> None:
         ("second", "well"),
         ("third", "so far"),
     ] == [(finding.check, finding.message) for finding in findings]
-
-
-def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
-    """Eight lines of one check are enough on a terminal; JSON has them all."""
-    many = [Finding("note", str(number), check="secrets") for number in range(20)]
-    lines = list(format_findings(many))
-    assert (9, "      secrets: and 12 more; --json lists them all") == (len(lines), lines[-1])
-    assert 20 == len(findings_json(many)["findings"])
-
-
-def test_what_is_fine_is_shown_where_it_can_be_changed() -> None:
-    """A fact that one can act on has its line although nothing is wrong; a check with a finding has not passed."""
-    fine = [Finding("ok", "fine", check="hooks"), Finding("ok", "9 tokens", "limit them", check="reflection")]
-    assert ["ok    reflection: 9 tokens; limit them", "2 checks passed"] == list(format_findings(fine))
-    ailing = Finding("note", "off", "switch it on", check="hooks")
-    expected = ["note  hooks: off; switch it on", "ok    reflection: 9 tokens; limit them", "1 check passed"]
-    assert expected == list(format_findings([*fine, ailing]))
 
 
 # The words
@@ -316,15 +278,6 @@ def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None
     assert [("ok", "passed")] == findings_of(here, "redaction")
 
 
-def test_a_redaction_that_cannot_be_read_ends_no_other_check(here: Project) -> None:
-    """A note of what has to go that is torn is told once, and every check that needs it not is made."""
-    disk.replace_cache_file(here.ledger / redaction.PENDING_FILE, b"{")
-    findings = examine(here)
-    (told,) = [one for one in findings if one.level == "bad"]
-    assert told.message.startswith(f"could not be checked: {here.ledger / redaction.PENDING_FILE}: cannot be read")
-    assert {"lock", "spool", "modes"} <= {one.check for one in findings if one.level == "ok"}
-
-
 def test_a_redacted_text_that_is_put_back_is_bad(here: Project) -> None:
     """A log whose old bytes come back from a backup shows a text again that had to go."""
     path = here.ledger / "events.jsonl"
@@ -347,15 +300,6 @@ def test_secrets_are_told_and_never_shown(here: Project) -> None:
     assert TOKEN in here.playbook.read_text(encoding="utf-8")
     redacting.redact(here, redacting.RedactionTarget(event="6"), "a token", HUMAN)
     assert [("ok", "passed")] == findings_of(here, "secrets")
-
-
-def test_a_name_that_is_a_secret_is_not_shown(here: Project) -> None:
-    """An old file may name an entry by a token: neither its name nor its text is printed."""
-    book = {"key_points": [{"name": TOKEN, "text": f"use {TOKEN}", "helpful": 0, "harmful": 0}]}
-    commands.import_file(here, json.dumps(book).encode(), "old.json")
-    findings = examine(here)
-    assert 1 == sum("([masked: GitHub Token])" in one.message for one in findings)
-    assert TOKEN not in "".join(format_findings(findings))
 
 
 # playbook.json and what lies about
@@ -415,22 +359,6 @@ def test_loose_modes_are_told(here: Project) -> None:
     assert {} == levels(here)
 
 
-@posix
-def test_a_file_system_without_modes_is_not_told_of_them(here: Project) -> None:
-    """Where every file is executable the file system keeps no modes, and no command would change one."""
-    for path in here.ledger.rglob("*"):
-        path.chmod(0o777)
-    assert {} == levels(here)
-
-
-@posix
-def test_a_ledger_that_leads_elsewhere_is_told_once(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where the ledger's folder itself is a link, that is all that is said."""
-    (project / ".claude" / "ledger").symlink_to(tmp_path_factory.mktemp("elsewhere"))
-    (found,) = examine(Project(project))
-    assert ("project", "bad") == (found.check, found.level)
-
-
 @pytest.mark.parametrize("place", [".claude", ".claude/ledger"])
 def test_a_file_in_place_of_a_folder_is_told_once(tmp_path: Path, place: str) -> None:
     """Where a file stands in place of a folder that holds everything, that is all that is said."""
@@ -462,14 +390,6 @@ def test_a_ledger_that_git_tracks_is_noted(here: Project) -> None:
         ("note", "git tracks .claude/playbook.json although it is ignored: git stops at each change of it"),
     ] == findings_of(here, "git")
     assert before == file_states(here.root)
-
-
-def test_a_repository_that_git_refuses_is_a_note(here: Project) -> None:
-    """Where git does not answer, its own words are told, and nothing else fails for it."""
-    git(here, "init", "-q")
-    (here.root / ".git" / "HEAD").unlink()
-    ((level, message),) = findings_of(here, "git")
-    assert ("note", True) == (level, message.startswith("git could not be run: not a git repository"))
 
 
 # The cache

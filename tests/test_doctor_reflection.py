@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.doctor import file_states, findings_of
 from helpers.reflection_settings import choose
-from helpers.transcripts import Script, answer, ask_again, asked_for, kept
+from helpers.transcripts import Script, ask_again, asked_for, kept
 from tallybook.ledger import clock
-from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.doctor import reflection
 from tallybook.projections.surfaces.doctor.finding import Context
@@ -21,11 +18,12 @@ from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.transcripts import Client
     from tallybook.ledger.events import Event
     from tallybook.projections.surfaces.workspace.project import Project
 
-TEXT = answer("Run the tests first.", kpt_001="helpful")
 HOUR_US = 3600 * clock.MICROSECONDS
 
 
@@ -80,15 +78,6 @@ def test_a_failed_reflection_is_reported_with_its_cause(owed: Project, tries: in
     assert message not in [finding[1] for finding in found(owed)]
 
 
-@pytest.mark.usefixtures("client")
-def test_an_attempt_that_has_not_ended_is_reported(owed: Project) -> None:
-    """Its process runs still or was killed; a person need not wait."""
-    choose(rater="claude")
-    written(owed, ReflectionStarted("claude", 900))
-    message = "session s1: reflection failed once: it was interrupted, or is still running"
-    assert ("note", message, "run `tallybook reflect` to try now") == found(owed)[1]
-
-
 @pytest.mark.parametrize("rater", ["none", "claude"])
 def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: Client, rater: str) -> None:
     """The finding names the command that reads it anyway, also without a rater, and no other failure."""
@@ -99,15 +88,6 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
     message = f"1 transcript outside the agents' folders not read: {project / 's1.jsonl'}"
     assert [("note", message, f"run `tallybook reflect --from {project}` to read those of that folder")] == told
     assert [] == client.asked
-
-
-@pytest.mark.usefixtures("client")
-def test_a_redacted_reason_is_reported_as_redacted(owed: Project) -> None:
-    """The redacted text stays hidden, and the cause is still reported."""
-    choose(rater="claude")
-    written(owed, ReflectionFailed("claude", "refused", 0, 0, "about Mallory"))
-    assert 0 == run_here(["redact", "--text", "about Mallory", "--reason", "a name", "--yes", "--expect", "1"])
-    assert found(owed)[1][1].endswith("refused: its reason was redacted")
 
 
 @pytest.mark.usefixtures("client")
@@ -170,18 +150,3 @@ def test_a_command_of_the_users_own_is_looked_for(owed: Project) -> None:
 
 
 # The rest
-
-
-def test_damage_is_left_to_the_check_of_the_ledger(owed: Project) -> None:
-    """This check says that it did not look."""
-    path = owed.ledger / "events.jsonl"
-    path.write_bytes(re.sub(rb'"end":\d', b'"end":x', path.read_bytes(), count=1))
-    assert [("note", "not checked, because the ledger is damaged")] == findings_of(owed, "reflection")
-
-
-def test_the_check_changes_no_file(owed: Project) -> None:
-    """Not even the settings that were read are cached."""
-    choose(rater="claude")
-    before = file_states(owed.root) | file_states(Path.home())
-    assert 1 <= len(findings_of(owed, "reflection"))
-    assert before == file_states(owed.root) | file_states(Path.home())

@@ -11,11 +11,8 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.long_ledgers import (
-    CLOSED,
-    CLOSING,
     LEARNED,
     NAMES,
-    ODD,
     STORY,
     STRETCHES,
     grow,
@@ -25,7 +22,6 @@ from helpers.long_ledgers import (
 from helpers.sweep import slice_of
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.events import EventsVoided, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.answers import explain
@@ -34,7 +30,6 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,23 +90,6 @@ def test_a_due_prune_is_followed_to_the_update_that_does_it(log: JsonlLog) -> No
     """After ratings without an update the batches up to the next update of another entry are read."""
     assert [5, 10, 11, 13, 15] == read(log, "kpt_002")
     assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
-
-
-def test_an_undone_update_prunes_nothing(log: JsonlLog) -> None:
-    """The next update prunes instead, though it names another entry."""
-    grow(log, [[*[PointRated("kpt_001", "harmful")] * 3, CLOSED], [CLOSED], [PointRated(ODD, "helpful"), CLOSED]])
-    grow(log, [[EventsVoided(("id-19",), None, "")], [EventsVoided((), "s8", "")]])
-    check(log)
-    assert [22] == [
-        row["seq"] for row in commands.why(project_of(log), "kpt_001")[0]["trail"] if row["kind"] == CLOSING
-    ]
-
-
-def test_a_redacted_text_is_shown_as_redacted(log: JsonlLog) -> None:
-    """A story reads the redacted line where it is."""
-    redact.redact(project_of(log), redact.RedactionTarget("2", None), "private", HUMAN)
-    check(log)
-    assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
 
 
 def test_a_pending_redaction_hides_its_text(log: JsonlLog) -> None:

@@ -17,7 +17,6 @@ from helpers.authors import HUMAN
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from helpers.repository import ROOT
-from helpers.reviews import Terminal
 from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
 from tallybook.ledger.encoding.codec import decode, encode
@@ -271,22 +270,3 @@ def test_the_last_events_are_those_of_the_whole_list(here: Project, run: Run, ta
         assert every[-number:] == run("log", "-n", str(number), "--json").out.splitlines()
     people = run("log").out.splitlines()
     assert people[-4:] == run("log", "-n", "4").out.splitlines()
-
-
-@pytest.mark.parametrize("words", [["log"], ["why", "kpt_003"]], ids=" ".join)
-def test_a_terminal_breaks_no_word_and_a_pipe_no_line(
-    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    """At 80 columns a long line continues under its text; in a pipe it is one line."""
-    text = "Wrap every experiment against the staging database in a transaction"
-    commands.add(here, text, HUMAN)
-    monkeypatch.setenv("PAGER", "cat")
-    monkeypatch.setenv("COLUMNS", "80")
-    terminal = Terminal(here.root, *words)
-    code, shown = terminal.end()
-    lines = shown.splitlines()
-    (begin,) = [number for number, line in enumerate(lines) if "learned kpt_003" in line]
-    assert (0, " " * 8) == (code, lines[begin + 1][:8])
-    assert max(map(len, lines)) <= 80
-    (line,) = [line for line in run(*words).out.splitlines() if "learned kpt_003" in line]
-    assert line.split() == " ".join(lines[begin : begin + 2]).split()

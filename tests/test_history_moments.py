@@ -13,9 +13,6 @@ from tallybook.ledger.clock import moment, to_unix_us
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft
-from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history.ask import describe
 from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, resolve
 
 if TYPE_CHECKING:
@@ -110,12 +107,6 @@ def test_an_empty_ledger_has_one_moment() -> None:
     assert [0, 0, 0] == [resolve(log, when, NOW) for when in ("0", "1d", "2026-11-20")]
     with pytest.raises(BadInputError, match=r"^--at 1: the ledger has no event yet$"):
         resolve(log, "1", NOW)
-
-
-@pytest.mark.parametrize(("when", "seq"), [("~0", 9), ("~1", 8), ("~9", 0)])
-def test_events_are_counted_back_from_the_end(when: str, seq: int) -> None:
-    """`~N` is N events before the last; the number of all events leads before the first."""
-    assert seq == resolve(LOG, when, NOW)
 
 
 def test_a_date_without_dashes_is_an_event_number() -> None:
@@ -216,18 +207,3 @@ def test_events_of_others_during_a_session_are_counted() -> None:
 
 
 # What an answer says of it
-
-
-@pytest.mark.parametrize(
-    ("when", "told"),
-    [
-        ("0", "the beginning, before any event"),
-        ("3", "event 3, 2026-11-20 00:01 UTC"),
-        ("2026-11-20T00:05", "event 7, 2026-11-20 00:03 UTC"),
-        ("4", "event 3, 2026-11-20 00:01 UTC (event 4 is inside a batch, which counts as a whole)"),
-    ],
-)
-def test_an_answer_names_its_moment(when: str, told: str) -> None:
-    """The answer gives number and time of the last event that it includes."""
-    found = of(LOG, when)
-    assert told == describe(fold_history(PLAYBOOK, found.history, found.seq), found.seq, found.named)

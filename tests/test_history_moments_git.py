@@ -172,16 +172,6 @@ def test_a_file_that_is_no_ledger_is_refused_in_a_commit(tracked: Project, data:
         moments.find(tracked, "git:HEAD")
 
 
-def test_a_torn_end_in_a_commit_is_left_out(tracked: Project) -> None:
-    """A commit that was made in the middle of a write has the whole batches of that time."""
-    put_back = keep(tracked)
-    with (tracked.ledger / "events.jsonl").open("ab") as file:
-        file.write(b'{"crc":"0000')
-    commit(tracked)
-    put_back()
-    assert ["one"] == texts(commands.playbook(tracked, "git:HEAD"))
-
-
 def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
     """The project may be a folder below the top of the repository."""
     git(project, "init", "--quiet")

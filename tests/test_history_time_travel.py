@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-import copy
-from functools import partial
 import json
-from random import Random
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import pytest
 
 from helpers.authors import HUMAN
@@ -17,123 +12,21 @@ from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
-from tallybook.projections.fold import View, fold, fold_history
-from tallybook.projections.playbook.entry_state import Entries
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointRated
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
     from tallybook.ledger.events import Event
-    from tallybook.ledger.records import Batch
-
-EVENTS = 10_000
-UNDONE = 25
-"""So many events before the end something is undone; each later moment then takes two folds from the beginning."""
-CHECKPOINT_BATCHES = 25
 
 
 # Every number
-
-
-def make_update(chance: Random, number: int) -> list[Event]:
-    """Return an update: now and then an entry, ratings of the latest ones, most of them harmful, and citations."""
-    names = [f"kpt_{one:03d}" for one in range(max(1, number // 3 - 8), number // 3 + 2)]
-    added = [PointAdded(f"kpt_{number // 3 + 1:03d}", f"text {number}")] if number % 3 == 0 else []
-    rated = [PointRated(chance.choice(names), chance.choice(("helpful", "harmful", "harmful"))) for _ in range(3)]
-    cited = [PointCited(chance.choice(names), "message")] * chance.randrange(3)
-    return [*cited, *added, *rated, PlaybookUpdated(len(added), len(rated), 0)]
-
-
-def long_history() -> MemoryLog:
-    """Return a log of EVENTS events and a few more, in which events UNDONE before the end undo some of the first.
-
-    A second lies between two batches.
-    """
-    chance = Random(5)  # noqa: S311 - the same history in every run, and no secret
-    seconds = iter(range(1_700_000_000, 1_800_000_000))
-    log = MemoryLog(lambda: moment(next(seconds) * 1_000_000))
-    number = 0
-    is_undone = False
-    while log.head().seq < EVENTS:
-        with log.transaction() as tx:
-            if log.head().seq > EVENTS - UNDONE and not is_undone:
-                is_undone = True
-                ids = [one.id for batch in decode(log.batches[5:9]) for one in batch.records]
-                tx.append([encode(EventsVoided(tuple(ids), None, ""))], HUMAN)
-            tx.append(
-                list(map(encode, make_update(chance, number))), {"rater": "reflector", "session": f"s{number // 9}"}
-            )
-            number += 1
-    return log
-
-
-def shown(state: Playbook) -> tuple[Any, ...]:
-    """Return what a playbook shows."""
-    return tuple(state.entries.values()), state.last_updated, state.stamp
-
-
-def copied(state: Playbook) -> Playbook:
-    """Return a copy of a state, which can be folded on."""
-    held = {field.name: getattr(state, field.name) for field in attrs.fields(Playbook) if field.init}
-    fresh: dict[str, Any] = {
-        name: copy.copy(value) for name, value in held.items() if isinstance(value, dict | set | list)
-    }
-    return attrs.evolve(state, **fresh, entries=Entries(state.entries))
-
-
-def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield each event number and the fold up to it.
-
-    Up to the undo each fold continues from the start of its part of the history; that a fold in two parts equals a fold
-    at once is a law of its own.
-    """
-    undoing = next(batch.last for batch in batches if EventsVoided in map(type, batch.events))
-    last = 0
-    for first in range(0, len(batches), CHECKPOINT_BATCHES):
-        window = batches[first : first + CHECKPOINT_BATCHES]
-        begun = fold_history(PLAYBOOK, lambda: batches, last)
-        view = View(partial(copied, begun), PLAYBOOK.table, PLAYBOOK.settle)
-        for seq in range(last, window[-1].last):
-            yield (
-                seq,
-                shown(fold(view, window, until=seq) if seq < undoing else fold_history(PLAYBOOK, lambda: batches, seq)),
-            )
-        last = window[-1].last
-
-
-def first_of(batches: list[Batch]) -> dict[int, tuple[Any, ...]]:
-    """Return the folds of the first batches, without undone events, by their last event number."""
-    running = PLAYBOOK.start()
-    found = {0: shown(running)}
-    undone = False
-    for count, batch in enumerate(batches, 1):
-        undone = undone or EventsVoided in map(type, batch.events)
-        first = batches[:count]
-        running = fold_history(PLAYBOOK, partial(iter, first)) if undone else fold(PLAYBOOK, [batch], running)
-        found[batch.last] = shown(running)
-    return found
-
-
-def test_every_number_shows_the_fold_of_the_first_events(project: Path) -> None:
-    """For each number of a long history the fold has the whole batches up to it; `show --at` answers the same."""
-    log = long_history()
-    batches = list(decode(log.read()))
-    expected = first_of(batches)
-    lasts = sorted(expected)
-    wanted = [expected[lasts[bisect_right(lasts, seq) - 1]] for seq in range(lasts[-1] + 1)]
-    assert list(enumerate(wanted[:-1])) == list(answers(batches))
-    place = Project(project)
-    place.ledger.mkdir()
-    (place.ledger / "events.jsonl").write_bytes(b"".join(raw.raw for raw in log.read()))
-    for seq in (*range(0, lasts[-1], 499), *lasts[-3:]):
-        assert wanted[seq] == shown(commands.playbook(place, str(seq)).state)
 
 
 # What was undone or redacted
@@ -226,10 +119,3 @@ def test_a_manual_edit_that_is_not_recorded_has_no_number(here: Project, run: Ru
     assert ("removed", None) == (answer["gone"][0]["left"]["how"], answer["gone"][0]["left"]["seq"])
     commands.replay(here)
     assert [10] == [one["left"]["seq"] for one in difference(run("diff", "9", "--json"))["gone"]]
-
-
-def test_no_entry_text_controls_the_terminal(here: Project, run: Run) -> None:
-    """Escape sequences in a text are shown escaped."""
-    commands.add(here, "red \x1b[31m and\nnext", HUMAN)
-    out = run("diff", "9").out
-    assert ("\x1b" not in out, r"red \x1b[31m and\nnext" in out) == (True, True)

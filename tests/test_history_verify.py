@@ -50,20 +50,6 @@ def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
         commands.verify(here, expect="yesterday")
 
 
-def test_verify_prints_the_head_that_expect_takes(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """For people the first line has the number of events and the head, and `--expect` takes the head as printed."""
-    assert 0 == main.run(["--project", str(here.root), "verify"])
-    (line,) = capsys.readouterr().out.splitlines()
-    head = commands.verify(here).head
-    assert f"{head.seq} events verified; head {head.seq}:{head.chain}" == line
-    assert 0 == main.run(["--project", str(here.root), "verify", "--expect", line.rpartition(" ")[2]])
-
-
-def test_a_missing_ledger_has_no_expected_head(project: Path) -> None:
-    """Where a head is expected, a missing ledger is a loss."""
-    assert not commands.verify(Project(project), expect=f"5:{'0' * 32}").ok
-
-
 @pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["verify", "--salvage"], ["replay", "--check"]])
 def test_a_missing_ledger_is_never_called_verified(project: Path, run: Run, words: list[str]) -> None:
     """Without a ledger a check has exit code 1 and one line, and creates nothing."""
@@ -79,14 +65,6 @@ def test_a_ledger_of_which_the_head_alone_is_left_is_damaged(here: Project, run:
     assert [3] * 4 == [
         run(*words.split()).code for words in ("verify", "replay --check", "check", "check --if-present")
     ]
-
-
-def test_every_damaged_batch_is_named(here: Project) -> None:
-    """After the first damage verify continues, and names the second too."""
-    spoil(here, b'"kpt_001","rating"')
-    spoil(here, b'"kpt_003","rating"')
-    lines = [problem.line for problem in commands.verify(here).problems]
-    assert [8, 12] == lines
 
 
 def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

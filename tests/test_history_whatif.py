@@ -203,10 +203,3 @@ def test_an_invalid_search_is_one_line(run: Callable[..., Answer], arguments: li
     assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
     assert says in answer.err
     assert answer.err.rstrip("\n").isprintable()
-
-
-@pytest.mark.usefixtures("project")
-def test_without_a_ledger_both_answer(ask: Callable[..., Any]) -> None:
-    """Without events nothing differs and nothing became true."""
-    assert (0, 0, 0) == tuple(ask("what-if", "--floor", "9")[key] for key in ("at", "real", "other"))
-    assert (None, False) == tuple(ask("bisect", "count > 0", code=EXIT_NO)[key] for key in ("moment", "began"))

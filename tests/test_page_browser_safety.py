@@ -1,21 +1,31 @@
-"""The page in a browser: hostile texts are shown as texts, nothing leaves the page, and everybody can use it."""
+"""The page in a browser: nothing in a text harms it, everybody can use it, and a server refreshes it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from helpers.browser import Tab, append, chromium, opened, write_page
+from helpers.browser import Tab, append, opened, write_page
 from helpers.injections import injected
+from helpers.real_command import run
 from helpers.repository import ROOT
+from helpers.score_examples import record_example
 from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
+from tallybook.projections.surfaces.page.server import REFUSED
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
+
+
+# Hostile texts
 
 HOSTILE = {
     "markup": '<img src="http://example.invalid/x.png" onerror="alert(1)"><b>bold</b>',
@@ -43,13 +53,6 @@ def write_hostile(folder: Path) -> Path:
     append(log, [PointRated("<script>", "harmful"), PointRated("<marks>", "helpful"), update], CONTROL)
     append(log, [PointRetired("<link>", "<s>reason</s>")], "plain", "human")
     return write_page(folder, with_quotes=True)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Return Chromium."""
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +120,7 @@ def test_axe_finds_nothing(browser: Browser, file: Path, scheme: Any) -> None:
     tab.page.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 768, 1440, 2560])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark"), (2560, "light")])
 def test_every_width_shows_everything_without_scrolling_sideways(
     browser: Browser, file: Path, width: int, scheme: Any
 ) -> None:
@@ -134,19 +136,6 @@ def test_every_width_shows_everything_without_scrolling_sideways(
     tab.page.context.close()
 
 
-def test_a_screen_reader_hears_what_changed(tab: Tab) -> None:
-    """The page has landmarks, and a live region says each moment and its change once the reader rests."""
-    tab.open("")
-    assert 1 == tab.page.locator("main").count()
-    assert {"Film", "Events"} <= {*tab.page.locator("section").evaluate_all(LABELS)}
-    tab.page.keyboard.press("k")
-    tab.page.locator("#live[aria-live=polite]", has_text="<script> harmful 0 → 1").wait_for(state="attached")
-
-
-LABELS = """sections => sections.map((one) => one.getAttribute("aria-label")
-    ?? document.getElementById(one.getAttribute("aria-labelledby")).textContent)"""
-
-
 def test_nothing_moves_by_itself_for_those_who_ask_for_less_motion(browser: Browser, file: Path) -> None:
     """With reduced motion asked for, no element has a transition or an animation."""
     tab = Tab(browser, file, reduced_motion="reduce")
@@ -156,9 +145,256 @@ def test_nothing_moves_by_itself_for_those_who_ask_for_less_motion(browser: Brow
     tab.page.context.close()
 
 
-def test_the_time_zone_is_named_next_to_the_times(browser: Browser, file: Path) -> None:
-    """Times are those of the reader's zone, which is named."""
-    tab = Tab(browser, file, timezone_id="Asia/Tokyo")
-    assert "Asia/Tokyo" in tab.text("#moment")
-    assert "Asia/Tokyo" in tab.text("#made")
+# Names, focus and keys
+
+KEYS: Final[dict[str, tuple[str, str, str]]] = {
+    "j": ("event=3", "j", "body[data-event='4']"),
+    "k": ("event=4", "k", "body[data-event='3']"),
+    "n": ("event=3&entry=kpt_001", "n", "body[data-event='4']"),
+    "p": ("event=4&entry=kpt_001", "p", "body[data-event='3']"),
+    "g": ("", "g", "#go-dialog[open] #go-where:focus"),
+    "space": ("event=3", " ", "#play:has-text('Pause')"),
+    "Home": ("event=4", "Home", "body[data-event='0']"),
+    "End": ("event=4", "End", "body[data-event='9']"),
+    "/": ("", "/", "#query:focus"),
+    "c": ("event=4", "c", "#compare[aria-pressed=true]:has-text('Compared with 4')"),
+    "1 … 5": ("", "4", "body[data-tab=sessions]"),
+    "Escape": ("q=hook&kind=point.cited", "Escape", "#events-note:has-text('9 events')"),
+    "?": ("", "?", "#help-dialog[open] #help-title"),
+}
+"""A key as the help names it → the fragment before it, what is pressed, and what is there then."""
+
+LIST_KEYS: Final = {"ArrowDown": 6, "ArrowUp": 3, "End": 9, "Home": 1, "PageUp": 1, "PageDown": 9}
+"""A key in the list of events at event 4 → the event at which the moment ends to which it goes."""
+
+
+@pytest.fixture(scope="module")
+def nine(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Tab:
+    """Return the page of nine events."""
+    folder = tmp_path_factory.mktemp("page") / "project"
+    log = opened(folder)
+    update = PlaybookUpdated(0, 1, 0)
+    append(log, [PointAdded("kpt_001", "Read the error."), update])
+    append(log, [PointRated("kpt_001", "helpful")])
+    append(log, [PointAdded("kpt_002", "Ask first."), update])
+    append(log, [injected(("kpt_001",), 0), PointCited("kpt_001", "message")], "s2", "hook")
+    append(log, [PointRetired("kpt_002", "")], "s2", "human")
+    return Tab(browser, write_page(folder))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_does_what_the_help_says(nine: Tab, key: str) -> None:
+    """The key leads to what the help names, and is no key while somebody writes into the search."""
+    fragment, pressed, expected = KEYS[key]
+    nine.page.goto("about:blank")
+    nine.open(fragment)
+    nine.page.keyboard.press(pressed)
+    nine.page.locator(expected).wait_for(state="attached")
+    if key in {"Home", "End", "Escape"}:
+        return
+    nine.page.goto("about:blank")
+    nine.open("event=4&entry=kpt_001")
+    nine.page.focus("#query")
+    nine.page.keyboard.press(pressed)
+    assert pressed == nine.page.input_value("#query")
+
+
+@pytest.mark.parametrize("key", LIST_KEYS)
+def test_a_list_is_moved_through_by_its_keys(nine: Tab, key: str) -> None:
+    """Arrows, Home, End and the page keys move through the events in sight, of which one is the active one."""
+    nine.page.goto("about:blank")
+    nine.open("event=4")
+    nine.page.focus("#event-list")
+    nine.page.keyboard.press(key)
+    nine.at(LIST_KEYS[key])
+    active = nine.page.get_attribute("#event-list", "aria-activedescendant")
+    assert "true" == nine.page.get_attribute(f"#{active}", "aria-selected")
+
+
+def test_arrows_move_through_the_views(nine: Tab) -> None:
+    """In the row of views the arrows choose the next and the one before, in a circle, with the focus on it."""
+    nine.open("")
+    nine.page.focus("#tab-playbook")
+    for key, view in [("ArrowRight", "lives"), ("ArrowLeft", "playbook"), ("ArrowLeft", "scores")]:
+        nine.page.keyboard.press(key)
+        nine.at(9, tab=view)
+        assert f"tab-{view}" == nine.page.evaluate("document.activeElement.id")
+
+
+def nodes(nine: Tab) -> list[dict[str, Any]]:
+    """Return what a screen reader is given: role, name and properties of each node."""
+    session = nine.page.context.new_cdp_session(nine.page)
+    tree: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
+    session.detach()
+    return [node for node in tree if not node["ignored"]]
+
+
+@pytest.mark.parametrize("view", TABS)
+def test_everything_that_takes_the_focus_has_a_name(nine: Tab, view: str) -> None:
+    """In each view, with an entry and a session chosen, the browser computes a name for every control."""
+    nine.open(f"tab={view}&entry=kpt_001&session=s2&since=3")
+    focusable = [
+        (node["role"]["value"], node.get("name", {}).get("value", "").strip())
+        for node in nodes(nine)
+        if any(one["name"] == "focusable" and one["value"]["value"] for one in node.get("properties", ()))
+        and node["role"]["value"] != "RootWebArea"
+    ]
+    assert len(focusable) > 20
+    assert [] == [row for row in focusable if not row[1]]
+    ids = nine.page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+
+
+REACHABLE: Final = """() => [...document.querySelectorAll("a, button, input, select, [tabindex]")]
+  .filter((one) => one.tabIndex >= 0 && !one.disabled && one.checkVisibility()).length"""
+VISIT: Final = """() => {
+  const { activeElement: one } = document, style = getComputedStyle(one);
+  const again = one.dataset.visited !== undefined;
+  one.dataset.visited = "";
+  return [one === document.body, again, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
+}"""
+
+
+@pytest.mark.parametrize("view", TABS)
+def test_the_tab_key_reaches_every_control_and_shows_where_it_is(nine: Tab, view: str) -> None:
+    """Tab visits each control once and begins with the link that skips the header; each shows its focus."""
+    nine.page.goto("about:blank")
+    nine.open(f"event=4&tab={view}&entry=kpt_001&session=s2")
+    expected, visited = nine.page.evaluate(REACHABLE), 0
+    for _ in range(expected + 2):
+        nine.page.keyboard.press("Tab")
+        is_outside, again, is_shown = nine.page.evaluate(VISIT)
+        if is_outside or again:
+            break
+        assert is_shown, nine.page.evaluate("document.activeElement.outerHTML.slice(0, 150)")
+        visited += 1
+    assert expected == visited
+
+
+def test_the_focus_stays_where_somebody_works(nine: Tab) -> None:
+    """A link that is followed by keyboard keeps the focus after the page was drawn again, or gives it to its part."""
+    nine.page.goto("about:blank")
+    nine.open("event=9&entry=kpt_001")
+    nine.page.focus('#why [aria-label="Go to event 4"]')
+    nine.page.keyboard.press("Enter")
+    nine.at(4)
+    assert "Go to event 4" == nine.page.evaluate("document.activeElement.ariaLabel")
+    nine.page.focus("#change .link")
+    nine.page.keyboard.press("End")
+    nine.at(9)
+    assert nine.page.evaluate("document.activeElement.closest('#change') !== null")
+
+
+# Scores, texts, and pages that a server keeps up to date
+
+SERVE = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
+
+
+class Served(NamedTuple):
+    """A server of a page, and its address."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a project with a retired entry and a reason."""
+    made = tmp_path / "project"
+    log = opened(made)
+    append(log, [PointAdded("kpt_001", "A text of an entry."), PlaybookUpdated(1, 0, 0)], "secret-session")
+    append(log, [PointRetired("kpt_001", "A reason in words.")], "secret-session", "human")
+    return made
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Served]:
+    """Return a running server of the page of that project."""
+    process = subprocess.Popen(SERVE, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield Served(process, json.loads(process.stdout.readline())["address"])
+    process.kill()
+    process.communicate()
+
+
+def test_scores_lie_under_the_axis_with_the_values_of_the_command(browser: Browser, tmp_path: Path) -> None:
+    """Each score of the latest day is in a chart and in a table, as `score` prints it."""
+    (tmp_path / ".claude").mkdir()
+    record_example(tmp_path)
+    tab = Tab(browser, write_page(tmp_path))
+    tab.open("tab=scores")
+    answer = json.loads(run(Project(tmp_path), "score", "--json").out)
+    rows = tab.page.locator("#charts tbody tr").evaluate_all(CELLS)
+    values = {float(row[1]) for row in rows if row[1] != "no data"}
+    assert {*map(float, answer["component_scores"].values())} <= {float(round(value)) for value in values}
+    assert {answer["date"]} == {row[2] for row in rows if row[2]}
+    charts = tab.page.locator("#charts svg.chart")
+    assert 3 == charts.count()
+    box = charts.first.bounding_box()
+    assert box is not None
+    charts.first.click(position={"x": 20, "y": box["height"] / 2})
+    # The example is of a day long before its events were recorded.
+    tab.at(0)
     tab.page.context.close()
+
+
+CELLS = "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+
+
+def test_a_page_without_texts_says_so(browser: Browser, folder: Path) -> None:
+    """Without texts the page shows names and counts, says that texts are missing, and has no command of a session."""
+    tab = Tab(browser, write_page(folder, with_texts=False))
+    tab.open("entry=kpt_001&tab=sessions&session=1")
+    assert "made without texts" in tab.text("#why")
+    assert "no command, because the page was made without texts" in tab.text("#session")
+    content = tab.page.content()
+    assert [] == [words for words in ("secret-session", "A text of an entry") if words in content]
+    tab.page.context.close()
+
+
+def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
+    browser: Browser, folder: Path, served: Served
+) -> None:
+    """The address loses its token; a new event appears without a hand; after the server's end the page says so."""
+    page = browser.new_context().new_page()
+    noise: list[str] = []
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.goto(served.address)
+    page.locator('body[data-event="4"]').wait_for(state="attached")
+    assert served.address.partition("?")[2] not in page.url
+    run(Project(folder), "add", "A later text.")
+    page.locator("#entries", has_text="A later text.").wait_for()
+    served.process.kill()
+    page.locator("#warning", has_text="The server of this page has ended").wait_for()
+    assert [] == noise
+    page.context.close()
+
+
+def test_a_reload_works_and_a_second_browser_is_told_how_to_get_in(browser: Browser, served: Served) -> None:
+    """With its cookie a browser loads the page again; one with the used address is told to use the next one."""
+    first, second = browser.new_context().new_page(), browser.new_context().new_page()
+    first.goto(served.address)
+    first.reload()
+    first.locator('body[data-event="4"]').wait_for(state="attached")
+    second.goto(served.address)
+    assert REFUSED == second.locator("body").inner_text().strip()
+    assert served.process.stdout is not None
+    second.goto(json.loads(served.process.stdout.readline())["address"])
+    second.locator('body[data-event="4"]').wait_for(state="attached")
+    for page in (first, second):
+        page.context.close()
+
+
+def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: Path, served: Served) -> None:
+    """After a redaction the page warns and shows the text no longer, also while a dialog is open."""
+    page = browser.new_context().new_page()
+    page.goto(served.address)
+    page.locator('body[data-event="4"]').wait_for(state="attached")
+    page.keyboard.press("1")
+    page.keyboard.press("g")
+    words = ("--text", "A text of an entry.", "--reason", "a name", "--yes", "--expect", "1")
+    assert 0 == run(Project(folder), "redact", *words).code
+    page.locator("#warning", has_text="the texts of 1 event are redacted").wait_for()
+    page.locator('body[data-event="5"]').wait_for(state="attached")
+    assert "A text of an entry" not in page.content()
+    page.context.close()

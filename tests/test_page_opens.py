@@ -79,20 +79,6 @@ def test_open_gives_the_address_of_the_server_to_the_browser(here: Project, brow
         process.kill()
 
 
-def test_open_without_a_browser_says_what_to_open(here: Project) -> None:
-    """Where no browser can be started the file is written all the same, and a note has its address."""
-    done = subprocess.run(
-        [*COMMAND, "-o", "a.html", "--open"],
-        cwd=here.root,
-        env=os.environ | {"BROWSER": str(here.root / "missing"), "PATH": str(here.root)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    address = (here.root / "a.html").resolve().as_uri()
-    assert f"no browser could be started; open {address}\n" in done.stderr
-
-
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
@@ -137,12 +123,3 @@ def test_at_a_commit_with_another_history_the_page_has_that_history(here: Projec
     assert ({}, {""}) == (meta["commands"], {policy["command"] for policy in meta["policies"]})
     assert 0 == run("page", "-o", str(out)).code
     assert ["one", "ours"] == texts_at(out, 5)
-
-
-@needs_git
-def test_at_something_that_is_no_commit_writes_no_file(here: Project, run: Run) -> None:
-    """An unknown revision gets one line that names it."""
-    git(here.root, "init", "--quiet")
-    done = run("page", "--at", "git:nothing", "-o", str(here.root / "a.html"))
-    assert (2, True, 1) == (done.code, done.err.startswith("tallybook: --at git:nothing: "), done.err.count("\n"))
-    assert not (here.root / "a.html").exists()

@@ -45,11 +45,20 @@ class Reply(NamedTuple):
 
 
 class Served(NamedTuple):
-    """A server in a process of its own."""
+    """A server that answers in a thread, and the addresses that it announced."""
 
-    process: subprocess.Popen[str]
-    port: int
-    path: str
+    server: server.Server
+    addresses: list[str]
+
+    @property
+    def port(self) -> int:
+        """Return its port."""
+        return self.server.server_port
+
+    @property
+    def path(self) -> str:
+        """Return the path of its first address."""
+        return path_of(self.addresses[0])
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Reply:
         """Return the answer to one request."""
@@ -65,10 +74,15 @@ class Served(NamedTuple):
         return self.ask(self.path).headers["Set-Cookie"].partition(";")[0]
 
     def next_path(self) -> str:
-        """Return the path of the next address that it prints."""
-        assert self.process.stdout is not None
-        address = urlsplit(json.loads(self.process.stdout.readline())["address"])
-        return f"{address.path}?{address.query}"
+        """Return the path of the next address that it announces."""
+        return path_of(self.addresses[-1])
+
+
+def path_of(address: str) -> str:
+    """Return the path of an address on the loopback interface, with its token."""
+    parts = urlsplit(address)
+    assert ("http", "127.0.0.1") == (parts.scheme, parts.hostname)
+    return f"{parts.path}?{parts.query}"
 
 
 @pytest.fixture
@@ -82,12 +96,24 @@ def here(project: Path) -> Project:
 @pytest.fixture
 def served(here: Project) -> Iterator[Served]:
     """Return a server of its page."""
-    with subprocess.Popen(COMMAND, cwd=here.root, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = urlsplit(json.loads(process.stdout.readline())["address"])
-        assert ("http", "127.0.0.1") == (address.scheme, address.hostname)
-        yield Served(process, address.port or 0, f"{address.path}?{address.query}")
-        process.kill()
+    addresses: list[str] = []
+    with server.Server(server.Source(here, Choices(served=True)), addresses.append) as running:
+        addresses.append(running.address)
+        thread = Thread(target=running.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield Served(running, addresses)
+        running.shutdown()
+        thread.join(END_S)
+
+
+@pytest.fixture
+def process(here: Project) -> Iterator[subprocess.Popen[str]]:
+    """Return a server in a process of its own, once it has an address."""
+    with subprocess.Popen(COMMAND, cwd=here.root, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert path_of(json.loads(running.stdout.readline())["address"])
+        yield running
+        running.kill()
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> None:
@@ -157,13 +183,6 @@ def test_it_answers_get_alone(served: Served, method: str) -> None:
     for headers in ({}, {"Cookie": served.cookie()}):
         reply = served.ask("/", method, **headers)
         assert 501 == reply.status
-
-
-def test_there_is_nothing_but_the_page_and_the_head(served: Served) -> None:
-    """A path that leads elsewhere, or out of a folder, is not found."""
-    cookie = served.cookie()
-    for path in ("/favicon.ico", "/../etc/passwd", "//etc/passwd", "/head/x", "/%2e%2e/"):
-        assert 404 == served.ask(path, Cookie=cookie).status, path
 
 
 def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: Served, run: Run) -> None:
@@ -256,10 +275,10 @@ def test_it_listens_on_the_loopback_alone(served: Served) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals of a terminal")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGHUP, -signal.SIGHUP)])
-def test_it_ends_with_its_terminal(served: Served, number: signal.Signals, code: int) -> None:
+def test_it_ends_with_its_terminal(process: subprocess.Popen[str], number: signal.Signals, code: int) -> None:
     """Ctrl-C ends it in order, and a terminal that is closed ends it too."""
-    served.process.send_signal(number)
-    assert code == served.process.wait(END_S)
+    process.send_signal(number)
+    assert code == process.wait(END_S)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no parent that a process outlives in this way")
@@ -280,10 +299,3 @@ def test_it_ends_with_the_process_that_started_it(here: Project) -> None:
     assert "" == shell.communicate(timeout=END_S)[0]
     with socket.socket() as client:
         assert 0 != client.connect_ex(("127.0.0.1", port or 0))
-
-
-def test_what_is_wrong_is_said_before_there_is_an_address(here: Project, run: Run) -> None:
-    """An unknown entry, or a file besides the server, is refused at once."""
-    assert (1, "") == run("page", "--serve", "nothing")[:2]
-    done = run("page", "--serve", "-o", str(here.root / "a.html"))
-    assert (2, "tallybook: --serve and --output: exclude each other; give one of them\n") == (done.code, done.err)

@@ -64,13 +64,6 @@ def test_it_says_what_the_file_has(here: Project, run: Run, monkeypatch: pytest.
     assert ["path", "bytes", "counts", "texts", "quotes", "head", "warnings"] == list(told)
 
 
-def test_it_records_nothing(here: Project, run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No file of the project changes."""
-    before = {path: path.read_bytes() for path in here.root.rglob("*") if path.is_file()}
-    assert 0 == run("page", "-o", str(tmp_path_factory.mktemp("other") / "page.html")).code
-    assert before == {path: path.read_bytes() for path in here.root.rglob("*") if path.is_file()}
-
-
 def test_it_overwrites_a_page_and_nothing_else(here: Project, run: Run) -> None:
     """A page is replaced; any other file only with --force; the playbook and the ledger never."""
     path, other = here.root / "a.html", here.root / "b.html"
@@ -84,15 +77,6 @@ def test_it_overwrites_a_page_and_nothing_else(here: Project, run: Run) -> None:
     assert (True, True) == (is_page(path), is_page(other))
     for refused in (here.playbook, here.ledger / "x.html", here.root):
         assert 2 == run("page", "-o", str(refused), "--force").code, refused
-
-
-def test_a_damaged_ledger_has_no_page(here: Project, run: Run) -> None:
-    """What is damaged is named, and no file is written."""
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes().replace(b"helpful", b"harmful", 1))
-    done = run("page", "-o", str(here.root / "a.html"))
-    assert (3, True) == (done.code, done.err.startswith("tallybook: events.jsonl:"))
-    assert not (here.root / "a.html").exists()
 
 
 def test_it_opens_at_a_moment_and_an_entry(here: Project, run: Run) -> None:
@@ -116,12 +100,6 @@ def test_bad_input_writes_no_file(here: Project, run: Run, words: tuple[str, ...
     done = run("page", "-o", str(here.root / "a.html"), *words)
     assert (code, True) == (done.code, done.err.startswith(f"tallybook: {why}"))
     assert not (here.root / "a.html").exists()
-
-
-def test_a_ledger_without_events_has_no_page(project: Path, run: Run) -> None:
-    """Where there is nothing to show, no file is written."""
-    done = run("page", "-o", str(project / "a.html"))
-    assert (1, "tallybook: page: the ledger has no event yet; record one first\n") == (done.code, done.err)
 
 
 def test_the_security_policy_allows_the_own_style_and_script_alone(here: Project, run: Run) -> None:

@@ -14,23 +14,18 @@ from helpers.sweep import slice_of
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     Entry,
-    EventRedacted,
     EventsVoided,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
     PointCited,
     PointEdited,
-    PointMatched,
     PointMerged,
-    PointNoted,
     PointPinned,
     PointRated,
     PointRemoved,
-    PointRestored,
     PointRetired,
     PointReworded,
-    PointUnpinned,
 )
 from tallybook.projections.entry_history.answers import (
     blame,
@@ -204,28 +199,6 @@ def test_ratings_of_a_merged_name_count_for_the_target() -> None:
     assert ("kpt_002", ["kpt_001"]) == (stays["trail"][1]["name"], stays["trail"][1]["merged"])
 
 
-def test_curation_by_a_person_is_in_the_trail() -> None:
-    """Pins, rewordings, retirements, restorations and notes have the counts of their time."""
-    decided: list[Any] = [
-        PointPinned("kpt_001", ""),
-        PointReworded("kpt_001", "", "Mock time"),
-        PointNoted("kpt_001", "it hung"),
-        PointRetired("kpt_001", ""),
-        PointNoted("kpt_001", "gone at last"),
-        PointRestored("kpt_001", ""),
-        PointUnpinned("kpt_001", ""),
-    ]
-    stretches: list[list[Any]] = [LEARNED, [PointRated("kpt_001", "helpful")], *([event] for event in decided)]
-    story = told(*stretches)
-    kinds = ["pinned", "reworded", "noted", "retired", "noted", "restored", "unpinned"]
-    assert [(f"point.{kind}", 1, 0) for kind in kinds] == [
-        (row["kind"], row["helpful"], row["harmful"]) for row in story["trail"][2:]
-    ]
-    assert ("kept", "Mock time", []) == (story["status"], story["text"], story["ignored"])
-    retired = told(*stretches[:6])
-    assert ("retired", None, 8) == (retired["status"], retired["rule"], retired["decided_by"]["seq"])
-
-
 def test_an_undone_event_is_listed_as_undone() -> None:
     """It has its own kind, outside the trail; the entry is as if the event had never been."""
     batches = history([LEARNED, HARMED, [EventsVoided(("id-1", "id-4"), None, "")]])
@@ -236,38 +209,6 @@ def test_an_undone_event_is_listed_as_undone() -> None:
     ]
     assert (6, [1, 6]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
     assert "kept" == story_json(teller(batches)(5))["status"]
-
-
-def test_a_matched_entry_is_told_as_merged() -> None:
-    """An entry that was joined to another has its text and counts; an undone match is an undone entry."""
-    matched = PointMatched("kpt_103", "kpt_001", 2, 1, TEXT)
-    story = told(LEARNED, [matched], [PointRated("kpt_103", "helpful")], name="kpt_103")
-    assert ("merged", TEXT, 2, 1) == tuple(story[key] for key in ("status", "text", "helpful", "harmful"))
-    assert (4, ["point.matched"]) == (story["decided_by"]["seq"], [row["kind"] for row in story["trail"]])
-    assert ["counts for kpt_001"] == [row["reason"] for row in story["ignored"]]
-    undone: list[list[Any]] = [[matched], [EventsVoided(("id-1",), None, "")]]
-    story = told(*undone, name="kpt_103")
-    assert ("undone", TEXT) == (story["status"], story["text"])
-    (row,) = graveyard(statuses(*undone))
-    assert ("kpt_103", "undone", TEXT) == (row["name"], row["status"], row["text"])
-
-
-def test_a_redaction_is_in_the_stories_of_its_event() -> None:
-    """A redacted text of an entry is a step of its story; redacting a merge is a step of each of its entries."""
-    stretches: list[list[Any]] = [
-        [PointAdded("kpt_001", None), PointAdded("kpt_002", "b")],
-        [PointMerged("kpt_002", ("kpt_001",), None)],
-        [EventRedacted("id-1", "why"), EventRedacted("id-3", "why"), EventRedacted("id-99", "why")],
-        [PointRated("kpt_001", "harmful"), CLOSED, PointRestored("kpt_001", "")],
-    ]
-    assert [1, 3, 4, 5] == [row["seq"] for row in told(*stretches)["trail"]]
-    assert [2, 3, 5, 7] == [row["seq"] for row in told(*stretches, name="kpt_002")["trail"]]
-
-
-def test_the_last_ten_ratings_are_listed() -> None:
-    """Of many ratings that counted, the last ten are listed among the events that decided, and neutral ones are not."""
-    ratings = [PointRated("kpt_001", rating) for _ in range(11) for rating in ("helpful", "neutral")]
-    assert [1, *range(6, 25, 2)] == [event["seq"] for event in additions(LEARNED, ratings)["deciding"]]
 
 
 def test_an_undo_that_caused_a_prune_is_named() -> None:
@@ -382,15 +323,6 @@ def test_names_of_the_same_advice_are_related() -> None:
 
 
 # How sure counts are
-
-
-@pytest.mark.parametrize(
-    ("helpful", "harmful", "low", "high"),
-    [(0, 0, 0.0, 1.0), (1, 0, 0.2065, 1.0), (0, 1, 0.0, 0.7935), (8, 2, 0.4902, 0.9433), (50, 50, 0.4038, 0.5962)],
-)
-def test_an_interval_is_that_of_wilson(helpful: int, harmful: int, low: float, high: float) -> None:
-    """It equals tables of the score interval at 95 %; that of an unrated entry is 0 to 1."""
-    assert (low, high) == pytest.approx(interval(helpful, harmful), abs=5e-5)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))

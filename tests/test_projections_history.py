@@ -12,13 +12,9 @@ from helpers.ledger_codec import sample
 from tallybook.ledger.events import (
     EVENT_TYPES,
     EventsVoided,
-    PointAdded,
-    PointSeeded,
-    UnknownEvent,
 )
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.event_rows import (
-    QUOTE_CHARS,
     row,
     summary,
 )
@@ -31,17 +27,6 @@ def recorded(event: Any, **head: Any) -> EventRecord:
     return EventRecord(812, AT, event, "019a", Author("reflector", session="s1"), **head)
 
 
-def test_redacted_text_is_null() -> None:
-    """A redacted kind with free text keeps the field of its text, with null."""
-    assert row(recorded(PointSeeded("kpt_001", 3, 1, "canonical", None, None)))["free"] is None
-
-
-def test_the_text_of_an_unknown_kind_is_listed_too() -> None:
-    """Its free text is outside its body, as for known kinds."""
-    told = row(recorded(UnknownEvent("point.noted", 2, '{"name":"kpt_001"}', '{"note":"later"}')))
-    assert ({"name": "kpt_001"}, {"note": "later"}) == (told["body"], told["free"])
-
-
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_every_kind_becomes_a_row_of_plain_json(kind: str) -> None:
     """Each field of each kind is in body or free, and survives JSON unchanged."""
@@ -50,20 +35,6 @@ def test_every_kind_becomes_a_row_of_plain_json(kind: str) -> None:
     assert told == json.loads(json.dumps(told))
     assert (kind, EVENT_TYPES[kind][1]) == (told["kind"], told["v"])
     assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ("x" * QUOTE_CHARS, "x" * QUOTE_CHARS),
-        ("x" * (QUOTE_CHARS + 1), "x" * (QUOTE_CHARS - 1) + "…"),
-        ("x" * (QUOTE_CHARS - 2) + " yy", "x" * (QUOTE_CHARS - 2) + "…"),
-    ],
-    ids=["that fits", "one longer", "cut after a word"],
-)
-def test_a_summary_quotes_as_much_of_a_text_as_fits(text: str, quoted: str) -> None:
-    """Sixty characters are quoted whole; of a longer text the beginning, with an ellipsis within the sixty."""
-    assert f'learned kpt_001 "{quoted}"' == summary(PointAdded("kpt_001", text))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.reference_model import NAMES
 from helpers.undo_histories import SAID, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger.events import (
@@ -17,8 +16,6 @@ from tallybook.ledger.events import (
     PointRated,
 )
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
-from tallybook.projections.entry_history.view import entries_view
-from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
@@ -103,30 +100,4 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
     assert len(applied) == len(state.real.entries) - len(gone) + len(difference["back"])
 
 
-@given(PLAIN_HISTORIES, NAMES)
-def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], name: str) -> None:
-    """`why` names the event that removed an entry, and without its batch the entry is present at that moment."""
-    batches = history(stretches)
-    stood = False
-    for batch in batches:
-        story = fold_history(entries_view({name}), lambda: batches, batch.last).stories[name]
-        if stood and story.entry is None:
-            assert story.decision is not None
-            left_out = Exclusion(seqs=frozenset({story.decision.seq}))
-            assert name in fold_alternative(lambda: batches, without=left_out, until=batch.last).other.entries
-        stood = story.entry is not None
-
-
 # Case by case
-
-
-def test_a_left_out_undo_undid_nothing() -> None:
-    """The undone events count again, and so do those that only an undo of it would have restored."""
-    told = followed_by(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
-    redone = followed_by(told, [EventsVoided(("id-4",), None, "")])
-    assert ["kpt_001", "kpt_002"] == list(
-        fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({4}))).other.entries
-    )
-    assert ["kpt_002"] == list(fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({5}))).other.entries)
-    neither = fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({4, 5}))).other
-    assert ["kpt_001", "kpt_002"] == list(neither.entries)
