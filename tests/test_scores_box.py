@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from helpers.score_examples import config, example, folded, handoffs, noon, plai
 from helpers.screens import shown
 from tallybook.projections.scores import summary as scoring
 from tallybook.projections.surfaces.scores import screen as box
+from tallybook.projections.surfaces.scores.answers import ScoreQuery, look
 from tallybook.projections.surfaces.scores.pages import (
     Page,
     Table,
     markdown,
     plot,
-    summary_page,
 )
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores
@@ -62,7 +64,8 @@ def small(**own: Any) -> Scores:
 
 def page(state: Scores, *, detail: bool = False) -> Page:
     """Return the summary of a state."""
-    return summary_page(state, scoring.summary(state), detail=detail)
+    query = ScoreQuery(Project(Path()), state, None, detail, None, None)
+    return look(query, "")[1]
 
 
 def printed(found: Page, width: int = 80, encoding: str = "utf-8") -> str:

@@ -16,6 +16,7 @@ from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
     Numbers,
+    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
     PointEdited,
@@ -35,7 +36,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.answers import DropQuery, blame, drop_lines
+from tallybook.projections.surfaces.scores.blame import DropQuery, blame, drop_lines
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) 
     batches = [batch for batch in history(stretches) if EventsVoided not in map(type, batch.events)]
     state = fold_history(leads_view("", "2"), lambda: batches)
     standing: set[str] = set()
-    for change in (change for _, change in state.leads if change.how != "told"):
+    for change in (lead for lead in state.leads if type(lead.record.event) is not PlaybookInjected):
         assert standing.isdisjoint(change.added)
         assert standing >= {*change.removed, *change.changed}
         standing = (standing | set(change.added)) - set(change.removed)

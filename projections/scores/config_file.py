@@ -1,7 +1,7 @@
-"""Parsing the configuration of the scores: cattrs structures the YAML document into the classes of ``model``.
+"""Parsing the configuration of the scores: the YAML document becomes the classes of ``config`` by their annotations.
 
-Every error is one line that names the key, what is wrong there, and what it can be. By itself cattrs would turn None
-into "None" and 2.9 into 2, so each type of value has a hook that takes exactly that type.
+Every error is one line that names the key, what is wrong there, and what it can be. The errors of cattrs and msgspec
+name types and not keys by their names, so that either needs a hook for each type; this is shorter, and loads nothing.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from pathlib import PureWindowsPath
 import re
-from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import attrs
-from cattrs import AttributeValidationNote, BaseValidationError, Converter, IterableValidationNote
-from cattrs.gen import make_dict_structure_fn, override
 
 from tallybook.ledger.events import MAX_INT
-from tallybook.projections.scores.config import OVERALL, Component, Config, Grade, Metric, Points, component_id
+from tallybook.projections.scores import config as model
 from tallybook.projections.scores.scoring import BLOCK, DASHBOARD, LOG, USER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from tallybook.projections.scores.config import Bounds
+    from tallybook.projections.scores.config import Bounds, Component, Config
+
+    Keys = tuple[str, ...]
 
 # The specification asks that weights sum to 1.0, and floats such as 0.35 miss that by their last bits.
 SUM_TOLERANCE: Final = 2**-30
 CHANNELS: Final = (LOG, DASHBOARD, USER, BLOCK)
-NAMED_BY: Final[dict[type, str]] = {Component: "id", Grade: "name", Metric: "name"}
+NAMED_BY: Final[dict[type, str]] = {model.Component: "id", model.Grade: "name", model.Metric: "name"}
 """Class whose instances are named by their key in the document → the field that holds the name."""
 FORM_KEYS: Final = {
     "linear": ("of", "counts", "worst", "best"),
@@ -48,6 +48,12 @@ _SHOWN_CHARS: Final = 80
 class DocumentError(ValueError):
     """A key of a document is unknown or has a wrong value; the message names the key and what is allowed."""
 
+    def __init__(self, keys: Keys, what: str) -> None:
+        """Name a key by those above it, and say what is wrong there."""
+        # A key with a dot in it passed for its last part, and one with a line break broke the message.
+        path = ".".join(_shorten(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
+        super().__init__(f"{path or 'the file'} {what}")
+
 
 @attrs.frozen
 class Document:
@@ -57,7 +63,7 @@ class Document:
         scoring: The configuration.
     """
 
-    scoring: Config
+    scoring: model.Config
 
 
 def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,44 +90,79 @@ def read_config(document: Any) -> Config:
         DocumentError: A key is not known, is missing, or cannot be what it is; weights do not sum to 1; thresholds
             are out of order.
     """
-    try:
-        config = _converter.structure(document, Document).scoring
-    except (BaseValidationError, ValueError) as error:
-        raise DocumentError(_describe_error(error)) from error
+    config: Config = _read_class(document, Document, ()).scoring
     # The document's own components, because one that is false may still be named by a composite.
     for what, *keys in _contradictions(config, document["scoring"]["components"]):
-        raise DocumentError(f"{describe_path(['scoring', *keys])} {what}")
+        raise DocumentError(("scoring", *keys), what)
     components = {id_: component for id_, component in config.components.items() if component.enabled}
     # A component disabled in one place is disabled everywhere, so that one key is enough.
     sessions = {name: tuple(part for part in parts if part in components) for name, parts in config.sessions.items()}
     return attrs.evolve(config, components=components, sessions=sessions)
 
 
-# Errors
+# Values by their types
 
 
-def _refusal(wanted: str, value: Any) -> DocumentError:
-    return DocumentError("has no value" if value is None else f"must be {wanted}, not {describe(value)}")
+def _read(value: Any, type_: Any, keys: Keys) -> Any:
+    """Return a value of the document as the type says; the keys lead to it."""
+    if read := _READERS.get(type_):
+        return read(value, keys)
+    if attrs.has(type_):
+        return _read_class(value, type_, keys)
+    # An optional value may be left out, and is not None where it is given.
+    bounded = next((one for one in (type_, *get_args(type_)) if hasattr(one, "__metadata__")), None)
+    if bounded is not None and get_origin(type_) is not Mapping:
+        return _read_number(value, keys, *get_args(bounded))
+    # What is left is a mapping by name, or a tuple of what is named; a name whose value is false is left out.
+    part_type = next(one for one in get_args(type_) if one is not str)
+    parts = {
+        name: _read(part, part_type, (*keys, name))
+        for name, part in _read_keys(value, keys).items()
+        if part is not False
+    }
+    return parts if get_origin(type_) is Mapping else tuple(parts.values())
 
 
-def _refuse_key(key: str, what: str) -> NoReturn:
-    """Raise an error about a key; the hooks that lead to it add the keys above."""
-    error = DocumentError(what)
-    error.add_note(IterableValidationNote("", key, object))
-    raise error
+def _read_class(value: Any, cls: Any, keys: Keys) -> Any:
+    fields = {field.name: field for field in attrs.fields(attrs.resolve_types(cls)) if field.init}
+    own = {NAMED_BY[cls]: keys[-1]} if cls in NAMED_BY else {}
+    known = _known_keys(value, keys) if cls is model.Metric else tuple(name for name in fields if name not in own)
+    given = _read_keys(value, keys, known)
+    for name, field in fields.items():
+        if field.default is attrs.NOTHING and name not in {*given, *own}:
+            raise DocumentError((*keys, name), "is missing")
+    return cls(
+        **own, **{name: _read(given[name], fields[name].type, (*keys, name)) for name in fields if name in given}
+    )
 
 
-def _describe_error(error: BaseException) -> str:
-    """Return the first error of a tree as one line: the path of keys, and what is wrong there."""
-    keys: list[Any] = []
-    while True:
-        # The innermost hook notes its key first.
-        notes = reversed(getattr(error, "__notes__", []))
-        keys += [note.name if isinstance(note, AttributeValidationNote) else note.index for note in notes]
-        if not isinstance(error, BaseValidationError):
-            break
-        error = error.exceptions[0]
-    return f"{describe_path(keys) or 'the file'} {'is missing' if isinstance(error, KeyError) else error}"
+def _known_keys(value: Any, keys: Keys) -> Keys:
+    """Return the keys that a metric may have, by its form."""
+    form = _read_keys(value, keys).get("form", "linear")
+    # Anything can stand in the file: a list as the form cannot be looked up in a dictionary.
+    if form not in tuple(FORM_KEYS):
+        raise DocumentError((*keys, "form"), f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
+    for key in _REQUIRED.get(form, ()):
+        if key not in value:
+            raise DocumentError((*keys, key), "is missing")
+    return ("form", "weight", "missing", *FORM_KEYS[form])
+
+
+def _read_keys(value: Any, keys: Keys, known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a mapping whose keys are texts, and are among those that are known where any are given."""
+    if not isinstance(value, dict):
+        what = "has no value" if value is None else f"should hold keys and values, and is {describe(value)}"
+        raise DocumentError(keys, what)
+    for key in value:
+        if not isinstance(key, str):
+            raise DocumentError(keys, f"has the key {describe(key)}, which is not a text; put it in quotes")
+        if known and key not in known:
+            raise DocumentError((*keys, key), f"is not a known key; use one of {', '.join(known)}")
+    return value
+
+
+def _refusal(keys: Keys, wanted: str, value: Any) -> DocumentError:
+    return DocumentError(keys, "has no value" if value is None else f"must be {wanted}, not {describe(value)}")
 
 
 def describe(value: object) -> str:
@@ -133,46 +174,36 @@ def describe(value: object) -> str:
     return "a list" if isinstance(value, list) else _shorten(repr(value))
 
 
-def describe_path(keys: Iterable[str]) -> str:
-    """Return keys joined by dots; keys with unusual characters are quoted, so that paths stay unambiguous."""
-    # A key with a dot in it passed for its last part, and one with a line break broke the message.
-    return ".".join(_shorten(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
-
-
 def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
-# Hooks of cattrs, one for each type of value
-
-
-def _check_flag(value: Any, _: object) -> bool:
+def _read_flag(value: Any, keys: Keys) -> bool:
     if not isinstance(value, bool):
-        raise _refusal("true or false", value)
+        raise _refusal(keys, "true or false", value)
     return value
 
 
-def _check_text(value: Any, _: object) -> str:
+def _read_text(value: Any, keys: Keys) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _refusal("a text", value)
+        raise _refusal(keys, "a text", value)
     return value
 
 
-def _check_texts(value: Any, _: object) -> tuple[str, ...]:
+def _read_texts(value: Any, keys: Keys) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise _refusal("a list of names", value)
+        raise _refusal(keys, "a list of names", value)
     return tuple(value)
 
 
-def _check_number(value: Any, type_: Any) -> float:
-    number_type, bounds = get_args(type_)
+def _read_number(value: Any, keys: Keys, number_type: Any, bounds: Bounds) -> float:
     # By isinstance, true would be a number.
     if type(value) not in {int, float}:
-        raise _refusal("a number", value)
+        raise _refusal(keys, "a number", value)
     if not bounds.least <= value <= bounds.most:
-        raise _refusal(_describe_bounds(bounds), value)
+        raise _refusal(keys, _describe_bounds(bounds), value)
     if number_type is int and value != int(value):
-        raise _refusal("a whole number", value)
+        raise _refusal(keys, "a whole number", value)
     number: float = number_type(value)
     return number
 
@@ -183,90 +214,21 @@ def _describe_bounds(bounds: Bounds) -> str:
     return f"at least {bounds.least:g}" if bounds.least > -MAX_INT else "from -2^53 to 2^53"
 
 
-def _check_zone(value: Any, _: object) -> tzinfo:
-    name = _check_text(value, str)
+def _read_zone(value: Any, keys: Keys) -> tzinfo:
+    name = _read_text(value, keys)
     try:
         # UTC works without an installed time zone database.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise DocumentError("is not a known time zone; use one such as Europe/Berlin") from error
+        raise DocumentError(keys, "is not a known time zone; use one such as Europe/Berlin") from error
 
 
-def _check_keys(value: Any, known: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a mapping whose keys are texts, and are among those that are known where any are given."""
-    if not isinstance(value, dict):
-        what = "has no value" if value is None else f"should hold keys and values, and is {describe(value)}"
-        raise DocumentError(what)
-    for key in value:
-        if not isinstance(key, str):
-            raise DocumentError(f"has the key {describe(key)}, which is not a text; put it in quotes")
-        if known and key not in known:
-            _refuse_key(key, f"is not a known key; use one of {', '.join(known)}")
-    return value
-
-
-def _class_hook(cls: type) -> Callable[[Any, Any], Any]:
-    if cls in NAMED_BY:
-        # Any key is a name, the empty one too; `_with_name` checks the other keys.
-        by_name: Any = {NAMED_BY[cls]: override(struct_hook=lambda name, _: name)}
-        return make_dict_structure_fn(cls, _converter, **by_name)
-    structure: Any = make_dict_structure_fn(cls, _converter)
-    known = tuple(field.name for field in attrs.fields(cls) if field.init)
-    return lambda value, _: structure(_check_keys(value, known), cls)
-
-
-def _mapping_hook(type_: Any) -> Callable[[Any, Any], Any]:
-    """Return the hook of a mapping by name, or of a tuple of what is named; a name whose value is false is left out."""
-    cls = next(cls for cls in get_args(type_) if cls is not str)
-    structure = _converter.get_structure_hook(cls)
-
-    def read(value: Any, _: object) -> Any:
-        parts = {}
-        for name, part in _check_keys(value).items():
-            if part is not False:
-                try:
-                    parts[name] = structure(_with_name(cls, name, part) if cls in NAMED_BY else part, cls)
-                except (BaseValidationError, ValueError) as error:
-                    error.add_note(IterableValidationNote("", name, cls))
-                    raise
-        return tuple(parts.values()) if issubclass(get_origin(type_), tuple) else parts
-
-    return read
-
-
-def _with_name(cls: type, name: str, value: Any) -> dict[str, Any]:
-    """Return the fields of something that its key names."""
-    own = NAMED_BY[cls]
-    if cls is Metric:
-        form = _check_keys(value).get("form", "linear")
-        # Anything can stand in the file: a list as the form cannot be looked up in a dictionary.
-        if form not in tuple(FORM_KEYS):
-            _refuse_key("form", f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
-        known: Iterable[str] = ("form", "weight", "missing", *FORM_KEYS[form])
-        for key in _REQUIRED.get(form, ()):
-            if key not in value:
-                _refuse_key(key, "is missing")
-    else:
-        known = [field.name for field in attrs.fields(cls) if field.init and field.name != own]
-    return {**_check_keys(value, known), own: name}
-
-
-def _make_converter() -> Converter:
-    converter = Converter()
-    for type_, check in ((bool, _check_flag), (str, _check_text), (tzinfo, _check_zone)):
-        converter.register_structure_hook(type_, check)
-    converter.register_structure_hook_factory(attrs.has, _class_hook)
-    converter.register_structure_hook_func(lambda type_: hasattr(type_, "__metadata__"), _check_number)
-    # An optional value may be left out, and is not None where it is given.
-    converter.register_structure_hook_func(
-        lambda type_: type_ == Points | None, lambda value, _: _check_number(value, Points)
-    )
-    converter.register_structure_hook_factory(lambda type_: bool({get_origin(type_)} & {tuple, Mapping}), _mapping_hook)
-    converter.register_structure_hook_func(lambda type_: type_ == tuple[str, ...], _check_texts)
-    return converter
-
-
-_converter: Final = _make_converter()
+_READERS: Final[dict[Any, Callable[[Any, Keys], Any]]] = {
+    bool: _read_flag,
+    str: _read_text,
+    tuple[str, ...]: _read_texts,
+    tzinfo: _read_zone,
+}
 
 
 # Values that contradict each other: generators of what is wrong, and the keys below ``scoring``
@@ -290,7 +252,7 @@ def _contradictions(config: Config, known: Collection[str]) -> Iterator[tuple[st
 
 def _wrong_component(component: Component) -> Iterator[tuple[str, ...]]:
     keys = ("components", component.id)
-    id_ = component_id(component.id)
+    id_ = model.component_id(component.id)
     if component.id != id_ or not id_.isalnum():
         yield f"is called by small letters and digits alone, such as {id_ if id_.isalnum() else 'ac01'}", *keys
     if not component.metrics:
@@ -319,8 +281,8 @@ def _wrong_composites(config: Config, known: Collection[str]) -> Iterator[tuple[
     for here, there in (("session_weights", "sessions"), ("sessions", "session_weights")):
         for name in sorted(getattr(config, here).keys() - getattr(config, there).keys()):
             yield f"has nothing next to it in {there}", here, name
-    if OVERALL in config.sessions:
-        yield "is made of the others, and cannot be one of them", "sessions", OVERALL
+    if model.OVERALL in config.sessions:
+        yield "is made of the others, and cannot be one of them", "sessions", model.OVERALL
 
 
 def _wrong_levels(config: Config) -> Iterator[tuple[str, ...]]:

@@ -6,40 +6,32 @@ Nothing here depends on the configuration, so another configuration has the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-import json
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import zlib
 
 import attrs
+import msgspec
 
-from tallybook.ledger.events import (
-    BenchmarkRecorded,
-    FeedbackRecorded,
-    MetricsRecorded,
-    Numbers,
-    PlaybookInjected,
-    PlaybookUpdated,
-    PointAdded,
-    PointCited,
-    PointEdited,
-    PointRated,
-    PointReworded,
-    PointSeeded,
-    SessionEnded,
-)
+from tallybook.ledger import events
 from tallybook.projections.entry_history.answers import normalize_words
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import component_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.config import Component, Config
+
+    Exact = int | Fraction
+else:
+    # In one of its unions msgspec allows no class that it does not know; both are of this class.
+    Exact = Rational
 
 RUN: Final = "benchmark-"
 """Prefix of the session id of a benchmark without a session; the id of its event follows."""
@@ -85,8 +77,8 @@ class Value(NamedTuple):
         last_from: The event that measured the last value.
     """
 
-    total: int | Fraction
-    last: float
+    total: Exact
+    last: bool | int | float
     last_from: EventTime
 
     def plus(self, other: Value) -> Value:
@@ -103,7 +95,7 @@ class Share(NamedTuple):
         whole: The second.
     """
 
-    part: int | Fraction = 0
+    part: Exact = 0
     whole: int = 0
 
     def plus(self, other: Share) -> Share:
@@ -132,8 +124,7 @@ class Contribution(NamedTuple):
     unmeasured: Mapping[str, int]
 
 
-@attrs.define
-class Session:
+class Session(msgspec.Struct, array_like=True):
     """The measurements of one session.
 
     Attributes:
@@ -152,9 +143,9 @@ class Session:
 
     id: str
     named: bool = False
-    values: dict[str, dict[str, Value]] = attrs.field(factory=dict)
-    benchmarks: dict[str, Share] = attrs.field(factory=dict)
-    feedback: dict[str, Share] = attrs.field(factory=dict)
+    values: dict[str, dict[str, Value]] = {}
+    benchmarks: dict[str, Share] = {}
+    feedback: dict[str, Share] = {}
     first_at: str = ""
     last: Time = NEVER
     ended: Time = NEVER
@@ -210,9 +201,9 @@ class Session:
         self.seq = max(self.seq, record.seq)
         self.named = self.named or bool(record.by.session)
         # A person may judge days later, and that leaves the session on its day.
-        if not isinstance(record.event, FeedbackRecorded):
+        if not isinstance(record.event, events.FeedbackRecorded):
             self.last = max(self.last, time)
-        if isinstance(record.event, SessionEnded):
+        if isinstance(record.event, events.SessionEnded):
             self.ended = max(self.ended, time)
         _EFFECTS[type(record.event)](self, record.event, moment)
 
@@ -224,7 +215,7 @@ def session_of(record: EventRecord) -> str:
     its component. Feedback of a person is not: a single
     word would then be a score.
     """
-    if not record.by.session and isinstance(record.event, BenchmarkRecorded):
+    if not record.by.session and isinstance(record.event, events.BenchmarkRecorded):
         return f"{RUN}{record.id}"
     return record.by.session or ""
 
@@ -237,12 +228,12 @@ def time_of(record: EventRecord) -> str:
     return min(record.when or record.at, record.at)
 
 
-def exact(value: float) -> int | Fraction:
+def exact(value: float) -> Exact:
     """Return a number that can be added up in any order with the same result."""
     return int(value) if value == int(value) else Fraction(value)
 
 
-def _metrics(session: Session, event: MetricsRecorded, moment: EventTime) -> None:
+def _metrics(session: Session, event: events.MetricsRecorded, moment: EventTime) -> None:
     if not event.component:
         return
     values = session.values.setdefault(component_id(event.component), {})
@@ -252,11 +243,11 @@ def _metrics(session: Session, event: MetricsRecorded, moment: EventTime) -> Non
         values[name] = value if before is None else before.plus(value)
 
 
-def _benchmark(session: Session, event: BenchmarkRecorded, _moment: EventTime) -> None:
+def _benchmark(session: Session, event: events.BenchmarkRecorded, _moment: EventTime) -> None:
     _add_share(session.benchmarks, event.component, Share(event.passed, event.total))
 
 
-def _feedback(session: Session, event: FeedbackRecorded, _moment: EventTime) -> None:
+def _feedback(session: Session, event: events.FeedbackRecorded, _moment: EventTime) -> None:
     _add_share(session.feedback, event.component, Share(exact(event.score), 1))
 
 
@@ -264,17 +255,17 @@ def _add_share(shares: dict[str, Share], component: str, share: Share) -> None:
     shares[component_id(component)] = shares.get(component_id(component), Share()).plus(share)
 
 
-def _ended(session: Session, event: SessionEnded, moment: EventTime) -> None:
+def _ended(session: Session, event: events.SessionEnded, moment: EventTime) -> None:
     if event.version:
         # An end without a version keeps the version of an earlier end.
         session.version_at = max(session.version_at or (moment, event.version), (moment, event.version))
 
 
 _EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {
-    MetricsRecorded: _metrics,
-    BenchmarkRecorded: _benchmark,
-    FeedbackRecorded: _feedback,
-    SessionEnded: _ended,
+    events.MetricsRecorded: _metrics,
+    events.BenchmarkRecorded: _benchmark,
+    events.FeedbackRecorded: _feedback,
+    events.SessionEnded: _ended,
 }
 """Class of an event → how it adds to its session."""
 
@@ -282,86 +273,58 @@ KINDS: Final = tuple(_EFFECTS)
 
 
 Packed = tuple[str, int, bytes]
+"""When a session was, the number of its last event, and its bytes."""
 
 
-class Sessions(MutableMapping[str, Session]):
+class Sessions(Mapping[str, Session]):
     """Sessions by id; a session that is taken out and changed must be put back."""
 
-    def __init__(self, load: Callable[[], dict[str, Packed]] = dict) -> None:
-        """Begin with packed sessions; a long history has very many, and most questions need none."""
-        self._load = load
+    def __init__(self, data: bytes = b"") -> None:
+        """Begin with the bytes of `encode`; a long history has very many sessions, and most questions need none."""
+        self._data = data
 
     # Of a checkpoint with 333,333 sessions, decoding them all took 1.6 of 2.1 s.
     @cached_property
-    def packed(self) -> dict[str, Packed]:
-        """Return id → when the session was, the number of its last event, and its bytes."""
-        return self._load()
+    def _packed(self) -> dict[str, Packed]:
+        return msgspec.msgpack.decode(self._data, type=dict[str, Packed]) if self._data else {}
 
     def __getitem__(self, id_: str) -> Session:
         """Return the session of an id."""
-        return _decode(self.packed[id_][2])
+        return _SESSIONS.decode(zlib.decompress(self._packed[id_][2]))
 
     def __setitem__(self, id_: str, session: Session) -> None:
         """Store a new or changed session."""
-        self.packed[id_] = (session.at, session.seq, _encode(session))
-
-    def __delitem__(self, id_: str) -> None:
-        """Remove a session."""
-        del self.packed[id_]
+        # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
+        data = zlib.compress(msgspec.json.encode(session, enc_hook=str), 1)
+        self._packed[id_] = (session.at, session.seq, data)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids."""
-        return iter(self.packed)
+        return iter(self._packed)
 
     def __len__(self) -> int:
         """Return the number of sessions."""
-        return len(self.packed)
+        return len(self._packed)
+
+    def encode(self) -> bytes:
+        """Return all sessions as bytes."""
+        return msgspec.msgpack.encode(self._packed)
 
     def changed_since(self, seq: int) -> list[str]:
         """Return the ids of the sessions that have an event after this number."""
-        return [id_ for id_, (_, last, _) in self.packed.items() if last > seq]
+        return [id_ for id_, (_, last, _) in self._packed.items() if last > seq]
 
     def latest(self) -> Iterator[Session]:
         """Yield the sessions, the latest first; of several at one time the greater id first."""
-        for _, id_ in sorted(((at, id_) for id_, (at, *_) in self.packed.items()), reverse=True):
+        for _, id_ in sorted(((at, id_) for id_, (at, *_) in self._packed.items()), reverse=True):
             yield self[id_]
 
 
-def _encode(session: Session) -> bytes:
-    # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
-    text = json.dumps(attrs.astuple(session, recurse=False), default=str, separators=(",", ":"))
-    return zlib.compress(text.encode(), 1)
-
-
-def _decode(data: bytes) -> Session:
-    """Return the session of such bytes, equal to the last digit."""
-    id_, named, values, benchmarks, feedback, *times = json.loads(zlib.decompress(data))
-    first_at, last, ended, released, seq, counted = times
-    return Session(
-        id_,
-        named,
-        {component: {name: _value(*value) for name, value in by_name.items()} for component, by_name in values.items()},
-        _shares(benchmarks),
-        _shares(feedback),
-        first_at,
-        Time(*last),
-        Time(*ended),
-        released and (EventTime(*released[0]), released[1]),
-        seq,
-        counted and Contribution(*counted),
-    )
-
-
-def _value(total: int | str, last: float, last_from: list[Any]) -> Value:
-    return Value(_number(total), last, EventTime(*last_from))
-
-
-def _shares(shares: Mapping[str, tuple[int | str, int]]) -> dict[str, Share]:
-    return {name: Share(_number(part), whole) for name, (part, whole) in shares.items()}
-
-
-def _number(value: int | str) -> int | Fraction:
+def _read_exact(_: type, value: int | str) -> Exact:
     return value if isinstance(value, int) else Fraction(value)
+
+
+_SESSIONS: Final = msgspec.json.Decoder(Session, dec_hook=_read_exact)
 
 
 PLAYBOOK: Final = "playbook"
@@ -412,7 +375,7 @@ def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
         settle(playbook, batch)
     if place is None:
         return None
-    return attrs.evolve(batch.records[place], event=MetricsRecorded(PLAYBOOK, Numbers({**values}), ""))
+    return attrs.evolve(batch.records[place], event=events.MetricsRecorded(PLAYBOOK, events.Numbers({**values}), ""))
 
 
 def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
@@ -424,21 +387,21 @@ def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
             playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
 
 
-_TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
+_TEXTS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointReworded)
 
 
-def _rated(playbook: ScoredPlaybook, event: PointRated) -> dict[str, float]:
+def _rated(playbook: ScoredPlaybook, event: events.PointRated) -> dict[str, float]:
     name = playbook.merged.get(event.name, event.name)
     return _RATINGS.get(event.rating, {}) if name in playbook.entries else {}
 
 
-def _learned(playbook: ScoredPlaybook, event: PointAdded) -> dict[str, float]:
+def _learned(playbook: ScoredPlaybook, event: events.PointAdded) -> dict[str, float]:
     if event.name in playbook.entries:
         return {}
     return {"learned": 1, "relearned": int(playbook.was_pruned(event.text))}
 
 
-def _updated(playbook: ScoredPlaybook, _: PlaybookUpdated) -> dict[str, float]:
+def _updated(playbook: ScoredPlaybook, _: events.PlaybookUpdated) -> dict[str, float]:
     """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
     # Only an update measures what did not happen: a session without one has no score, rather than a bad one.
     return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(playbook.due)}
@@ -452,11 +415,11 @@ _RATINGS: Final[dict[str, dict[str, float]]] = {
 """Rating → measurements; other ratings measure nothing. Neutral ratings show activity and no judgement."""
 
 _MEASURES: Final[dict[type[Any], Callable[[ScoredPlaybook, Any], dict[str, float]]]] = {
-    PointRated: _rated,
-    PointAdded: _learned,
-    PlaybookUpdated: _updated,
-    PlaybookInjected: lambda _, event: {"told": len(event.names)},
-    PointCited: lambda _advice, _event: {"cited": 1},
+    events.PointRated: _rated,
+    events.PointAdded: _learned,
+    events.PlaybookUpdated: _updated,
+    events.PlaybookInjected: lambda _, event: {"told": len(event.names)},
+    events.PointCited: lambda _advice, _event: {"cited": 1},
 }
 """Class of an event → its measurements, by the names that the configuration of the component uses."""
 

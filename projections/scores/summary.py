@@ -198,9 +198,8 @@ def current(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any
     return {"date": day or None, **divided(values, config), "coverage": coverage(measured), "days": days}
 
 
-def summary(state: Scores) -> dict[str, Any]:
+def summary(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
     """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
-    scores, config = current_scores(state), state.config
     return {
         **current(scores, config),
         "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),

@@ -1,205 +1,53 @@
-"""The scores of a project, folded out of its ledger, and the answers of `score`: values for ``--json``, and pages."""
+"""The answers of `score`: a value for ``--json``, and the same as a page for people."""
 
 from __future__ import annotations
 
+from itertools import islice
 import os
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import files as score_files
-from tallybook.projections.scores import summary
-from tallybook.projections.scores.config import OVERALL, SESSION, component_id
-from tallybook.projections.scores.drops import find_drop, find_interval, lead_json, leads_view, score_levels
-from tallybook.projections.scores.scoring import is_enough
-from tallybook.projections.scores.summary import changes, evidence_view, explain
+from tallybook.projections.scores import scoring, summary
+from tallybook.projections.scores.config import component_id
+from tallybook.projections.scores.files import OVERALL_ID
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import (
-    PERIODS,
-    Scores,
-    grouped,
-)
+from tallybook.projections.scores.view import UNSCORED_TYPE
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.output import format_time
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores import pages
-from tallybook.projections.surfaces.scores.configuration import score_named
+from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, Page, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.scores.config import Component
-    from tallybook.projections.scores.drops import Leads, PeriodScore, ScoredSession
+    from tallybook.projections.scores.config import Component, Config, Metric
     from tallybook.projections.scores.inputs import Session
     from tallybook.projections.scores.summary import CurrentScore
+    from tallybook.projections.scores.view import Range, Scores
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.scores.pages import Page
     from tallybook.projections.surfaces.workspace.project import Project
 
+    Fields = Mapping[str, Any]
     Answer = tuple[Any, Page]
 
-LAST: Final = "last"
-RANGE: Final = ".."
-"""Between two periods of a query."""
-OPTION: Final = "--blame"
-CAUTION: Final = "Each is a lead and not a proof: that it came first does not make it the cause."
-SHOWN: Final = 20
-"""Leads that people are shown, the newest."""
-
-_WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
-_WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
-
-
-@attrs.frozen
-class DropQuery:
-    """A question for a drop.
-
-    Attributes:
-        score: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
-        period: daily, weekly or monthly: between which it is looked for.
-        name: The period that it dropped in, such as ``2026-01-16``; two of them, ``2026-01-14..2026-01-16``, for the
-            drop from the one to the other; LAST for the last one that has the score; None for whichever saw the
-            greatest drop.
-    """
-
-    score: str = SESSION + OVERALL
-    period: str = "daily"
-    name: str | None = None
-
-
-def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None = None) -> dict[str, Any]:
-    """Return where a score dropped, and what changed in the playbook before that.
-
-    Args:
-        project: Whose ledger.
-        state: Its scores, counted.
-        query: Which drop.
-        when: The moment that the scores were folded up to; None for the ledger's end.
-
-    Returns:
-        ``{score, period, name, periods, drop, coverage, between, moment, leads, caution}``: ``periods`` is how many
-        have the score; ``drop`` is ``{before, after, points}``, two times ``{period, score}``, or None where it did not
-        drop, and then ``coverage``, ``between`` and ``moment`` are None and ``leads`` is empty; ``coverage`` is the
-        share of the score's weight, 0 to 1, that was measured in the less measured of the two periods; ``between`` is
-        ``{good, bad}``, each ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as
-        ``leads.lead_json``, the newest first.
-
-    Raises:
-        BadInputError: There is no such score, or no such period that has it.
-    """
-    score = score_named(state.config, query.score, OPTION)
-    levels = score_levels(state.days, score, query.period)
-    since, name = _names(query, score, levels)
-    named = name if since is None else f"{since}{RANGE}{name}"
-    answer = {"score": score, "period": query.period, "name": named, "periods": len(levels)}
-    drop = find_drop([one for one in levels if since is None or one.period in {since, name}], name)
-    if drop is None:
-        nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
-        return answer | nothing | {"leads": [], "caution": CAUTION}
-    tallies = grouped(state.days, PERIODS[query.period][1])
-    coverage_percent = min(tallies[one.period].measured(score) for one in (drop.before, drop.after))
-    good, bad = find_interval(state, score, query.period, drop)
-    span_leads = leads_between(project, (good.at, bad.at), when)
-    return answer | {
-        "drop": {"before": drop.before._asdict(), "after": drop.after._asdict(), "points": drop.points},
-        "coverage": coverage_percent / 100,
-        "between": {"good": _session_json(good), "bad": _session_json(bad)},
-        "moment": span_leads.seq,
-        "leads": [lead_json(lead) for lead in reversed(span_leads.leads)],
-        "caution": CAUTION,
-    }
-
-
-def leads_between(project: Project, times: tuple[str, str], when: Moment | None = None) -> Leads:
-    """Return what changed in the playbook after one time and up to another, as of then."""
-    since, until = times
-    read = open_log(project).read if when is None else when.read
-    # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
-    seq = max((raw.last for raw in read() if raw.position.at <= until), default=0)
-    return fold_history(leads_view(since, until), lambda: decode(read()), seq)
-
-
-def _names(query: DropQuery, score: str, levels: Sequence[PeriodScore]) -> tuple[str | None, str | None]:
-    """Return the name of the period of the query, None for any, and before it that of an earlier one, None for any."""
-    if query.name is None or not levels:
-        return None, None
-    since, dots, name = query.name.rpartition(RANGE)
-    name = levels[-1].period if name == LAST else name
-    for one in [since, name] if dots else [name]:
-        if one not in {level.period for level in levels}:
-            span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
-            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {one}", span)
-    if dots and since >= name:
-        raise BadInputError(f"{OPTION} {query.name}", "does not go forward", "give the earlier one first")
-    return since if dots else None, name
-
-
-def _session_json(session: ScoredSession) -> dict[str, Any]:
-    return {"session": session.session, "at": session.at, "score": session.score}
-
-
-def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
-    """Yield the answer for people, a line each; names and texts in it are as they were recorded.
-
-    Args:
-        answer: The answer, as ``blame`` returns it.
-        min_coverage: ``display.min_coverage``: a score of which less was measured is not shown.
-    """
-    drop = answer["drop"]
-    if drop is None:
-        yield _no_drop(answer)
-        return
-    coverage_percent = round(answer["coverage"] * 100)
-    # The changes before a drop of what was barely measured explain nothing.
-    if not is_enough(coverage_percent, min_coverage):
-        yield (
-            f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
-            "`tallybook score --blame COMPONENT` explains one component, such as ac06"
-        )
-        return
-    before, after = drop["before"], drop["after"]
-    points = "1 point" if drop["points"] == 1 else f"{drop['points']} points"
-    fell = ", ".join(f"{one['score']} {_WITHIN[answer['period']]} {one['period']}" for one in (before, after))
-    yield f"{answer['score']} dropped by {points}: {fell}"
-    for label, one in (("last as good as before", "good"), ("then worst", "bad")):
-        session = answer["between"][one]
-        yield f"  {label} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
-    leads = answer["leads"]
-    if not leads:
-        yield "Between these nothing changed in the playbook: the cause of the drop is elsewhere."
-        return
-    changes = "1 change" if len(leads) == 1 else f"{len(leads)} changes"
-    yield f"Between these the playbook had {changes}, the newest first. {CAUTION}"
-    for lead in leads[:SHOWN]:
-        by = lead["by"]
-        author = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
-        yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {author}: {lead['summary']}"
-    if len(leads) > SHOWN:
-        yield f"and {len(leads) - SHOWN} older; --json has them all"
-    yield f"`tallybook show --at {answer['moment']}` shows the playbook as of then"
-
-
-def _no_drop(answer: Mapping[str, Any]) -> str:
-    """Return the sentence that there is no drop, and why."""
-    score, word = answer["score"], _WORDS[answer["period"]]
-    if answer["periods"] <= 1:
-        subject = f"only one {word} has" if answer["periods"] else f"no {word} has"
-        return f"{score} did not drop: {subject} data of it"
-    since, dots, name = (answer["name"] or "").partition(RANGE)
-    if dots:
-        return f"{score} did not drop from {since} to {name}"
-    if answer["name"] is not None:
-        return (
-            f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"
-        )
-    return f"{score} never dropped from one {word} with data to the next"
-
-
 VARIABLE: Final = "CLAUDE_SESSION_ID"
-_NAMED: Final = 5
+_IDS_SHOWN: Final = 5
+_FOCUS_SHOWN: Final = 5
+_REASONS_SHOWN: Final = 4
+_SESSIONS_SHOWN: Final = 3
+# The summary of the specification says last week.
+_BEFORE: Final = {7: "last week", 30: "last month"}
+_NOTHING: Final = "No scores yet: `tallybook score record` records what they are made of."
+_UNSCORED: Final = "No scores yet: what was recorded is in no score."
+_HINTS: Final = {
+    "no session": "`tallybook score record --session ID` names the session",
+    "no component": "`tallybook score record --component ID` names the component",
+}
+"""Why an event is in no score → what to do."""
 
 
 @attrs.frozen
@@ -223,23 +71,169 @@ class ScoreQuery:
     session: str | None
 
 
-def _summary(query: ScoreQuery) -> Answer:
-    answer = summary.summary(query.state)
-    return answer, pages.summary_page(query.state, answer, detail=query.detail)
+def look(query: ScoreQuery, period: str) -> Answer:
+    """Return an answer: what ``--json`` prints, and a page for people.
+
+    Args:
+        query: The question.
+        period: session, daily, weekly, monthly, or empty for the summary.
+    """
+    trends = query.state.config.trends
+    if period == "daily":
+        return _show_day(query)
+    if period in {"weekly", "monthly"}:
+        return _show_trend(query, trends.short_term_days if period == "weekly" else trends.long_term_days)
+    if query.component is not None:
+        return _show_component(query, query.component)
+    return _show_session(query) if period == "session" else _show_summary(query)
 
 
-def _session(query: ScoreQuery) -> Answer:
+def find_component(components: Mapping[str, Component], name: str) -> Component:
+    """Return the component of a name, however it is written.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    component = components.get(component_id(name))
+    if component is None:
+        raise BadInputError(f"--component {name}", "is not a component", f"there are {', '.join(components)}")
+    return component
+
+
+# The summary
+
+
+def _show_summary(query: ScoreQuery) -> Answer:
+    """Return the summary, in the box of "Summary Format"; with details also composites and every focus area."""
+    state, config = query.state, query.state.config
+    scores = summary.current_scores(state)
+    answer = summary.summary(scores, config)
+    if answer["date"] is None:
+        return answer, _make_empty_page(state, framed=True)
+    whole, display = scores[OVERALL_ID], config.display
+    change = _change_text(answer["trend"]["trend"], config.trends.short_term_days)
+    areas = answer["focus"]
+    lines = [_focus_line(area) for area in areas[: None if query.detail else _FOCUS_SHOWN]]
+    more = [f"and {len(areas) - len(lines)} more; --detail names them."] if len(lines) < len(areas) else []
+    # The scores may be of any day: the box alone would look like today's.
+    day = whole.day or answer["date"]
+    page = Page(
+        config.title,
+        f"Overall: {pages.with_coverage(whole.value, config, whole.measured)}"
+        + (f"  {change}" if display.show_trends and whole.is_shown else ""),
+        tuple(_make_bar(one, config, day) for one in scores.values() if query.detail or one.id in config.components),
+        sentences=tuple(_omissions(state)) if query.detail else (),
+        focus=(*lines, *more) if display.show_recommendations else (),
+        framed=True,
+        day=f"Scores of {day}.",
+        alerts=tuple(_alert_lines(scores, config)),
+    )
+    return answer, page
+
+
+def _make_bar(score: CurrentScore, config: Config, page_day: str) -> pages.Bar:
+    trend = score.trend if config.display.show_trends and score.value is not None and score.is_shown else None
+    bar = pages.make_bar(score.name, score.value, config, score.measured, "" if trend is None else trend.direction)
+    return bar if score.day in {"", page_day} else attrs.evolve(bar, day=score.day)
+
+
+def _focus_line(area: Fields) -> str:
+    """Return a focus area in a line: ``AC-07 R&D Cycles: Below target (75). Review needed.``."""
+    below = [f"Below target ({area['value']})."] if area["below"] else []
+    declining = [] if area["drop"] is None else [f"Declining trend ({-area['drop']:+.1f})."]
+    return " ".join([f"{area['name']}:", *below, *declining, f"{area['action']}."])
+
+
+def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
+    """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45 on 2026-01-16, below …``."""
+    reached = sorted(summary.low_scores(scores, config, scoring.USER), key=lambda alert: alert.value)
+    for alert in reached[:_FOCUS_SHOWN]:
+        score, bound = scores[alert.score_id], scoring.number(alert.below)
+        yield f"{score.name} is {scoring.number(alert.value)} on {score.day}, below {bound} ({alert.level})."
+    if len(reached) > _FOCUS_SHOWN:
+        yield f"and {len(reached) - _FOCUS_SHOWN} more."
+
+
+# Where nothing has a score
+
+
+def _make_empty_page(state: Scores, *, framed: bool = False) -> Page:
+    """Return the page for a ledger without scores: what was recorded, and why none of it is scored."""
+    why = tuple(_explain_absence(state))
+    return Page(state.config.title, _UNSCORED if why else _NOTHING, sentences=why, framed=framed)
+
+
+def reasons(counts: Sequence[tuple[str, int]]) -> str:
+    """Return the first few reasons why events are in no score, each with how many there are."""
+    shown = [f"{why} ({count:,})" for why, count in counts[:_REASONS_SHOWN]]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f", and {more} other reasons" if more else "")
+
+
+def _omissions(state: Scores) -> Iterator[str]:
+    """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
+    # Most telemetry measures no score, so it is no omission.
+    if measured := _by_frequency(state, telemetry=False):
+        yield f"Measured, and in no score: {reasons(measured)}."
+
+
+def _by_frequency(state: Scores, *, telemetry: bool) -> list[tuple[str, int]]:
+    counts = [(why, count) for why, count in state.unscored.items() if why.startswith(UNSCORED_TYPE) is telemetry]
+    return sorted(counts, key=lambda item: (-item[1], item[0]))
+
+
+def _explain_absence(state: Scores) -> Iterator[str]:
+    yield from _omissions(state)
+    if others := _by_frequency(state, telemetry=True):
+        yield f"Recorded, and no measurement: {reasons(others)}."
+    yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
+    sessions = list(islice(state.sessions.latest(), _SESSIONS_SHOWN + 1))
+    for session in sessions[:_SESSIONS_SHOWN]:
+        for name in session.components:
+            if component := state.config.components.get(name):
+                values = ", ".join(session.measured(component)) or "no metrics"
+                # An empty table said nothing of why a component had no score.
+                needs = "; or ".join(map(_needed, component.metrics))
+                yield f"Session {session.id} has {values} of {name}, whose score needs {needs}."
+        if not session.components:
+            yield f"Session {session.id} has nothing measured of a component."
+    if len(sessions) > _SESSIONS_SHOWN:
+        yield "Other sessions have no score either."
+
+
+def _needed(metric: Metric) -> str:
+    return f"{metric.of} and {metric.per}" if metric.per else metric.of
+
+
+# A session, and a day
+
+
+def _show_session(query: ScoreQuery) -> Answer:
     session = find_session(query.state, query.session)
     config = query.state.config
     if session is None:
-        return None, pages.nothing_page(query.state)
-    answer = score_files.session_document(session, config)
-    answer["coverage"] = score_files.coverage({score: session.measured_percent(score) for score in session.scores})
-    if not query.detail:
-        return answer, pages.session_page(answer, config)
-    parts = {one.id: _why(query, session, one) for one in config.components.values() if one.id in session.components}
-    named = [(config.components[name].name, why) for name, why in parts.items()]
-    return answer | {"parts": parts}, pages.session_page(answer, config, named)
+        return None, _make_empty_page(query.state)
+    measured = {score: session.measured_percent(score) for score in session.scores}
+    answer = score_files.session_document(session, config) | {"coverage": score_files.coverage(measured)}
+    parts = {}
+    if query.detail:
+        found = [component for component in config.components.values() if component.id in session.components]
+        parts = {component.id: _explain(query, session, component) for component in found}
+        answer |= {"parts": parts}
+    names = summary.names(config)
+    whole = pages.with_coverage(session.scores.get(OVERALL_ID), config, measured.get(OVERALL_ID, ALL))
+    version = [f"version {session.version}"] if session.version else []
+    page = Page(
+        f"SESSION {session.id}",
+        ", ".join([f"Overall: {whole}", format_time(answer["timestamp"]), *version]),
+        tuple(
+            pages.make_bar(names[score], session.scores.get(score), config, measured.get(score, ALL))
+            for score in config.score_ids
+            if score != OVERALL_ID
+        ),
+        tables=tuple(_parts_table(why, f"{names[name]}: {_covered(why, config)}") for name, why in parts.items()),
+    )
+    return answer, page
 
 
 def find_session(state: Scores, wanted: str | None) -> Session | None:
@@ -254,16 +248,18 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
         NothingToDoError: It has no scored event.
         BadInputError: Several ids begin with it.
     """
-    if wanted is None and not os.environ.get(VARIABLE):
-        return _latest(state)
-    id_ = os.environ[VARIABLE] if wanted is None else wanted
+    id_ = os.environ.get(VARIABLE) if wanted is None else wanted
+    scored = (session for session in state.sessions.latest() if session.contribution is not None)
+    if wanted is None and not id_:
+        first = next(scored, None)
+        # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
+        return first if first is None or first.named else next((one for one in scored if one.named), first)
     # A whole id may be the beginning of another one, and means itself.
-    exact = state.sessions.get(id_)
-    by_beginning = (one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.contribution)
-    matches: list[Session] = [exact] if exact is not None else list(by_beginning)
+    exact = state.sessions.get(id_ or "")
+    matches = [exact] if exact is not None else [one for one in scored if id_ and one.id.startswith(id_)]
     if len(matches) > 1:
-        more = f" and {len(matches) - _NAMED} more" if len(matches) > _NAMED else ""
-        ids = ", ".join(repr(one.id) for one in matches[:_NAMED])
+        more = f" and {len(matches) - _IDS_SHOWN} more" if len(matches) > _IDS_SHOWN else ""
+        ids = ", ".join(repr(session.id) for session in matches[:_IDS_SHOWN])
         raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}{more}", "give more of the id")
     if not matches or matches[0].contribution is None:
         # For the current session another hint: the user has just run `score --session`.
@@ -273,110 +269,204 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
     return matches[0]
 
 
-def _latest(state: Scores) -> Session | None:
-    """Return the latest session that has a score; a benchmark that names none only where there is no other."""
-    # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
-    first: Session | None = None
-    session: Session
-    for session in state.sessions.latest():
-        if session.contribution is not None:
-            if session.named:
-                return session
-            first = first or session
-    return first
-
-
-def _daily(query: ScoreQuery) -> Answer:
-    config = query.state.config
-    answer = max(score_files.periods(query.state, "daily"), key=lambda day: str(day["date"]), default=None)
+def _show_day(query: ScoreQuery) -> Answer:
+    """Return the scores of the latest day with data, as its file has them, or of a component there."""
+    state, config = query.state, query.state.config
+    day = max(state.days, default="")
+    answer = next(score_files.periods(state, "daily", day), None) if day else None
     if answer is None:
-        return None, pages.nothing_page(query.state)
-    tally = query.state.days[answer["date"]]
-    only = None if query.component is None else query.component.id
-    scored = [name for name in config.score_ids if name in tally.scores and only in {None, name}]
-    answer |= {"coverage": score_files.coverage({name: tally.measured(name) for name in scored})}
+        return None, _make_empty_page(state)
+    tally, only = state.days[day], None if query.component is None else query.component.id
+    ranges = {name: tally.range(name) for name in config.score_ids if name in tally.scores and only in {None, name}}
+    measured = {name: tally.measured(name) for name in ranges}
+    answer |= {"coverage": score_files.coverage(measured)}
     if only is not None:
-        averages = {name: one for name, one in answer["component_averages"].items() if name == only}
+        averages = {name: average for name, average in answer["component_averages"].items() if name == only}
         answer |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
-    return answer, pages.daily_page(answer, config, only)
+    names = summary.names(config)
+    rows = tuple(_range_row(names[name], average, measured[name], config) for name, average in ranges.items())
+    heading = format_count(tally.sessions, "session")
+    if only is None:
+        overall, part = ranges.get(OVERALL_ID), measured.get(OVERALL_ID, ALL)
+        value = pages.graded(None if overall is None else overall.avg, config, part)
+        has_trend = config.display.show_trends and scoring.is_enough(part, config.display.min_coverage)
+        change = _change_text(answer["trend"], config.trends.short_term_days) if has_trend else ""
+        heading += f", Overall: {value}  {change}".rstrip()
+    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), rows)
+    return answer, Page(f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
 
 
-def _trend(query: ScoreQuery, days: int) -> Answer:
-    current = summary.current_scores(query.state)
-    one = current[score_files.OVERALL_ID if query.component is None else query.component.id]
-    answer = summary.trend_of(one, days) | _span(one, days)
-    if not query.detail:
-        return answer, pages.trend_page(one, answer, query.state.config, days)
-    others = [(other, summary.trend_of(other, days) | _span(other, days)) for other in current.values()]
-    return answer | {"scores": [other for _, other in others]}, pages.trend_page(
-        one, answer, query.state.config, days, others
+def _range_row(name: str, average: Range | None, measured: int, config: Config) -> tuple[Any, ...]:
+    # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
+    if average is None or not scoring.is_enough(measured, config.display.min_coverage):
+        return (name, NOT_ENOUGH, "", "", "", f"{measured} %")
+    return (name, *attrs.astuple(average), pages.letter(average.avg, config), f"{measured} %")
+
+
+# Trends
+
+
+def _show_trend(query: ScoreQuery, days: int) -> Answer:
+    """Return the trend of a score over so many days, in the format of "Trend Output"; with details of all scores."""
+    state, config = query.state, query.state.config
+    scores = summary.current_scores(state)
+    score = scores[OVERALL_ID if query.component is None else query.component.id]
+    answer = _trend_of(score, days)
+    others = [(other, _trend_of(other, days)) for other in scores.values()] if query.detail else []
+    answer |= {"scores": [trend for _, trend in others]} if query.detail else {}
+    title = f"{score.name.upper()}, {days} DAYS"
+    if not score.series:
+        return answer, Page(title, NO_DATA)
+    value = pages.graded(answer["data"][-1], config, score.measured)
+    rows = tuple(_trend_row(other, trend, config) for other, trend in others)
+    columns = ("score", "last", "average", "before", "change", "%", "forecast", "last day")
+    page = Page(
+        title,
+        f"{score.name}: {value}" + (f"  {_change_text(answer['trend'], days)}" if score.is_shown else ""),
+        # Both sides that the trend compares.
+        chart=score.shown[-2 * days :],
+        sentences=tuple(_trend_sentences(answer, days)) if score.is_shown else (),
+        tables=(Table("", columns, rows),) if rows else (),
+        day=f"Days with data from {answer['from']} to {answer['to']}.",
     )
+    return answer, page
 
 
-def _span(one: CurrentScore, days: int) -> dict[str, str | None]:
-    """Return the first and the last of so many days with data."""
+def _trend_of(score: CurrentScore, days: int) -> dict[str, Any]:
+    """Return the trend of a score, with the first and the last of its days."""
     # Days are counted back from the last scored event and not from today, so that an answer names its days.
-    shown = [day.isoformat() for day, _ in one.series[-days:]]
-    return {"from": shown[0] if shown else None, "to": shown[-1] if shown else None}
+    shown = score.series[-days:]
+    ends = {"from": shown[0][0].isoformat(), "to": shown[-1][0].isoformat()} if shown else {"from": None, "to": None}
+    return summary.trend_of(score, days) | ends
 
 
-def _component(query: ScoreQuery, component: Component) -> Answer:
+def _trend_row(score: CurrentScore, answer: Fields, config: Config) -> tuple[Any, ...]:
+    if not score.is_shown:
+        return (score.name, pages.graded(answer["data"][-1], config, score.measured), *[""] * 5, answer["to"])
+    trend, forecast = answer["trend"] or {}, answer["forecast"] or {}
+    numbers = [trend.get(key, "") for key in ("current_avg", "previous_avg", "delta", "delta_percent")]
+    last = answer["data"][-1] if answer["data"] else NO_DATA
+    return (score.name, last, *numbers, forecast.get("next_7_days", ""), answer["to"] or "")
+
+
+def _trend_sentences(answer: Fields, days: int) -> Iterator[str]:
+    trend, forecast = answer["trend"], answer["forecast"]
+    if trend is not None:
+        yield (
+            f"{trend['direction'].capitalize()}: {trend['current_avg']:.1f} on average of the last {days} days with "
+            f"data, {trend['previous_avg']:.1f} of those before, {trend['delta_percent']:+.1f} %."
+        )
+    if forecast is None:
+        yield "Not enough data for a forecast."
+    else:
+        sure = round(forecast["confidence"] * ALL)
+        yield f"Forecast for the next 7 days: {forecast['next_7_days']}, with a confidence of {sure} %."
+
+
+def _change_text(trend: Fields | None, days: int) -> str:
+    """Return how a score changed over so many days: ``↑ +2.5 from last week``."""
+    if trend is None:
+        return "(not enough data for a trend)"
+    before = _BEFORE.get(days, f"the {days} days before")
+    return f"{pages.ARROWS[trend['direction']]} {trend['delta']:+.1f} from {before}"
+
+
+# A component, and the evidence of its score
+
+
+def _show_component(query: ScoreQuery, component: Component) -> Answer:
     """Return the score of a component; with details or in a session also why, and what changed it."""
     state, config = query.state, query.state.config
-    one = summary.current_scores(state)[component.id]
+    score = summary.current_scores(state)[component.id]
+    days, why, changes = config.trends.short_term_days, None, None
     answer: dict[str, Any] = {
-        "component": one.id,
-        "name": one.name,
-        "date": one.day or None,
-        "score": one.value,
-        "grade": None if one.value is None else score_files.grade_name(one.value, config),
-        "coverage": None if one.value is None else one.measured / 100,
-        "trend": summary.trend_of(one, config.trends.short_term_days),
+        "component": score.id,
+        "name": score.name,
+        "date": score.day or None,
+        "score": score.value,
+        "grade": None if score.value is None else score_files.grade_name(score.value, config),
+        "coverage": None if score.value is None else score.measured / 100,
+        "trend": summary.trend_of(score, days),
     }
     if query.detail or query.session is not None:
-        session = _session_with(query, component)
-        why = None if session is None else _why(query, session, component)
-        answer |= {"why": why, "changes": changes(state, component, config.trends.short_term_days)}
-    return answer, pages.component_page(one, answer, config)
+        session = (
+            next((one for one in state.sessions.latest() if component.id in one.scores), None)
+            if query.session is None
+            else find_session(state, query.session)
+        )
+        why = None if session is None else _explain(query, session, component)
+        changes = summary.changes(state, component, days)
+        answer |= {"why": why, "changes": changes}
+    value = pages.with_coverage(score.value, config, score.measured)
+    page = Page(
+        score.name,
+        f"{NO_DATA}." if score.value is None else f"{value} on {score.day}{_advice(score, config)}.",
+        chart=score.shown[-2 * config.trends.long_term_days :],
+        sentences=(*(_trend_sentences(answer["trend"], days) if score.is_shown else ()), *_change_sentences(changes)),
+        tables=tuple(_why_tables(why, config)) if why else (),
+    )
+    return answer, page
 
 
-def _session_with(query: ScoreQuery, component: Component) -> Session | None:
-    """Return the session of the query, or without one the latest in which a component has a score."""
-    if query.session is not None:
-        return find_session(query.state, query.session)
-    return next((session for session in query.state.sessions.latest() if component.id in session.scores), None)
+def _advice(score: CurrentScore, config: Config) -> str:
+    """Return the status and action of the grade, where they are shown: ``: Good. Minor improvements``."""
+    grade, display = scoring.grade_of(score.value if score.is_shown else None, config.grades), config.display
+    if grade is None:
+        return ""
+    status = grade.status if display.show_grades else ""
+    advice = ". ".join(filter(None, (status, grade.action if display.show_recommendations else "")))
+    return f": {advice}" if advice else ""
 
 
-def _why(query: ScoreQuery, session: Session, component: Component) -> dict[str, Any]:
+def _explain(query: ScoreQuery, session: Session, component: Component) -> dict[str, Any]:
     history = commands.history_at(query.project, query.when)
-    folded = fold_history(evidence_view(session.id, component.id), history)
-    return explain(session, component, query.state.config, folded.records)
+    evidence = fold_history(summary.evidence_view(session.id, component.id), history)
+    return summary.explain(session, component, query.state.config, evidence.records)
 
 
-def look(query: ScoreQuery, period: str) -> Answer:
-    """Return an answer: what ``--json`` prints, and a page for people.
-
-    Args:
-        query: The question.
-        period: session, daily, weekly, monthly, or empty for the summary.
-    """
-    config = query.state.config
-    if period == "daily":
-        return _daily(query)
-    if period in {"weekly", "monthly"}:
-        return _trend(query, config.trends.short_term_days if period == "weekly" else config.trends.long_term_days)
-    if query.component is not None:
-        return _component(query, query.component)
-    return _session(query) if period == "session" else _summary(query)
+def _why_tables(why: Fields, config: Config) -> Iterator[Table]:
+    """Yield what gave a component's score in a session: its parts, and the events."""
+    title = f"In session {why['session_id']}, {format_time(why['timestamp'])}: {_covered(why, config)}"
+    yield _parts_table(why, title)
+    rows = tuple((row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"])
+    if rows:
+        yield Table("Events", ("event", "when", "what", "values"), rows)
 
 
-def find_component(components: Mapping[str, Component], name: str) -> Component:
-    """Return the component of a name, however it is written.
+def _covered(why: Fields, config: Config) -> str:
+    """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
+    measured = round(why["coverage"] * ALL)
+    is_shown = why["score"] is None or scoring.is_enough(measured, config.display.min_coverage)
+    note = f", {measured}% of its weight measured" if is_shown else ""
+    return pages.graded(why["score"], config, measured) + note
 
-    Raises:
-        BadInputError: There is none.
-    """
-    component = components.get(component_id(name))
-    if component is None:
-        raise BadInputError(f"--component {name}", "is not a component", f"there are {', '.join(components)}")
-    return component
+
+def _parts_table(why: Fields, title: str) -> Table:
+    """Return the parts of a component's score."""
+    rows = tuple(
+        (
+            part["name"],
+            NO_DATA if part["points"] is None else f"{part['points']:g}",
+            f"{part['weight']:g}",
+            "" if part["gives"] is None else f"{part['gives']:g}",
+            _values(part["values"], part["name"]) if part["measured"] else "not measured",
+            " ".join(map(str, part["events"])),
+        )
+        for part in why["parts"]
+    )
+    return Table(title, ("metric", "points", "weight", "gives", "measured", "events"), rows)
+
+
+def _values(measured: Fields, name: str = "") -> str:
+    """Return what was measured, ``implemented 10, successful 9``; the number alone where it has the given name."""
+    if set(measured) == {name}:
+        return f"{measured[name]:g}"
+    return ", ".join(f"{one} {value:g}" for one, value in measured.items())
+
+
+def _change_sentences(changes: Fields | None) -> Iterator[str]:
+    if changes is not None:
+        parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
+        total = f"{changes['before']:.1f} to {changes['now']:.1f}"
+        since = f"the {changes['days']} days with data before"
+        yield f"From {total} since {since}: {', '.join(parts) if parts else 'no part gave more or less'}."

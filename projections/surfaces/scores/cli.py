@@ -27,10 +27,11 @@ from tallybook.projections.surfaces.console.options import (
 )
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
 from tallybook.projections.surfaces.history.ask import describe
-from tallybook.projections.surfaces.scores import answers, configuration, work
+from tallybook.projections.surfaces.scores import answers, blame, configuration, work
+from tallybook.projections.surfaces.scores.answers import reasons
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.files import refresh
-from tallybook.projections.surfaces.scores.pages import markdown, reasons
+from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.selection import lift_notes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -278,14 +279,14 @@ def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
 def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
     """Print what changed in the playbook before a score dropped."""
     given = options["blame"]
-    dated = given == answers.LAST or given[:1].isdecimal()
+    dated = given == blame.LAST or given[:1].isdecimal()
     score = options["component"] or (_OVERALL if dated else given)
     period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
-    answered = answers.blame(project, state, answers.DropQuery(score, period, given if dated else None), when)
+    answered = blame.blame(project, state, blame.DropQuery(score, period, given if dated else None), when)
     if options["as_json"]:
         answer(answered)
         return
-    say(*answers.drop_lines(answered, state.config.display.min_coverage))
+    say(*blame.drop_lines(answered, state.config.display.min_coverage))
     say(*lift_notes.summary_lines(project, when))
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tallybook.projections.surfaces.console import terminal
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
-from tallybook.projections.surfaces.scores.pages import ARROWS, NO_DATA, plot
+from tallybook.projections.surfaces.scores.pages import ALL, ARROWS, NO_DATA, plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,7 +46,6 @@ _PLAIN: Final = str.maketrans(
     {**dict(zip("↑↓→•█░", "^v=*#.", strict=True)), **dict.fromkeys("┌┐└┘├┤", "+"), "─": "-", "│": "|"}
 )
 _VALUE: Final = len(" 100 (A) ↑")
-_FULL: Final = 100
 _NUMBER: Final = re.compile(r"-?[0-9.]+")
 
 
@@ -158,8 +157,8 @@ def _measure(console: Console, bar: Bar, cells: int) -> Text:
     """Return the bar and the score after it; only 100 fills it, only 0 leaves it empty."""
     if bar.value is None:
         return _text(console, f"{'░' * max(cells, 0)} {NO_DATA}", "dim")
-    filled = round(bar.value / _FULL * cells)
-    filled = min(max(filled, 1), cells - 1) if 0 < bar.value < _FULL and cells > 1 else filled
+    filled = round(bar.value / ALL * cells)
+    filled = min(max(filled, 1), cells - 1) if 0 < bar.value < ALL and cells > 1 else filled
     drawn = _text(console, "█" * filled + "░" * (cells - filled), bar.style)
     grade = f" ({bar.grade})" if bar.grade else ""
     return drawn + _text(console, f" {bar.value:>3}{grade} {ARROWS.get(bar.direction, '')}".rstrip())

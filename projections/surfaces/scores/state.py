@@ -11,7 +11,7 @@ import msgspec
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack_as
-from tallybook.projections.scores.inputs import Packed, ScoredPlaybook, Sessions
+from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
 from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.reading import Form, fold_view, open_own_log
@@ -81,7 +81,7 @@ def _pack(state: Scores) -> dict[str, Any]:
     playbook = state.playbook
     return {name: getattr(state, name) for name in _TYPES} | {
         # As one value, so that most questions never decode it: a session takes about 750 bytes.
-        "sessions": msgspec.msgpack.encode(state.sessions.packed),
+        "sessions": state.sessions.encode(),
         "playbook": playbook and pack(playbook),
         "words": playbook and {words: list(names) for words, names in playbook.words.items()},
     }
@@ -93,10 +93,4 @@ def _unpack(config: Config, values: Mapping[str, Any]) -> Scores:
         playbook = unpack_as(ScoredPlaybook, values["playbook"])
         playbook.words = {words: dict.fromkeys(names) for words, names in values["words"].items()}
     fields = {name: msgspec.convert(values[name], type_) for name, type_ in _TYPES.items()}
-    return Scores(
-        config=config, sessions=Sessions(partial(_decode_sessions, values["sessions"])), playbook=playbook, **fields
-    )
-
-
-def _decode_sessions(data: bytes) -> dict[str, Packed]:
-    return msgspec.msgpack.decode(data, type=dict[str, Packed])
+    return Scores(config=config, sessions=Sessions(values["sessions"]), playbook=playbook, **fields)

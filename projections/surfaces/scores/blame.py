@@ -1,0 +1,177 @@
+"""The answer of `score --blame`: where a score dropped, and what changed in the playbook before that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.fold import fold_history
+from tallybook.projections.scores import drops
+from tallybook.projections.scores.config import OVERALL, SESSION
+from tallybook.projections.scores.scoring import is_enough
+from tallybook.projections.scores.trends import NOT_ENOUGH
+from tallybook.projections.surfaces.console.output import format_count, format_time
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores.configuration import score_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.workspace.project import Project
+
+LAST: Final = "last"
+RANGE: Final = ".."
+"""Between two periods of a query."""
+OPTION: Final = "--blame"
+CAUTION: Final = "Each is a lead and not a proof: that it came first does not make it the cause."
+SHOWN: Final = 20
+"""Leads that people are shown, the newest."""
+
+_WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
+_WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
+
+
+@attrs.frozen
+class DropQuery:
+    """A question for a drop.
+
+    Attributes:
+        score: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
+        period: daily, weekly or monthly: between which it is looked for.
+        name: The period that it dropped in, such as ``2026-01-16``; two of them, ``2026-01-14..2026-01-16``, for the
+            drop from the one to the other; LAST for the last one that has the score; None for whichever saw the
+            greatest drop.
+    """
+
+    score: str = SESSION + OVERALL
+    period: str = "daily"
+    name: str | None = None
+
+
+def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None = None) -> dict[str, Any]:
+    """Return where a score dropped, and what changed in the playbook before that.
+
+    Args:
+        project: Whose ledger.
+        state: Its scores, counted.
+        query: Which drop.
+        when: The moment that the scores were folded up to; None for the ledger's end.
+
+    Returns:
+        ``{score, period, name, periods, drop, coverage, between, moment, leads, caution}``: ``periods`` is how many
+        have the score; ``drop`` is ``{before, after, points}``, two times ``{period, score}``, or None where it did not
+        drop, and then ``coverage``, ``between`` and ``moment`` are None and ``leads`` is empty; ``coverage`` is the
+        share of the score's weight, 0 to 1, that was measured in the less measured of the two periods; ``between`` is
+        ``{good, bad}``, each ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as
+        ``drops.lead_json``, the newest first.
+
+    Raises:
+        BadInputError: There is no such score, or no such period that has it.
+    """
+    score = score_named(state.config, query.score, OPTION)
+    levels = drops.score_levels(state.days, score, query.period)
+    since, name = _names(query, score, levels)
+    named = name if since is None else f"{since}{RANGE}{name}"
+    answer = {"score": score, "period": query.period, "name": named, "periods": len(levels)}
+    drop = drops.find_drop([one for one in levels if since is None or one.period in {since, name}], name)
+    if drop is None:
+        nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
+        return answer | nothing | {"leads": [], "caution": CAUTION}
+    good, bad = drops.find_interval(state, score, query.period, drop)
+    span_leads = _leads_between(project, good.at, bad.at, when)
+    before, after = ({"period": level.period, "score": level.score} for level in (drop.before, drop.after))
+    return answer | {
+        "drop": {"before": before, "after": after, "points": drop.points},
+        "coverage": min(drop.before.measured, drop.after.measured) / 100,
+        "between": {"good": _session_json(good), "bad": _session_json(bad)},
+        "moment": span_leads.seq,
+        "leads": [drops.lead_json(lead) for lead in reversed(span_leads.leads)],
+        "caution": CAUTION,
+    }
+
+
+def _leads_between(project: Project, since: str, until: str, when: Moment | None) -> drops.Leads:
+    """Return what changed in the playbook after one time and up to another, as of then."""
+    read = open_log(project).read if when is None else when.read
+    # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
+    seq = max((raw.last for raw in read() if raw.position.at <= until), default=0)
+    return fold_history(drops.leads_view(since, until), lambda: decode(read()), seq)
+
+
+def _names(query: DropQuery, score: str, levels: Sequence[drops.PeriodScore]) -> tuple[str | None, str | None]:
+    """Return the name of the period of the query, None for any, and before it that of an earlier one, None for any."""
+    if query.name is None or not levels:
+        return None, None
+    since, dots, name = query.name.rpartition(RANGE)
+    name = levels[-1].period if name == LAST else name
+    for one in [since, name] if dots else [name]:
+        if one not in {level.period for level in levels}:
+            span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
+            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {one}", span)
+    if dots and since >= name:
+        raise BadInputError(f"{OPTION} {query.name}", "does not go forward", "give the earlier one first")
+    return since if dots else None, name
+
+
+def _session_json(session: drops.ScoredSession) -> dict[str, Any]:
+    return {"session": session.session, "at": session.at, "score": session.score}
+
+
+def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
+    """Yield the answer for people, a line each; names and texts in it are as they were recorded.
+
+    Args:
+        answer: The answer, as ``blame`` returns it.
+        min_coverage: ``display.min_coverage``: a score of which less was measured is not shown.
+    """
+    drop = answer["drop"]
+    if drop is None:
+        yield _no_drop(answer)
+        return
+    coverage_percent = round(answer["coverage"] * 100)
+    # The changes before a drop of what was barely measured explain nothing.
+    if not is_enough(coverage_percent, min_coverage):
+        yield (
+            f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
+            "`tallybook score --blame COMPONENT` explains one component, such as ac06"
+        )
+        return
+    before, after = drop["before"], drop["after"]
+    fell = ", ".join(f"{one['score']} {_WITHIN[answer['period']]} {one['period']}" for one in (before, after))
+    yield f"{answer['score']} dropped by {format_count(drop['points'], 'point')}: {fell}"
+    for label, one in (("last as good as before", "good"), ("then worst", "bad")):
+        session = answer["between"][one]
+        yield f"  {label} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
+    leads = answer["leads"]
+    if not leads:
+        yield "Between these nothing changed in the playbook: the cause of the drop is elsewhere."
+        return
+    yield f"Between these the playbook had {format_count(len(leads), 'change')}, the newest first. {CAUTION}"
+    for lead in leads[:SHOWN]:
+        by = lead["by"]
+        author = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
+        yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {author}: {lead['summary']}"
+    if len(leads) > SHOWN:
+        yield f"and {len(leads) - SHOWN} older; --json has them all"
+    yield f"`tallybook show --at {answer['moment']}` shows the playbook as of then"
+
+
+def _no_drop(answer: Mapping[str, Any]) -> str:
+    """Return the sentence that there is no drop, and why."""
+    score, word = answer["score"], _WORDS[answer["period"]]
+    if answer["periods"] <= 1:
+        subject = f"only one {word} has" if answer["periods"] else f"no {word} has"
+        return f"{score} did not drop: {subject} data of it"
+    since, dots, name = (answer["name"] or "").partition(RANGE)
+    if dots:
+        return f"{score} did not drop from {since} to {name}"
+    if answer["name"] is not None:
+        return (
+            f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"
+        )
+    return f"{score} never dropped from one {word} with data to the next"
