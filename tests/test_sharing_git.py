@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-import hashlib
 import os
 from pathlib import Path
 import random
@@ -26,10 +25,9 @@ from helpers.sharing_projects import make_team
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines import git_process
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Outcome, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Run
 from tallybook.ledger.sharing.engines.git import path_of
-from tallybook.ledger.sharing.engines.store import DamagedEngineError, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +41,6 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from helpers.books import make_run
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import Outcome
 from helpers.engines import git_engine
 
 engine = git_engine(sys.argv[2], "main", sys.argv[3])
@@ -51,7 +48,7 @@ landed = 0
 while landed < int(sys.argv[5]):
     end = engine.read(0).end
     run, _ = make_run(Position(end.seq, end.chain, 0), sys.argv[4], f"kpt_{landed:03d}")
-    landed += engine.append(end, [run]).outcome is Outcome.DONE
+    landed += engine.append(end, [run]) is not None
 """
 """A process that appends so many runs: tests' folder, remote, cache folder, writer, runs."""
 
@@ -69,7 +66,7 @@ print("ready", flush=True)
 while True:
     end = engine.read(0).end
     run, _ = make_run(Position(end.seq, end.chain, 0), "killed", "kpt_001", text="x" * 20000)
-    if engine.append(end, [run]).end:
+    if engine.append(end, [run]):
         print(end.seq + 1, flush=True)
 """
 """A process that appends until it is killed, and prints the number of each run that is in."""
@@ -89,10 +86,9 @@ def connect(remote: Path, tmp_path: Path) -> Callable[..., Engine]:
 
 def append(engine: Engine, *runs: Run) -> End:
     """Append runs at the engine's end, which must succeed."""
-    answer = engine.append(engine.read(0).end, runs)
-    assert Outcome.DONE is answer.outcome
-    assert answer.end is not None
-    return answer.end
+    end = engine.append(engine.read(0).end, runs)
+    assert end is not None
+    return end
 
 
 def held(engine: Engine, after: int = 0) -> list[Run]:
@@ -159,7 +155,7 @@ def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: C
     """A remote that does not answer in time may have the commit or not, and the next read shows it."""
     hook(remote, "pre-receive", "sleep 60")
     engine = connect(limit_s=3)
-    assert Outcome.UNKNOWN is engine.append(engine.read(0).end, make_runs(1)).outcome
+    assert engine.append(engine.read(0).end, make_runs(1)) is None
     assert [] == held(engine)
 
 
@@ -185,7 +181,7 @@ def test_a_refused_push_to_a_branch_that_moved_is_a_lost_race(remote: Path, conn
     append(connect("ben"), run)
     hook(remote, "pre-receive", "echo no; exit 1")
     other, _ = make_run(position(first), "anna", "kpt_002")
-    assert Outcome.MOVED is connect().append(first, [other]).outcome
+    assert connect().append(first, [other]) is None
 
 
 def test_a_lock_that_the_remote_does_not_release_is_told(remote: Path, connect: Callable[..., Engine]) -> None:
@@ -215,7 +211,7 @@ def test_a_branch_that_was_forced_back_is_read_as_it_is(remote: Path, connect: C
     end = append(engine, *runs[1:])
     git(remote, "update-ref", REFERENCE, f"{REFERENCE}~2")
     run, _ = make_run(position(end), "anna", "kpt_002")
-    assert Outcome.MOVED is engine.append(end, [run]).outcome
+    assert engine.append(end, [run]) is None
     assert (runs[:1], 1) == (held(engine), engine.read(0).end.seq)
 
 
@@ -225,7 +221,7 @@ def test_a_deleted_branch_holds_nothing_until_it_is_made_again(remote: Path, con
     end = append(engine, *make_runs(2))
     git(remote, "update-ref", "-d", REFERENCE)
     run, _ = make_run(position(end), "anna", "kpt_002")
-    assert ([], NOTHING, Outcome.MOVED) == (held(engine), engine.read(0).end, engine.append(end, [run]).outcome)
+    assert ([], NOTHING, None) == (held(engine), engine.read(0).end, engine.append(end, [run]))
     append(engine, *make_runs(2))
     assert make_runs(2) == held(connect("ben"))
 
@@ -282,7 +278,7 @@ def test_every_commit_is_ours_alone(remote: Path, connect: Callable[..., Engine]
 def test_erased_runs_are_in_no_commit_that_the_remote_keeps(remote: Path, connect: Callable[..., Engine]) -> None:
     """Erasing leaves a commit without a parent in which earlier files are empty, and the fresh runs as they are."""
     end = append(connect(), *make_runs(3))
-    assert Outcome.DONE is connect().replace(end, make_runs(2, "repaired")).outcome
+    assert connect().replace(end, make_runs(2, "repaired")) is not None
     connect().erase_before(end)
     git(remote, "gc", "--quiet", "--prune=now")
     sizes = [line.split()[3] for line in git(remote, "ls-tree", "-r", "--long", REFERENCE).splitlines()]
@@ -300,7 +296,7 @@ def test_a_remote_that_takes_no_forced_push_refuses_to_erase(remote: Path, conne
     )
     hook(remote, "pre-receive", f"case $(git rev-parse -q --verify {REFERENCE}) in '') exit 0;; esac; {forced}")
     end = append(connect(), *make_runs(1))
-    assert Outcome.DONE is connect().replace(end, make_runs(1, "repaired")).outcome
+    assert connect().replace(end, make_runs(1, "repaired")) is not None
     with pytest.raises(ReadOnlyError, match=r"is read-only here: no forced push"):
         connect().erase_before(end)
     assert make_runs(1, "repaired") == held(connect())
@@ -330,38 +326,19 @@ def test_no_text_stays_in_the_folder_of_a_machine(
     assert {"commit", "tree"} == {*kinds}
 
 
-def test_a_repository_with_long_ids_holds_a_book(tmp_path: Path) -> None:
-    """A remote whose object ids are SHA-256 is found out and served, once it has the branch."""
-    remote = tmp_path / "sha256.git"
-    remote.mkdir()
-    git(remote, "init", "--quiet", "--bare", "--object-format=sha256")
-    folder = tmp_path / "work"
-    folder.mkdir()
-    git(folder, "init", "--quiet", "--object-format=sha256")
-    git(folder, "commit", "--quiet", "--allow-empty", "--message", "x")
-    git(folder, "push", "--quiet", str(remote), f"HEAD:{REFERENCE}")
-    engine = git_engine(str(remote), "main", str(tmp_path / "cache"))
-    end = append(engine, *make_runs(2))
-    assert (2, make_runs(2)) == (end.number, held(engine))
-    assert len(hashlib.sha256().hexdigest()) == len(git(remote, "rev-parse", REFERENCE))
-
-
 # ---- A remote whose objects are damaged ----
 
 
 @pytest.mark.parametrize("name", ["main", "main^{tree}", "main:000000/00/01.jsonl"])
 def test_a_damaged_remote_is_named_and_made_again(remote: Path, connect: Callable[..., Engine], name: str) -> None:
-    """A remote with an empty object is damaged, in one line; once its operator has repaired it, the book goes on."""
+    """A remote with an empty object is named in one line; once its operator has repaired it, the book goes on."""
     connect("anna").append(NOTHING, make_runs(2))
     id_ = git(remote, "rev-parse", f"refs/tallybook/{name}")
     path = remote / "objects" / id_[:2] / id_[2:]
     path.unlink()
     path.touch()
-    with pytest.raises(DamagedEngineError) as caught:
+    with pytest.raises(UnreachableError, match=r"object file \S+ is empty.*; events wait in the own ledger") as caught:
         connect("ben").read(0)
-    hint = "; events wait in the own ledger until its operator has repaired it"
-    assert str(caught.value).startswith(f"{remote}: is damaged: ")
-    assert str(caught.value).endswith(hint)
     assert "\n" not in str(caught.value)
     delete_damage(remote, "main")
     assert [] == connect("ben").read(0).runs
@@ -375,7 +352,7 @@ def test_a_damaged_remote_takes_noappend(remote: Path, connect: Callable[..., En
     id_ = git(remote, "rev-parse", "refs/tallybook/main")
     (remote / "objects" / id_[:2] / id_[2:]).unlink()
     run, _ = make_run(Position(end.seq, end.chain, 0), "anna", "kpt_002")
-    with pytest.raises(DamagedEngineError, match=r"is damaged: .*bad object"):
+    with pytest.raises(ReadOnlyError, match=r"is read-only here: .*bad object"):
         connect().append(end, [run])
 
 
@@ -426,7 +403,7 @@ def repository(tmp_path: Path, machine: str = "anna") -> Path:
 
 def count_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a git before the real one that notes its words, and return the file in which it does."""
-    real = git_process.find_git(os.environ["PATH"])
+    real = shutil.which("git")
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "git").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexec {real} "$@"\n')
@@ -481,14 +458,6 @@ def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeyp
     assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
 
 
-@pytest.mark.parametrize("nonsense", [b"", b"[]", b"{}", b'["", true, [[1]]]', b"\xff"])
-def test_what_is_noted_of_runs_is_only_a_help(connect: Callable[..., Engine], tmp_path: Path, nonsense: bytes) -> None:
-    """Without it, or with nonsense in it, all is read."""
-    append(connect(), *make_runs(2))
-    (tmp_path / "anna" / "runs.json").write_bytes(nonsense)
-    assert make_runs(2) == held(connect())
-
-
 # ---- The repository itself ----
 
 
@@ -523,8 +492,8 @@ def test_a_damaged_repository_is_made_anew(
             folder.write_bytes(b"")
         elif damage == "link":
             folder.symlink_to(tmp_path)
-    answer = connect().append(end, runs[2:])
-    assert (Outcome.DONE, runs, runs) == (answer.outcome, held(connect()), held(connect("ben")))
+    assert connect().append(end, runs[2:]) is not None
+    assert (runs, runs) == (held(connect()), held(connect("ben")))
 
 
 def test_without_a_cache_folder_the_repository_is_temporary(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,8 +29,9 @@ MOST_S = 8.0
 @pytest.mark.parametrize("engine", sorted(ADDRESSES))
 def test_a_missing_library_is_named_with_its_command(run: Run, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """The command adds the library to this installation; no package of Tallybook's name is fetched from an index."""
-    monkeypatch.setattr(engines, "find_spec", lambda _: None)
-    package = engines.LIBRARIES[engine][1]
+    package = engines.LIBRARIES[engine]
+    monkeypatch.setitem(sys.modules, package.partition("[")[0], None)
+    monkeypatch.delitem(sys.modules, f"tallybook.ledger.sharing.engines.{engine}", raising=False)
     answer = run("share", engine, ADDRESSES[engine], "--book", "demo", "--yes")
     assert (2, 1) == (answer.code, answer.err.count("\n"))
     assert f"needs the package {package}; run: {install_command(package)}\n" in answer.err

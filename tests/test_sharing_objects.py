@@ -18,7 +18,7 @@ from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines import engine as engines
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Outcome
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine
 from tallybook.ledger.sharing.engines.objects import ObjectStore
 from tallybook.ledger.sharing.engines.store import PutOutcome, ReadOnlyError, UnreachableError
 
@@ -109,7 +109,7 @@ def test_a_store_that_is_not_there_cannot_be_reached(address: str, monkeypatch: 
 def test_other_objects_are_passed_over(folder: Path) -> None:
     """What has no number of ours for a name, and what is left of a put that was cut short, is not listed."""
     engine = objects_engine(f"file://{folder}")
-    assert Outcome.DONE is engine.append(NOTHING, make_runs(2)).outcome
+    assert engine.append(NOTHING, make_runs(2)) is not None
     for name in ("README.md", "000000000003.jsonl#1", "3.jsonl"):
         (folder / "main" / "runs" / name).write_bytes(b"x")
     assert make_runs(2) == [plain(run) for run in engine.read(0).runs]
@@ -119,8 +119,8 @@ def test_an_erased_number_stays_in_use(s3_bucket: Buckets) -> None:
     """Erased runs are empty objects, so that a writer who slept is refused; the fresh ones are read."""
     address = s3_bucket.new_address()
     engine = objects_engine(address)
-    end = engine.append(NOTHING, make_runs(3)).end or NOTHING
-    assert Outcome.DONE is engine.replace(end, make_runs(2, "repaired")).outcome
+    end = engine.append(NOTHING, make_runs(3)) or NOTHING
+    assert engine.replace(end, make_runs(2, "repaired")) is not None
     engine.erase_before(end)
     store = ObjectStore(address, "main")
     assert [0, 0, 0] == [entry.size for entry in store.list(0)][:3]
@@ -141,7 +141,7 @@ def test_the_documented_command_deletes_what_versions_keep(s3_bucket: Buckets) -
 
     aws(f"aws s3api put-bucket-versioning --bucket {bucket} --versioning-configuration Status=Enabled")
     engine = objects_engine(address)
-    end = engine.append(NOTHING, make_runs(2)).end or NOTHING
+    end = engine.append(NOTHING, make_runs(2)) or NOTHING
     engine.replace(end, make_runs(1, "repaired"))
     engine.erase_before(end)
     listed = f"aws s3api list-object-versions --bucket {bucket} --query 'length(Versions[?Size>`0`])'"
@@ -220,7 +220,7 @@ def _store(monkeypatch: pytest.MonkeyPatch) -> CountingStore:
     """Return a store with a book whose segments were put by its first reader."""
     monkeypatch.setattr(engines, "PAGE", PAGE)
     store = CountingStore()
-    assert Outcome.DONE is Engine(store).append(NOTHING, make_runs(LONG)).outcome
+    assert Engine(store).append(NOTHING, make_runs(LONG)) is not None
     assert make_runs(LONG) == _read(store)
     assert [1, 2, 3] == [*store.segments.runs]
     store.asked.clear()

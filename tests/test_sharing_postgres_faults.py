@@ -19,7 +19,7 @@ from helpers.engines import postgres_engine
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from tallybook.ledger.line import CHAIN_MARK, START, Position, compute_chain
-from tallybook.ledger.sharing.engines.engine import NOTHING, End, Outcome
+from tallybook.ledger.sharing.engines.engine import NOTHING, End
 from tallybook.ledger.sharing.engines.store import EngineError, UnreachableError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Writer:
 
     Attributes:
         stored: The runs that it knows to be stored.
-        outcomes: How many appends ended how.
+        failures: How many appends were not confirmed.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -75,7 +75,7 @@ class Writer:
         self.engine = engine
         self.name = name
         self.stored: list[Run] = []
-        self.outcomes: Counter[Outcome] = Counter()
+        self.failures = 0
         self._end: End | None = None
         self._unknown: Run | None = None
 
@@ -90,13 +90,12 @@ class Writer:
             self.stored += [run for run in map(plain, contents.runs) if run == self._unknown]
             self._end, self._unknown = contents.end, None
         run, _ = make_run(Position(self._end.seq, self._end.chain, 0), self.name, f"kpt_{len(self.stored):03}")
-        answer = self.engine.append(self._end, [run])
-        self.outcomes[answer.outcome] += 1
-        self._end = answer.end
-        if answer.outcome is Outcome.DONE:
-            self.stored.append(run)
-        elif answer.outcome is Outcome.UNKNOWN:
+        self._end = self.engine.append(self._end, [run])
+        if self._end is None:
+            self.failures += 1
             self._unknown = run
+        else:
+            self.stored.append(run)
 
 
 def test_eight_writers_at_once_lose_and_double_nothing(database: Database) -> None:
@@ -116,9 +115,7 @@ def test_eight_writers_at_once_lose_and_double_nothing(database: Database) -> No
         runs = [plain(run) for run in engine.read(0).runs]
     assert_one_history(runs)
     assert sorted(run.data for writer in writers for run in writer.stored) == sorted(run.data for run in runs)
-    outcomes = sum((writer.outcomes for writer in writers), Counter[Outcome]())
-    assert (WRITERS * runs_each, 0) == (outcomes[Outcome.DONE], outcomes[Outcome.UNKNOWN])
-    assert outcomes[Outcome.MOVED] > 0
+    assert sum(writer.failures for writer in writers) > 0
 
 
 def test_a_killed_server_has_everything_that_it_confirmed(database: Database) -> None:
@@ -158,7 +155,8 @@ def test_a_killed_server_has_everything_that_it_confirmed(database: Database) ->
 def test_an_append_that_is_reset_anywhere_is_there_once_or_not_at_all(database: Database, front: Front) -> None:
     """Cut after any number of bytes, an append is whole if it is there, and there if it was confirmed."""
     book = database.new_book(anna="write")
-    sent: dict[Outcome, list[Run]] = {outcome: [] for outcome in Outcome}
+    confirmed: list[Run] = []
+    sent: list[Run] = []
     with closing(postgres_engine(database.address("anna"), book)) as reader:
         for cut in range(1, 2000, slice_of(7, 97)):
             end = reader.read(0).end
@@ -167,14 +165,14 @@ def test_an_append_that_is_reset_anywhere_is_there_once_or_not_at_all(database: 
                 front.bytes_to_reset = None
                 engine.read(end.seq)
                 front.bytes_to_reset = cut
-                outcome = engine.append(end, [run]).outcome
-            sent[outcome].append(run)
+                confirmed += [run] * (engine.append(end, [run]) is not None)
+            sent.append(run)
         runs = [plain(run) for run in reader.read(0).runs]
     assert_one_history(runs)
-    assert_each_once(runs, sent[Outcome.DONE])
-    # An append of unknown outcome may be stored after the next read, whose append has then moved.
-    assert {run.data for run in runs} <= {run.data for run in sent[Outcome.DONE] + sent[Outcome.UNKNOWN]}
-    assert sent[Outcome.UNKNOWN]
+    assert_each_once(runs, confirmed)
+    # An append that was not confirmed may be stored after the next read, whose append has then moved.
+    assert {run.data for run in runs} <= {run.data for run in sent}
+    assert confirmed != sent
 
 
 def test_an_append_without_its_answer_is_unknown_and_found_by_the_next_read(database: Database, front: Front) -> None:
@@ -184,11 +182,11 @@ def test_an_append_without_its_answer_is_unknown_and_found_by_the_next_read(data
     with closing(postgres_engine(database.address("anna", front), book)) as engine:
         engine.read(0)
         front.bytes_to_reset, front.answers = 1_000_000, False
-        assert Outcome.UNKNOWN is engine.append(NOTHING, [run]).outcome
+        assert engine.append(NOTHING, [run]) is None
         front.bytes_to_reset, front.answers = None, True
         contents = engine.read(0)
         assert [run] == [plain(one) for one in contents.runs]
-        assert Outcome.DONE is engine.append(NOTHING, [run]).outcome, "the same bytes are the same run"
+        assert engine.append(NOTHING, [run]) is not None, "the same bytes are the same run"
         assert [run] == [plain(one) for one in engine.read(0).runs]
 
 
@@ -201,7 +199,7 @@ engine = postgres_engine(*sys.argv[1:])
 engine.read(0)
 print("ready", flush=True)
 input()
-print(engine.append(NOTHING, [Run(1, 1, NOTHING.chain, "1" * 32, bytes(5_000_000))]).outcome.value)
+print(engine.append(NOTHING, [Run(1, 1, NOTHING.chain, "1" * 32, bytes(5_000_000))]))
 engine.close()
 """
 
@@ -215,7 +213,7 @@ def test_a_broken_connection_prints_nothing(database: Database, front: Front) ->
         assert process.stdout is not None
         assert "ready\n" == process.stdout.readline()
         front.bytes_to_reset = 100_000
-        assert ("unknown\n", "") == process.communicate("\n", timeout=60)
+        assert ("None\n", "") == process.communicate("\n", timeout=60)
 
 
 def test_a_server_that_falls_silent_is_given_up(database: Database, front: Front) -> None:
@@ -231,11 +229,11 @@ def test_a_server_that_falls_silent_is_given_up(database: Database, front: Front
         front.silent = False
         engine.read(0)
         front.silent = True
-        assert Outcome.UNKNOWN is engine.append(NOTHING, [run]).outcome
+        assert engine.append(NOTHING, [run]) is None
         front.silent = False
         assert time.monotonic() - start < 10
         # What lay in the network may arrive now, before or after the second one.
-        assert engine.append(NOTHING, [run]).outcome in {Outcome.DONE, Outcome.MOVED}
+        engine.append(NOTHING, [run])
         assert [run] == [plain(one) for one in engine.read(0).runs]
 
 
@@ -268,15 +266,13 @@ def test_an_append_does_not_wait_for_a_lock_beyond_its_limit(database: Database)
 
 
 def test_a_connection_that_the_server_closed_is_opened_again(database: Database) -> None:
-    """After a restart or an idle limit of the server the next read just works; an append says that it is unknown."""
+    """A connection that the server ended stores nothing, and the read after it opens another."""
     book = database.new_book(anna="write")
     run, _ = make_run(START, "anna", "kpt_001")
     with closing(postgres_engine(database.address("anna"), book)) as engine:
         engine.read(0)
         database.server.execute(END_ALL)
-        assert NOTHING == engine.read(0).end
-        database.server.execute(END_ALL)
-        assert Outcome.UNKNOWN is engine.append(NOTHING, [run]).outcome
+        assert engine.append(NOTHING, [run]) is None
         assert [] == engine.read(0).runs
 
 

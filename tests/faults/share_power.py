@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 import os
 from random import Random
+import re
 import shutil
 import signal
 import subprocess
@@ -131,6 +132,10 @@ def _lose_machine(loss: Loss) -> None:
     loss.trial.problems += [f"{name} after a loss: {one.err}" for one in (shown, again) if one.code]
 
 
+DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")
+"""What git says of a repository whose objects are missing, empty or changed."""
+
+
 def _lose_remote(loss: Loss) -> None:
     """Let git's bare repository lose its power during a sync; its operator does what the page of engines says.
 
@@ -144,7 +149,7 @@ def _lose_remote(loss: Loss) -> None:
     loss.disks["remote"].mount_again()
     for machine in trial.scenery.machines:
         answer = machine.run("sync")
-        damaged = ": is damaged: " in answer.err
+        damaged = DAMAGE.search(answer.err) is not None
         locked = ".lock" in answer.err
         if damaged or locked:
             delete_locks(remote)

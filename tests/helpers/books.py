@@ -49,4 +49,4 @@ def make_runs(number: int, writer: str = "anna", after: Position = START) -> lis
 
 def plain(run: Run) -> Run:
     """Return a run without what an engine says of where it has it."""
-    return run._replace(place="", author="")
+    return run._replace(place="", author="", fresh=None)

@@ -13,7 +13,7 @@ from helpers.engines import ENGINES
 from helpers.postgres_server import start_database
 from helpers.s3_server import serve_buckets
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome
+from tallybook.ledger.sharing.engines.engine import NOTHING
 from tallybook.ledger.sharing.engines.store import PutOutcome
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ def _counted(name: str) -> Iterator[list[Any]]:
 
 
 def _append(engine: Engine, end: End, writer: str) -> End:
-    answer = engine.append(end, make_runs(1, writer, Position(end.seq, end.chain, 0)))
-    assert answer.outcome is Outcome.DONE
-    return answer.end or NOTHING
+    after = engine.append(end, make_runs(1, writer, Position(end.seq, end.chain, 0)))
+    assert after is not None
+    return after
 
 
 def report_cost(folder: Path) -> int:
@@ -151,7 +151,7 @@ def report_cost(folder: Path) -> int:
         (folder / name).chmod(0o755)
         with open_book(name, folder / name) as connect:
             engine = connect()
-            end = engine.append(NOTHING, make_runs(_RUNS)).end or NOTHING
+            end = engine.append(NOTHING, make_runs(_RUNS)) or NOTHING
             with _counted(name) as nothing:
                 engine.read(end.seq, since=end)
             with _counted(name) as sent:

@@ -14,7 +14,6 @@ line of JSON with their sizes and then their bytes. Whoever reads a full thousan
 from __future__ import annotations
 
 from contextlib import suppress
-from enum import Enum
 from itertools import accumulate, pairwise
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,7 +24,7 @@ from tallybook.ledger.reading.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.engines.store import EngineError, PutOutcome, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.sharing.engines.store import Entry, Store
 
@@ -38,6 +37,20 @@ PAGE: Final = 1000
 _GET: Final = 64
 """So many runs are asked for at once."""
 _HEAD_BYTES: Final = 1024
+
+
+class Place(NamedTuple):
+    """Where a book is now, as one of its members states it.
+
+    Attributes:
+        engine: Name of the engine.
+        address: Its address.
+        name: Name of the book there.
+    """
+
+    engine: str
+    address: str
+    name: str
 
 
 class Run(NamedTuple):
@@ -53,6 +66,9 @@ class Run(NamedTuple):
         data: Its bytes.
         place: Where the engine has it, for messages: ``run 57``; empty for a run that is not stored yet.
         author: Who stored it, as far as the engine knows; empty where it does not.
+        fresh: Where the book begins with this run, the last event number and chain value of the runs that were put
+            together; None of any other run.
+        moved: Where the book is now, in a run that seals the engine; None of any other run.
     """
 
     first: int
@@ -62,6 +78,8 @@ class Run(NamedTuple):
     data: bytes
     place: str = ""
     author: str = ""
+    fresh: tuple[int, str] | None = None
+    moved: Place | None = None
 
 
 class End(NamedTuple):
@@ -94,20 +112,6 @@ NOTHING: Final = End(0, GENESIS)
 """The beginning, and the end of an engine that holds nothing."""
 
 
-class Place(NamedTuple):
-    """Where a book is now, as one of its members states it.
-
-    Attributes:
-        engine: Name of the engine.
-        address: Its address.
-        name: Name of the book there.
-    """
-
-    engine: str
-    address: str
-    name: str
-
-
 class Seal(NamedTuple):
     """A run that says that the book moved.
 
@@ -135,45 +139,6 @@ class Contents(NamedTuple):
     end: End
     more: bool = False
     seal: Seal | None = None
-
-
-class Outcome(Enum):
-    """What became of an append."""
-
-    DONE = "done"
-    """All runs are stored, and the engine confirmed it."""
-    MOVED = "moved"
-    """Another writer was quicker. The runs after the last one that the engine confirmed are not stored."""
-    UNKNOWN = "unknown"
-    """The engine did not answer, so the runs may be stored or not."""
-
-
-class Appended(NamedTuple):
-    """The answer to an append.
-
-    Attributes:
-        outcome: What became of it.
-        end: The engine's end afterwards, None unless the outcome is DONE.
-    """
-
-    outcome: Outcome
-    end: End | None = None
-
-
-class _Stored(NamedTuple):
-    """A run of a store.
-
-    Attributes:
-        run: The run.
-        whole: Of a fresh run, the last event number and chain value of the runs that were put together; else None.
-        moved: Of a run that seals the engine, where the book is now; else None.
-        before: The place before it.
-    """
-
-    run: Run
-    whole: tuple[int, str] | None = None
-    moved: Place | None = None
-    before: End = NOTHING
 
 
 class Engine:
@@ -213,54 +178,55 @@ class Engine:
         if entries is None:
             since = NOTHING
             entries = self._list_new(since) or []
-        found_runs: list[_Stored] = []
+        found: list[tuple[Run, End]] = []
         size, count, end, is_sealed = 0, 0, since, False
         for entry, data in self._get(entries):
             # All runs after a seal are read at once, because fresh ones among them lift it.
             if limit is not None and size >= limit and not is_sealed:
                 break
             count, size = count + 1, size + len(data)
-            found = _parse(entry, data)._replace(before=end)
-            is_sealed = is_sealed or found.moved is not None
+            run, before = _parse(entry, data), end
+            is_sealed = is_sealed or run.moved is not None
             # What is no run holds its number all the same, and the next writer goes on after it.
-            seq, chain = (found.run.last, found.run.after) if found.run.first else end[:2]
-            end = end.after_run(seq, chain, entry.tag)
+            end = end.after_run(*((run.last, run.after) if run.first else end[:2]), entry.tag)
             # An erased run is left out; one that is too large has a size and no bytes, and is named as no run.
             if data or entry.size:
-                found_runs.append(found)
-        stored = _from_fresh(found_runs)
-        seal = next((found for found in stored if found.moved), None)
-        runs = [found.run for found in (stored if seal is None else stored[: stored.index(seal)])]
-        selected, more = _select(runs, after, since.seq), count < len(entries)
-        if seal is None or seal.moved is None:
-            return Contents(selected, end, more)
-        return Contents(selected, seal.before, more, Seal(seal.moved, end))
+                found.append((run, before))
+        runs = _from_fresh([run for run, _ in found])
+        more = count < len(entries)
+        for index, (run, before) in enumerate(found[len(found) - len(runs) :]):
+            if run.moved is not None:
+                return Contents(_select(runs[:index], after, since.seq), before, more, Seal(run.moved, end))
+        return Contents(_select(runs, after, since.seq), end, more)
 
-    def append(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Store runs in order after the expected end, if nobody else appended there.
+    def append(self, expected: End, runs: Sequence[Run]) -> End | None:
+        """Store runs in order after the expected end, if nobody else appended there, and return the end after them.
+
+        None says that not all of them are known to be stored: another writer was quicker, or the engine did not
+        answer. What is stored is found by the next read.
 
         Raises:
             ReadOnlyError: This user may not write.
             UnreachableError: The engine cannot be reached, so that nothing was stored.
         """
-        return self._put(expected, [(run, {}) for run in runs])
+        return self._put(expected, runs)
 
-    def seal(self, expected: End, place: Place) -> Appended:
-        """State after the expected end that the book is in another place now, if nobody else appended there.
+    def seal(self, expected: End, place: Place) -> End | None:
+        """State after the expected end that the book is in another place now, and return the end, as `append` does.
 
         Raises:
             BadInputError: The address and the name are too long together.
             ReadOnlyError: This user may not write.
             UnreachableError: The engine cannot be reached, so that nothing was stored.
         """
-        run, head = Run(expected.seq + 1, expected.seq, expected.chain, expected.chain, b""), {"moved": place}
+        run = Run(expected.seq + 1, expected.seq, expected.chain, expected.chain, b"", moved=place)
         # A head that is too long is no head, and the book would go on here.
-        if len(_encode(run, head)) > _HEAD_BYTES:
+        if len(_encode(run)) > _HEAD_BYTES:
             raise BadInputError(place.address, "is too long", "use a shorter address; nothing was moved")
-        return self._put(expected, [(run, head)])
+        return self._put(expected, [run])
 
-    def replace(self, expected: End, runs: Sequence[Run]) -> Appended:
-        """Let the book begin with these runs, in place of all before, if the engine still ends where that is expected.
+    def replace(self, expected: End, runs: Sequence[Run]) -> End | None:
+        """Let the book begin with these runs, in place of all before, and return the end after them, as `append` does.
 
         Raises:
             ReadOnlyError: This user may not write.
@@ -269,7 +235,7 @@ class Engine:
         first, *others = runs or [Run(1, 0, GENESIS, GENESIS, b"")]
         # Several runs are not stored at once: readers go on with the former ones until the last of these is there.
         whole = (runs[-1].last, runs[-1].after) if runs else (0, GENESIS)
-        return self._put(expected, [(first, {"fresh": whole}), *((run, {}) for run in others)])
+        return self._put(expected, [first._replace(fresh=whole), *others])
 
     def erase_before(self, end: End) -> None:
         """Replace the bytes of every run up to a place by nothing.
@@ -367,53 +333,46 @@ class Engine:
             for entry in group:
                 yield entry, found.get(entry.number, b"")
 
-    def _put(self, expected: End, runs: Sequence[tuple[Run, Mapping[str, tuple[Any, ...]]]]) -> Appended:
+    def _put(self, expected: End, runs: Sequence[Run]) -> End | None:
         end = expected
-        for run, marks in runs:
-            data = _encode(run, marks)
+        for run in runs:
+            data = _encode(run)
             outcome, tag = self._store.put(end.number + 1, data)
-            if outcome is not PutOutcome.DONE:
-                # A client that tries twice is refused by its own first try, so a number that is taken may be ours.
-                answer = self._find_outcome(end.number + 1, data, outcome)
-                if isinstance(answer, Outcome):
-                    return Appended(answer)
-                tag = answer
-            end = end.after_run(run.last, run.after, tag)
-        return Appended(Outcome.DONE, end)
+            # A client that tries twice is refused by its own first try, so a number that is taken may be ours.
+            found = tag if outcome is PutOutcome.DONE else self._find_tag(end.number + 1, data)
+            if found is None:
+                return None
+            end = end.after_run(run.last, run.after, found)
+        return end
 
-    def _find_outcome(self, number: int, data: bytes, outcome: PutOutcome) -> str | Outcome:
-        """Return what became of a put that was not confirmed; where it was done after all, the tag of the run."""
-        try:
-            entries = [entry for entry in self._store.list(number - 1) if entry.number == number]
-            found = self._store.get([number]).get(number, b"")
-        except UnreachableError:
-            return Outcome.UNKNOWN
-        if not entries:
-            # It may be stored later still.
-            return Outcome.UNKNOWN if outcome is PutOutcome.UNKNOWN else Outcome.MOVED
-        return entries[0].tag if found == data else Outcome.MOVED
+    def _find_tag(self, number: int, data: bytes) -> str | None:
+        """Return the tag of a run whose put was not confirmed and that is stored nevertheless; None for another one."""
+        with suppress(UnreachableError):
+            tags = [entry.tag for entry in self._store.list(number - 1) if entry.number == number]
+            if tags and self._store.get([number]).get(number) == data:
+                return tags[0]
+        return None
 
 
-def _encode(run: Run, marks: Mapping[str, tuple[Any, ...]]) -> bytes:
-    head = {"first": run.first, "last": run.last, "before": run.before, "after": run.after, **marks}
+def _encode(run: Run) -> bytes:
+    head: dict[str, Any] = {"first": run.first, "last": run.last, "before": run.before, "after": run.after}
+    head |= {name: mark for name, mark in (("fresh", run.fresh), ("moved", run.moved)) if mark is not None}
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + run.data
 
 
-def _parse(entry: Entry, data: bytes) -> _Stored:
+def _parse(entry: Entry, data: bytes) -> Run:
     """Return the run of an object; one without event numbers for what is no run."""
     place = f"run {entry.number}"
-    line, mark, rest = data.partition(b"\n")
-    try:
+    line, mark, remaining = data.partition(b"\n")
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
         head: Any = json.loads(line) if mark and len(line) <= _HEAD_BYTES else None
         first, last, before, after = (head[name] for name in ("first", "last", "before", "after"))
-        whole, moved = head.get("fresh"), head.get("moved")
-        kinds = [type(value) for value in (first, last, before, after, *(whole or (0, "")), *(moved or ("", "", "")))]
+        fresh, moved = tuple(head.get("fresh") or ()), tuple(head.get("moved") or ())
+        kinds = [type(value) for value in (first, last, before, after, *(fresh or (0, "")), *(moved or ("", "", "")))]
         if kinds == [int, int, str, str, int, str, str, str, str] and 0 < first <= last + 1:
-            run = Run(first, last, before, after, rest, place, entry.author)
-            return _Stored(run, (whole[0], whole[1]) if whole else None, Place(*moved) if moved else None)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
-    return _Stored(Run(0, 0, "", "", data, place, entry.author))
+            marks = fresh or None, Place(*moved) if moved else None
+            return Run(first, last, before, after, remaining, place, entry.author, *marks)
+    return Run(0, 0, "", "", data, place, entry.author)
 
 
 def _join(runs: Sequence[bytes]) -> bytes:
@@ -432,39 +391,33 @@ def _split(segment: bytes, entries: Sequence[Entry], following: bytes) -> Sequen
         return []
     ends = [*accumulate(sizes, initial=len(line))]
     found = [segment[begin:end] for begin, end in pairwise(ends)]
-    runs = [_parse(entry, data).run for entry, data in zip(entries, found, strict=True)]
+    runs = [_parse(entry, data) for entry, data in zip(entries, found, strict=True)]
     last, chain = runs[0].first - 1, runs[0].before
     for run, data in zip(runs, found, strict=True):
         batches = verify_run(run.data, Position(last, chain, 0), (), choose_digest(len(run.data))).batches
         end = (batches[-1].last, batches[-1].chain, batches[-1].end) if batches else None
         # The chain proves no head, and a false one would part readers of the segment from readers of the runs.
-        if _encode(run._replace(first=last + 1, before=chain), {}) != data or end != (
-            run.last,
-            run.after,
-            len(run.data),
-        ):
+        is_head = _encode(run._replace(first=last + 1, before=chain, fresh=None, moved=None)) == data
+        if not is_head or end != (run.last, run.after, len(run.data)):
             return []
         last, chain = run.last, run.after
-    return found if _parse(entries[0], following).run.before == chain else []
+    return found if _parse(entries[0], following).before == chain else []
 
 
-def _from_fresh(stored: Sequence[_Stored]) -> Sequence[_Stored]:
+def _from_fresh(runs: Sequence[Run]) -> Sequence[Run]:
     """Return the runs from the last fresh ones on that are whole; all where there are none.
 
     Who puts fresh runs may be interrupted, and what others append then follows the runs before.
     """
-    for begin in reversed(range(len(stored))):
-        whole = stored[begin].whole
-        if whole is None:
-            continue
-        before = GENESIS
-        for run in (found.run for found in stored[begin:]):
+    for begin in reversed(range(len(runs))):
+        before = GENESIS if runs[begin].fresh else None
+        for run in runs[begin:]:
             if run.before != before:
                 break
             before = run.after
-            if (run.last, run.after) == whole:
-                return stored[begin:]
-    return stored
+            if (run.last, run.after) == runs[begin].fresh:
+                return runs[begin:]
+    return runs
 
 
 def _select(runs: Sequence[Run], after: int, last: int) -> list[Run]:

@@ -26,9 +26,8 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.sharing.engines.engine import MAX_RUN_BYTES
 from tallybook.ledger.sharing.engines.git_address import check_address, check_book, token_options
-from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError, run_git, ssh_variables
+from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError, run_git
 from tallybook.ledger.sharing.engines.store import (
-    DamagedEngineError,
     Entry,
     FormerLayoutError,
     Put,
@@ -54,18 +53,15 @@ _ALTERNATES = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 # What git says where another push holds the reference at this moment.
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
-# What git says of a repository whose objects are missing, empty or changed.
-_DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")
 _PAUSES_S = (0.0, 0.1, 0.4)
 _TRIES = 5
 # The repository is made anew when so many fetches were kept in it.
 _MAX_PACKS = 200
 _TIP = os.path.join("refs", "tallybook", "tip")
-_SHA256_CHARS = 64
 # A damaged or lost repository is fetched anew, so nothing of it is flushed.
 _CONFIG = f"""\
 [core]
-\trepositoryformatversion = %d
+\trepositoryformatversion = 0
 \tbare = true
 \tfsync = none
 \tlogAllRefUpdates = false
@@ -79,7 +75,6 @@ _CONFIG = f"""\
 [pack]
 \tcompression = 1
 """
-_SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 # The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one.
 _FETCH = (
     "fetch",
@@ -101,8 +96,6 @@ _PUSH = (
 )
 # The whole of a long book takes longer than what is new.
 _WHOLE = 10
-# What could make git read a repository elsewhere.
-_REDIRECTS = ("commondir", "objects/info/alternates", "config.worktree")
 
 
 class _DamagedRepositoryError(GitFailedError):
@@ -164,7 +157,6 @@ class GitStore:
         self._objects = os.path.join(self._aside, "objects")
         self._folder = folder or self._aside
         self._path = os.path.join(self._folder, "repository.git")
-        self._ssh: Mapping[str, str] | None = None
         # The commit that was read or pushed last, None before, and number of each of its runs → id of the text.
         self._tip: str | None = None
         self._runs: Mapping[int, str] = {}
@@ -222,8 +214,8 @@ class GitStore:
         except GitTimeoutError:
             raise
         except GitFailedError:
-            # Our repository may be damaged, or of another object format.
-            self._make(tip)
+            # Our repository may be damaged.
+            self._make()
             self._receive(is_whole=True)
         # Another machine may have pushed since the question, so what was fetched counts.
         with open(os.path.join(self._path, "FETCH_HEAD"), encoding="ascii") as file:
@@ -297,16 +289,12 @@ class GitStore:
 
     def _put(self, number: int, data: bytes) -> Put:
         text = self._local("hash-object", "-w", "--stdin", given=data).decode().strip()
-        for is_new_try in (False, *[True] * _TRIES):
-            # What is known may be old: another machine may have pushed, perhaps another number.
-            if is_new_try or self._tip is None or self._is_out(number):
-                self._look()
-            if self._is_out(number):
-                return Put(PutOutcome.TAKEN)
-            outcome = self._push({number: text}, f"Append run {number}")
-            if outcome is not PutOutcome.TAKEN:
-                return Put(outcome, text if outcome is PutOutcome.DONE else "")
-        return Put(PutOutcome.UNKNOWN)
+        # What is known may be old: another machine may have pushed.
+        if self._tip is None or self._is_out(number):
+            self._look()
+        if self._is_out(number):
+            return Put(PutOutcome.TAKEN)
+        return Put(self._push({number: text}, f"Append run {number}"), text)
 
     def _is_out(self, number: int) -> bool:
         """Return whether a number is in use, or would leave a gap before it."""
@@ -350,12 +338,13 @@ class GitStore:
                 return PutOutcome.DONE
             # Whatever the remote says: many lost races read like a refusal.
             if tip != expected:
+                self._tip = None
                 return PutOutcome.TAKEN
-            if not _may_pass(done, is_first=not pause):
+            # Another push may hold the reference, or a connection broke.
+            is_busy = any(words in done.output + done.errors for words in _BUSY)
+            if not is_busy and (pause or b"\n!\t" in done.output):
                 break
-        if b"remote: " in done.errors and _DAMAGE.search(done.refusal):
-            raise DamagedEngineError(self.address, done.refusal)
-        raise ReadOnlyError(self.address, done.refusal)
+        raise ReadOnlyError(self.address, done.reason)
 
     def _commit(self, texts: Mapping[int, str], message: str, *, is_root: bool) -> str:
         """Make a commit that adds or replaces texts of the last one, and return its id."""
@@ -384,12 +373,10 @@ class GitStore:
                 try:
                     return work()
                 except _DamagedRepositoryError:
-                    self._make(self._tip or "")
+                    self._make()
                     return work()
         except GitFailedError as error:
-            # Ours was made anew before.
-            what = DamagedEngineError if _DAMAGE.search(str(error)) else UnreachableError
-            raise what(self.address, str(error)) from error
+            raise UnreachableError(self.address, str(error)) from error
         except OSError as error:
             raise CannotWriteError(self._path, disk.reason(error)) from error
 
@@ -409,30 +396,28 @@ class GitStore:
             os.close(fd)
 
     def _is_ours(self) -> bool:
-        """Return whether the repository is there, with the configuration that we write, and points nowhere else."""
-        if os.path.islink(self._path) or any(os.path.lexists(os.path.join(self._path, name)) for name in _REDIRECTS):
-            return False
+        """Return whether the repository is there, with the configuration that we write."""
         with suppress(OSError), open(os.path.join(self._path, "config"), "rb") as file:
             is_small = len(os.listdir(os.path.join(self._path, "objects", "pack"))) <= _MAX_PACKS
-            return is_small and file.read(4096) in {_CONFIG.encode() % 0, (_CONFIG % 1 + _SHA256).encode()}
+            return is_small and not os.path.islink(self._path) and file.read(4096) == _CONFIG.encode()
         return False
 
-    def _make(self, like: str = "") -> None:
-        """Make the repository anew, with the object format of a commit's id."""
-        if os.path.islink(self._path) or os.path.isfile(self._path):
-            os.unlink(self._path)
+    def _make(self) -> None:
+        """Make the repository anew."""
         # A git that a killed process left may still write to it, so it is moved away first.
         gone = f"{self._path}.deleted"
+        for path in (gone, self._path):
+            if os.path.islink(path) or os.path.isfile(path):
+                os.unlink(path)
         shutil.rmtree(gone, ignore_errors=True)
         with suppress(FileNotFoundError):
             os.rename(self._path, gone)
-        shutil.rmtree(gone, ignore_errors=True)
-        shutil.rmtree(self._objects, ignore_errors=True)
+        for folder in (gone, self._objects):
+            shutil.rmtree(folder, ignore_errors=True)
         os.mkdir(self._objects)
         for name in ("objects", "objects/pack", os.path.dirname(_TIP)):
             os.makedirs(os.path.join(self._path, name), 0o700)
-        is_long = len(like) == _SHA256_CHARS
-        for name, text in (("HEAD", "ref: refs/tallybook/none\n"), ("config", _CONFIG % is_long + _SHA256 * is_long)):
+        for name, text in (("HEAD", "ref: refs/tallybook/none\n"), ("config", _CONFIG)):
             with open(os.path.join(self._path, name), "w", encoding="utf-8") as file:
                 file.write(text)
         self._tip = None
@@ -471,8 +456,6 @@ class GitStore:
         limit_s: float = 0.0,
     ) -> Done:
         """Run git; objects are stored in the temporary folder, or in our repository, and found in either."""
-        if self._ssh is None:
-            self._ssh = ssh_variables(self._path, self._limit_s)
         folders = [self._objects, os.path.join(self._path, "objects")][:: -1 if is_kept else 1]
         places = dict(zip(("GIT_OBJECT_DIRECTORY", _ALTERNATES), folders, strict=True))
         return run_git(
@@ -480,19 +463,9 @@ class GitStore:
             folder=self._folder,
             given=given,
             limit_s=limit_s or self._limit_s,
-            variables={**self._ssh, **places, **variables},
+            variables={**places, **variables},
         )
 
 
 def _lines(ids: Iterable[str]) -> bytes:
     return "".join(f"{id_}\n" for id_ in ids).encode()
-
-
-def _may_pass(done: Done, *, is_first: bool) -> bool:
-    """Return whether a refused push may succeed if it is tried again.
-
-    Another push held the reference; or the remote said nothing of it, as where a connection breaks, or a right is
-    missing.
-    """
-    is_silent = not any(line.startswith(b"!") for line in done.output.splitlines())
-    return (is_silent and is_first) or any(words in done.output + done.errors for words in _BUSY)

@@ -14,13 +14,11 @@ from tallybook.ledger.sharing.engines import git_process
 
 DEFAULT_REMOTE = "origin"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_HELPER_NAME = re.compile(r"[A-Za-z0-9+.-]*::")
-_LOGIN = re.compile(r"//[^/]*@")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_SCP = re.compile(r"(?:[\w.+~][\w.+~-]*@)?(?:[\w.][\w.-]*|\[[\w.:]+\]):[^-].*", re.DOTALL)
+# Two colons would name a helper of git, which can run any command.
+_SCP = re.compile(r"(?:[\w.+~][\w.+~-]*@)?(?:[\w.][\w.-]*|\[[\w.:]+\]):[^-:].*", re.DOTALL)
 _BOOK = re.compile(r"(?!.*\.\.)(?!.*\.lock\Z)[A-Za-z0-9_+=-](?:[A-Za-z0-9_.+=-]*[A-Za-z0-9_+=-])?", re.DOTALL)
 _BOOK_CHARS = 150
-_HINT = "use https://…, ssh://…, user@host:path, file:///… or a path"
 _TOKEN_CHARS = 20
 # Git asks the helper alone, and only for the address's own server; it never stores what the helper returns.
 _HELPER = '!f() { test "$1" = get && printf "username=%s\\npassword=%%s\\n" "$%s"; }; f'
@@ -38,40 +36,41 @@ def check_address(text: str, folder: str = "") -> str:
             which the message does not show.
     """
     scheme = _SCHEME.match(text)
-    if not text.isprintable() or not text or text.startswith("-"):
-        raise BadInputError(ascii(_LOGIN.sub("//", text)), "is not the address of a git remote", _HINT)
-    if scheme:
-        return _check_url(text, scheme[1].lower())
-    if _HELPER_NAME.match(text):
-        raise BadInputError(text, "names a remote helper of git, which could run any command", _HINT)
-    if os.path.isabs(text) or ":" not in text.partition("/")[0]:
-        return os.path.abspath(os.path.join(folder, text))
-    if not _SCP.fullmatch(text):
-        raise BadInputError(_LOGIN.sub("//", text), "is not the address of a git remote", _HINT)
-    return text
+    is_path = scheme is None and (os.path.isabs(text) or ":" not in text.partition("/")[0])
+    if text.isprintable() and text and not text.startswith("-"):
+        if is_path:
+            return os.path.abspath(os.path.join(folder, text))
+        if _is_url(text, scheme[1].lower()) if scheme else _SCP.fullmatch(text):
+            return text
+    hint = "use https://…, ssh://…, user@host:path, file:///… or a path"
+    raise BadInputError(repr(_shown(text)), "is not the address of a git remote", hint)
 
 
-def _check_url(text: str, scheme: str) -> str:
-    shown = _LOGIN.sub("//", text)
-    if scheme == "file" and text[len("file://") :].startswith("/"):
-        return text
-    if scheme not in {"https", "ssh"}:
-        raise BadInputError(shown, f"git is not used over {scheme}:// here", _HINT)
+def _is_url(text: str, scheme: str) -> bool:
+    """Return whether git is used over a URL.
+
+    Raises:
+        BadInputError: It holds a password or a token.
+    """
+    if scheme == "file":
+        return text[len("file://") :].startswith("/")
     try:
         parts = urlsplit(text)
-        valid = bool(parts.hostname) and (parts.port or 1) > 0
+        host, _ = parts.hostname or "-", parts.port
     except ValueError:
-        valid = False
-    # Git or ssh would read a host that begins so as an option.
-    if not valid or parts.netloc.startswith("-") or (parts.hostname or "").startswith("-"):
-        raise BadInputError(shown, "names no server", _HINT)
+        return False
     user = parts.username or ""
     # A token often stands in a user's place.
     is_token = len(user) >= _TOKEN_CHARS and any(map(str.isdigit, user)) and "@" not in unquote(user)
     if parts.password is not None or is_token or parts.query:
         hint = "leave it out: git asks your credential helper; in CI, give --token-env NAME, a variable with the token"
-        raise BadInputError(shown.partition("?")[0], "its address holds a password or token", hint)
-    return text
+        raise BadInputError(_shown(text), "its address holds a password or token", hint)
+    # Git or ssh would read a host that begins so as an option.
+    return scheme in {"https", "ssh"} and not parts.netloc.startswith("-") and not host.startswith("-")
+
+
+def _shown(text: str) -> str:
+    return re.sub("//[^/]*@", "//", text).partition("?")[0]
 
 
 def token_options(address: str, variable: str) -> list[str]:

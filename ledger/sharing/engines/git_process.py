@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
 import os
 import re
 import shutil
 import signal
 import subprocess
 from tempfile import TemporaryFile
-from threading import Event, Timer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,9 +17,6 @@ from tallybook.ledger.sharing.engines.store import EngineError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-OLDEST = (2, 30)
-"""The oldest git that is used."""
-_HINT = "install git {}.{} or later".format(*OLDEST)
 _QUESTION_LIMIT_S = 10.0
 _END_LIMIT_S = 2.0
 _REASON_CHARS = 300
@@ -34,14 +29,16 @@ _VARIABLES = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    # The engine tells a lost race and a damaged remote by git's English words.
+    # The engine tells a lost race by git's English words.
     "LC_ALL": "C",
+    # Older versions of ssh know the first alone.
+    "SSH_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
 }
 _NOISE = ("warning:", "hint:", "to ", "error: failed to push some refs")
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")
 # The line of a refused reference in the porcelain format.
-_STATUS = re.compile(rb"(?m)^!\t[^\t]*\t(.*)$")
+_STATUS = re.compile(r"(?m)^!\t[^\t]*\t(.*)$")
 _LOGIN = re.compile(r"(\w://)[^/@\s]*@")
 
 
@@ -73,19 +70,13 @@ class Done(NamedTuple):
         return self
 
     @property
-    def refusal(self) -> str:
-        """Return why a push was refused: the words of the server, else its status, else the first line of git's own."""
-        status = _STATUS.search(self.output)
-        is_silent = b"remote: " not in self.errors
-        return status[1].decode("utf-8", "replace") if status and is_silent else self.reason
-
-    @property
     def reason(self) -> str:
-        """Return why it failed: the words of the server, or the first line of git's own; without passwords."""
+        """Return why it failed, without passwords: the words of the server, the status of a push, or git's own."""
         lines = [_CONTROL.sub(" ", line).strip() for line in self.errors.decode("utf-8", "replace").split("\n")]
         server = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+        status = _STATUS.findall(self.output.decode("utf-8", "replace"))
         own = [line for line in lines if line and not line.lower().startswith(_NOISE)]
-        text = " ".join(filter(None, server)) or next(iter(own), "") or f"git ended with {self.code}"
+        text = " ".join(filter(None, server)) or next(iter([*status, *own]), f"git ended with {self.code}")
         text = _LOGIN.sub(r"\1", text.removeprefix("fatal: ").removeprefix("error: "))
         return text if len(text) <= _REASON_CHARS else f"{text[:_REASON_CHARS]}…"
 
@@ -98,7 +89,7 @@ def run_git(
     limit_s: float = _QUESTION_LIMIT_S,
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Done:
-    """Run git in a folder to its end, whatever its exit code.
+    """Run git in a folder to its end, whatever its exit code, or end it and all that it started at the limit.
 
     Args:
         words: Its arguments.
@@ -108,103 +99,43 @@ def run_git(
         variables: Variables besides those that every git gets.
 
     Raises:
-        EngineError: Git is not installed, or too old.
+        EngineError: Git is not installed.
         GitTimeoutError: It took longer than that.
         GitFailedError: It could not be started.
     """
-    program = find_git(os.environ.get("PATH", os.defpath))
-    return _run([program, *_OPTIONS, *words], folder, given, limit_s, _environment() | dict(variables))
-
-
-@cache
-def find_git(path: str) -> str:
-    """Return where git is, once for each value of PATH, after a look at its version.
-
-    Raises:
-        EngineError: It is missing or too old.
-    """
-    program = shutil.which("git", path=path)
+    program = shutil.which("git")
+    # A relative one would be looked for in the folder, which may be someone else's.
     if program is None or not os.path.isabs(program):
-        raise EngineError("git", "is not installed", _HINT)
-    try:
-        done = _run([program, "--version"], os.path.abspath(os.sep), b"", _QUESTION_LIMIT_S, _environment())
-    except GitFailedError as error:
-        raise EngineError("git", f"cannot be run: {error}", _HINT) from error
-    version = re.search(rb"(\d+)\.(\d+)", done.output)
-    if version is None or (int(version[1]), int(version[2])) < OLDEST:
-        shown = done.output.decode("utf-8", "replace").strip() or done.reason
-        raise EngineError("git", f"is too old: {shown!a}", _HINT)
-    return program
-
-
-def ssh_variables(folder: str, limit_s: float) -> dict[str, str]:
-    """Return the variables by which git runs ssh without a question, as the user or the system configured ssh.
-
-    Args:
-        folder: The folder of a repository of ours, which configures no ssh.
-        limit_s: How long git may take.
-    """
-    done = run_git([f"--git-dir={folder}", "config", "--get", "core.sshCommand"], folder=folder, limit_s=limit_s)
-    command = os.fsdecode(done.output).strip() or "ssh"
-    if os.path.basename(command.partition(" ")[0]) == "ssh":
-        command += " -o BatchMode=yes"
-    return {"GIT_SSH_COMMAND": command}
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _VARIABLES
-
-
-def _run(command: Sequence[str], folder: str, given: bytes, limit_s: float, environment: Mapping[str, str]) -> Done:
-    """Run a command to its end, or end it and all that it started at the limit."""
+        raise EngineError("git", "is not installed", "install git 2.30 or later")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # Files, not pipes: an ssh that stays connected in the background would hold a pipe open long after git's end.
     with TemporaryFile() as source, TemporaryFile() as output, TemporaryFile() as errors:
+        source.write(given)
+        source.seek(0)
         try:
-            source.write(given)
-            source.seek(0)
-            code = _wait(
-                subprocess.Popen(  # noqa: S603 - git itself, and no shell reads its words
-                    command,
-                    stdin=source,
-                    stdout=output,
-                    stderr=errors,
-                    cwd=folder,
-                    env=environment,
-                    # Without a terminal nothing can ask, and what git started ends with it.
-                    start_new_session=True,
-                ),
-                limit_s,
+            process = subprocess.Popen(  # noqa: S603 - git itself, and no shell reads its words
+                [program, *_OPTIONS, *words],
+                stdin=source,
+                stdout=output,
+                stderr=errors,
+                cwd=folder,
+                env={**environment, **_VARIABLES, **variables},
+                # Without a terminal nothing can ask, and what git started ends with it.
+                start_new_session=True,
             )
         except OSError as error:
             raise GitFailedError(f"git cannot be run: {error.strerror}") from error
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise GitTimeoutError(f"git did not end within {limit_s:g} s") from None
+        finally:
+            # After Ctrl-C too: the signal of the terminal does not reach a session of its own.
+            if process.returncode is None:
+                _end(process)
         output.seek(0)
         errors.seek(0)
         return Done(code, output.read(), errors.read())
-
-
-def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int:
-    """Wait for the end of a process, which a timer ends at the limit; `wait` with a limit would poll, and sleep."""
-    is_over = Event()
-
-    def end() -> None:
-        is_over.set()
-        _end(process)
-
-    timer = Timer(limit_s, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        code = process.wait()
-    except BaseException:
-        # After Ctrl-C too: the signal of the terminal does not reach a session of its own.
-        _end(process)
-        raise
-    finally:
-        timer.cancel()
-    if is_over.is_set():
-        timer.join()
-        raise GitTimeoutError(f"git did not end within {limit_s:g} s")
-    return code
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -14,6 +14,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+import obstore
+from obstore import exceptions
+import obstore.store
+
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines.store import (
     Entry,
@@ -85,8 +89,6 @@ class ObjectStore:
 
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers of the objects; other names are passed over."""
-        import obstore
-
         entries = []
         try:
             for rows in obstore.list(self._connect(), prefix=self._folder, offset=self._key(after)):
@@ -96,7 +98,7 @@ class ObjectStore:
                     if match and int(match[1]) > after:
                         entries.append(Entry(int(match[1]), row["e_tag"] or "", row["size"]))
         except Exception as error:
-            raise self._unreachable(error) from error
+            raise UnreachableError(self.address, _reason(error)) from error
         return sorted(entries)
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
@@ -107,14 +109,12 @@ class ObjectStore:
             return {number: data for number, data in found if data is not None}
 
     def _get(self, number: int) -> bytes | None:
-        import obstore
-
         try:
             return bytes(obstore.get(self._connect(), self._key(number)).bytes())
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise self._unreachable(error) from error
+            raise UnreachableError(self.address, _reason(error)) from error
 
     def put(self, number: int, data: bytes) -> Put:
         """Create an object, unless there is one of this number."""
@@ -134,20 +134,17 @@ class ObjectStore:
         return f"{self._folder}{number:012d}.jsonl"
 
     def _put(self, number: int, data: bytes, mode: Any) -> Put:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
-
         try:
             result = obstore.put(self._connect(), self._key(number), data, mode=mode)
-        except AlreadyExistsError:
+        except exceptions.AlreadyExistsError:
             # S3 says so as well where two puts meet and none is stored, and the library where its own first try was
             # taken.
             return Put(PutOutcome.TAKEN)
-        except PermissionDeniedError as error:
+        except exceptions.PermissionDeniedError as error:
             raise ReadOnlyError(self.address, _reason(error)) from error
-        except (FileNotFoundError, ImportError) as error:
-            raise self._unreachable(error) from error
-        except BaseError:
+        except FileNotFoundError as error:
+            raise UnreachableError(self.address, _reason(error)) from error
+        except exceptions.BaseError:
             # All other failures are one class, an answer that was lost after the store took the object among them.
             return Put(PutOutcome.UNKNOWN)
         return Put(PutOutcome.DONE, result["e_tag"] or "")
@@ -155,8 +152,6 @@ class ObjectStore:
     def _connect(self) -> Any:
         """Return the library's store, which asks nothing yet."""
         if self._client is None:
-            import obstore.store
-
             parts, given = self._parts, dict(parse_qsl(self._parts.query))
             scheme, limit = parts.scheme, timedelta(seconds=self._limit_s)
             options: dict[str, Any] = {_OPTIONS[scheme][name]: value for name, value in given.items()}
@@ -166,20 +161,24 @@ class ObjectStore:
                 options["retry_config"] = {"max_retries": _RETRIES, "retry_timeout": limit}
             # The library reads variables alone, and no profile of ~/.aws.
             if self._login not in {"", INSTANCE}:
-                options["credential_provider"] = self._profile()
+                options["credential_provider"] = _profile(self._login)
             self._client = getattr(obstore.store, _CLASSES[scheme])(parts.netloc or parts.path, **options)
         return self._client
 
-    def _profile(self) -> Any:
-        try:
-            boto3 = import_module("boto3")
-            from obstore.auth.boto3 import Boto3CredentialProvider
-        except ImportError as error:
-            raise MissingLibraryError(self.address, "boto3") from error
-        return Boto3CredentialProvider(boto3.Session(profile_name=self._login))
 
-    def _unreachable(self, error: Exception) -> Exception:
-        return error if isinstance(error, MissingLibraryError) else UnreachableError(self.address, _reason(error))
+def _profile(name: str) -> Any:
+    """Return what asks for the keys of a profile of AWS.
+
+    Raises:
+        MissingLibraryError: boto3, which reads profiles, is not installed.
+    """
+    try:
+        # Only who names a profile needs it, and it takes a while.
+        boto3 = import_module("boto3")
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        raise MissingLibraryError(f"--profile {name}", "boto3", "pip install boto3") from error
+    return Boto3CredentialProvider(boto3.Session(profile_name=name))
 
 
 def _check_address(address: str, login: str) -> SplitResult:

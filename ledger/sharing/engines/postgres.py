@@ -12,17 +12,21 @@ from importlib import resources
 import logging
 import os
 import socket
+import ssl
 import threading
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engines.store import (
+    WAIT,
     EngineError,
     Entry,
     FormerLayoutError,
-    MissingLibraryError,
     Put,
     PutOutcome,
     ReadOnlyError,
@@ -32,15 +36,10 @@ from tallybook.ledger.sharing.engines.store import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import psycopg
-
-    Connection = psycopg.Connection[tuple[Any, ...]]
-
+Connection = psycopg.Connection[tuple[Any, ...]]
 _Rows = list[tuple[Any, ...]]
 _BYTES_A_SECOND: Final = 100_000
 """What a slow connection carries: a statement has its timeout and the time that its bytes need at that rate."""
-_PAGE: Final = 10_000
-"""So many numbers are listed at once."""
 
 # A book without a run gives a row of nulls; one that is missing, or hidden from this role, gives none.
 _LIST: Final = """
@@ -48,7 +47,7 @@ SELECT current_setting('fsync'), current_setting('synchronous_commit'),
     r.number, r.tag, octet_length(r.data), r.author::text
 FROM tallybook.books AS b LEFT JOIN tallybook.runs AS r ON r.book = b.book AND r.number > %s
 WHERE b.book = %s
-ORDER BY r.number LIMIT %s
+ORDER BY r.number
 """
 _GET: Final = "SELECT number, data FROM tallybook.runs WHERE book = %s AND number = ANY (%s)"
 # A server that does not wait for its disk by default waits for a book; one that waits for standbys as well goes on to.
@@ -63,37 +62,33 @@ INSERT INTO tallybook.runs (book, number, tag, data) SELECT %(book)s, %(number)s
 WHERE %(number)s = 1 OR EXISTS (SELECT FROM tallybook.runs AS r WHERE r.book = %(book)s AND r.number = %(number)s - 1)
 ON CONFLICT DO NOTHING RETURNING number
 """
-_STATE: Final = """
-SELECT c.oid IS NOT NULL, current_user::text,
+# Who may create the tables, or owns them, may make a book.
+_MAKER: Final = """
+SELECT current_user::text, c.oid IS NOT NULL,
     CASE WHEN c.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
-    ELSE pg_has_role(c.relowner, 'USAGE') END,
-    EXISTS (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'generation')
+    ELSE pg_has_role(c.relowner, 'USAGE') END
 FROM (SELECT 1) AS always LEFT JOIN pg_catalog.pg_class AS c
     ON c.relname = 'runs' AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'tallybook')
 """
 
 _UNKNOWN: Final = ("08007", "40003")
 """The server itself does not know."""
-_NO_TABLES: Final = ("3F000", "42P01", "42703", "42883")
-"""A missing schema, table, column or function."""
-_READ_ONLY: Final = ("25006", "42501")
+_NO_BOOK: Final = ("3F000", "42P01", "42883", "23503")
+"""A missing schema, table or function, and a book that the table of books does not have."""
+_NO_RIGHT: Final = ("25006", "42501")
 """A server or a session that may only read, and a missing right."""
+_NO_COLUMN: Final = "42703"
+_CANCELLED: Final = "57014"
 
-
-_SILENT = logging.NullHandler()
-_SCHEMES = ("postgresql", "postgres")
-_SERVICE = "service="
-_LOCAL = ("", "localhost", "127.0.0.1", "::1")
-_SECRETS = ("password", "sslpassword", "oauth_client_secret")
-
-_HINTS = (
-    ("password", "put the password into ~/.pgpass as HOST:PORT:DATABASE:USER:PASSWORD, with chmod 600"),
-    ("certificate", "put the certificate of the server's authority into ~/.postgresql/root.crt, or set PGSSLROOTCERT"),
-    ("does not support SSL", "switch TLS on at the server; sslmode=disable in the address does without"),
-    ("pg_hba.conf", "ask its operator to let this user in"),
-    ("definition of service", "define the service in ~/.pg_service.conf"),
-    ("could not translate host name", "check the host in the address"),
-)
+# What the library logs of a broken connection would go to standard error; it is an error of the engine as well.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+_SERVICE: Final = "service="
+_LOCAL: Final = ("", "localhost", "127.0.0.1", "::1")
+_SECRETS: Final = {"password", "sslpassword", "oauth_client_secret"}
+_HINTS: Final = {
+    "password": "put the password into ~/.pgpass as HOST:PORT:DATABASE:USER:PASSWORD, with chmod 600",
+    "certificate": "put the certificate of the server's authority into ~/.postgresql/root.crt, or set PGSSLROOTCERT",
+}
 """Part of the reason why there is no connection → what helps."""
 
 
@@ -141,50 +136,35 @@ class PostgresStore:
 
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers of the book's rows."""
-        entries: list[Entry] = []
-        while True:
-            try:
-                rows = self._rows(_LIST, (after, self._book, _PAGE))
-            except psycopg_error() as error:
-                if error.sqlstate not in _NO_TABLES + _READ_ONLY:
-                    raise self._failure(error) from error
-                rows = []
-            if not rows:
-                self._require_creator()
-                return entries
-            self.warnings = tuple(server_warnings(*rows[0][:2]))
-            page = [Entry(*row[2:]) for row in rows if row[2] is not None]
-            self._sizes |= {entry.number: entry.size or 0 for entry in page}
-            entries += page
-            if len(page) < _PAGE:
-                return entries
-            after = page[-1].number
+        try:
+            rows = self._ask(_LIST, (after, self._book))
+        except (_NoBookError, ReadOnlyError):
+            rows = []
+        if not rows:
+            self._find_maker()
+            return []
+        self.warnings = tuple(server_warnings(*rows[0][:2]))
+        entries = [Entry(*row[2:]) for row in rows if row[2] is not None]
+        self._sizes |= {entry.number: entry.size or 0 for entry in entries}
+        return entries
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the data of rows."""
-        size = sum(self._sizes.get(number, 0) for number in numbers)
-        try:
-            return dict(self._rows(_GET, (self._book, [*numbers]), size))
-        except psycopg_error() as error:
-            raise self._failure(error) from error
+        return dict(self._ask(_GET, (self._book, [*numbers]), sum(self._sizes.get(number, 0) for number in numbers)))
 
     def put(self, number: int, data: bytes) -> Put:
-        """Insert a row, unless there is one of this number."""
+        """Insert a row, unless there is one of this number; the first one makes the book, where this user may do so."""
         try:
             return self._insert(number, data)
-        except EngineError:
-            if number > 1 or not self._create():
+        except (_NoBookError, ReadOnlyError):
+            if number > 1:
                 raise
+            self._make_book()
         return self._insert(number, data)
 
     def erase(self, before: int) -> None:
         """Empty the data of earlier rows, which an owner of the book may do."""
-        connection = self._connect()
-        try:
-            with _cut_after(connection, self._timeout):
-                connection.execute("SELECT tallybook.erase_runs(%s, %s)", (self._book, before))
-        except psycopg_error() as error:
-            raise self._failure(error) from error
+        self._ask("SELECT tallybook.erase_runs(%s, %s)", (self._book, before))
 
     def close(self) -> None:
         """Close the connection."""
@@ -197,26 +177,18 @@ class PostgresStore:
             self._connection = _connect(self.address, self._timeout, self._login)
         return self._connection
 
-    def _rows(self, query: str, values: tuple[Any, ...], size: int = 0) -> _Rows:
-        """Return the answer to a question, asked again where the server closed an idle connection.
+    def _ask(self, query: str, values: tuple[Any, ...] = (), size: int = 0) -> _Rows:
+        """Return the rows of an answer that has about so many bytes.
 
-        Args:
-            query: The question.
-            values: Its parameters.
-            size: About how many bytes the answer has.
+        Raises:
+            EngineError: There is none.
         """
-        is_stale = self._connection is not None
         connection = self._connect()
         try:
             with _cut_after(connection, self._seconds(size)) as is_cut, connection.cursor(binary=True) as cursor:
                 return cursor.execute(query.encode(), values).fetchall()
-        except psycopg_error() as error:
-            if is_cut.is_set():
-                raise self._no_answer() from error
-            if not (is_stale and connection.closed):
-                raise
-            self.close()
-            return self._rows(query, values, size)
+        except psycopg.Error as error:
+            raise self._no_answer() if is_cut.is_set() else self._failure(error) from error
 
     def _seconds(self, size: int) -> float:
         """Return how many seconds a statement with so many bytes may take."""
@@ -236,83 +208,60 @@ class PostgresStore:
                 # A limit that cut COMMIT short would cut the wait for standbys and confirm nevertheless.
                 connection.execute("SET LOCAL statement_timeout = 0")
                 connection.execute("COMMIT")
-            is_stored = answer.fetchone() is not None
-        except psycopg_error() as error:
-            if connection.closed or error.sqlstate in _UNKNOWN:
-                self.close()
-                return Put(PutOutcome.UNKNOWN)
-            self._roll_back(connection)
-            raise self._failure(error) from error
-        return Put(PutOutcome.DONE, tag) if is_stored else Put(PutOutcome.TAKEN)
-
-    def _roll_back(self, connection: Connection) -> None:
-        try:
-            connection.execute("ROLLBACK")
-        except psycopg_error():
+            return Put(PutOutcome.TAKEN) if answer.fetchone() is None else Put(PutOutcome.DONE, tag)
+        except psycopg.Error as error:
+            is_unknown = connection.closed or error.sqlstate in _UNKNOWN
+            # The transaction ends with its connection.
             self.close()
+            if is_unknown:
+                return Put(PutOutcome.UNKNOWN)
+            raise self._failure(error) from error
 
     def _failure(self, error: psycopg.Error) -> EngineError:
         """Return the error for a statement's failure, with the server's reason."""
         reason = error.diag.message_primary or str(error)
-        if error.sqlstate in _READ_ONLY:
+        if error.sqlstate in _NO_RIGHT:
             return ReadOnlyError(self.address, reason)
-        if error.sqlstate in _NO_TABLES:
-            return self._no_tables()
-        return self._no_answer() if error.sqlstate == "57014" else _unreachable(self.address, reason)
+        if error.sqlstate == _NO_COLUMN:
+            return FormerLayoutError(
+                self.address, "the schema tallybook", "psql ADDRESS -c 'DROP SCHEMA tallybook CASCADE'"
+            )
+        if error.sqlstate in _NO_BOOK:
+            return _NoBookError(self.address, reason)
+        return self._no_answer() if error.sqlstate == _CANCELLED else _unreachable(self.address, reason)
 
     def _no_answer(self) -> UnreachableError:
         return UnreachableError(self.address, f"no answer within {self._timeout:g} seconds")
 
-    def _no_tables(self) -> UnreachableError:
-        hint = f"its operator runs once: psql ADDRESS --file {setup_file()}"
-        return UnreachableError(self.address, "the database has no tables for books", hint)
-
-    def _state(self) -> tuple[bool, str, bool]:
-        """Return whether the tables exist, who this user is, and whether he may create them, or a book in them.
+    def _find_maker(self) -> tuple[str, bool]:
+        """Return this user, who may make the book, and whether the tables exist.
 
         Raises:
-            FormerLayoutError: The tables are of an earlier version.
+            UnreachableError: He may not; the message has what an operator runs.
         """
-        try:
-            [(has_tables, user, may_create, is_former)] = self._rows(_STATE, ())
-        except psycopg_error() as error:
-            raise self._failure(error) from error
-        if is_former:
-            removal = "psql ADDRESS -c 'DROP SCHEMA tallybook CASCADE'"
-            raise FormerLayoutError(self.address, "the schema tallybook", removal)
-        return has_tables, user, may_create
-
-    def _require_creator(self) -> None:
-        """Refuse to read a book that does not exist, unless this user's first put would create it."""
-        has_tables, user, may_create = self._state()
-        if may_create:
-            return
-        if not has_tables:
-            raise self._no_tables()
-        hint = f"its operator runs: {grant_command(self._book, user, 'write')}"
+        [(user, has_tables, may_make)] = self._ask(_MAKER)
+        if may_make:
+            return user, has_tables
+        set_up = "" if has_tables else f"psql ADDRESS --file {setup_file()}, and then in it: "
+        hint = f"its operator runs: {set_up}{grant_command(self._book, user, 'write')}"
         raise UnreachableError(self.address, f"user {user} has no right to a book {self._book}", hint)
 
-    def _create(self) -> bool:
-        """Create the tables where they are missing, and the book; return whether this user may do that."""
-        has_tables, user, may_create = self._state()
-        if not may_create:
-            return False
+    def _make_book(self) -> None:
+        """Make the book, and the tables where they are missing."""
+        user, has_tables = self._find_maker()
         connection = self._connect()
-        # Where another process creates the same at this moment, one of both fails, and what is missing shows later.
-        with suppress(psycopg_error()):
+        # Where another process does the same at this moment, one of both fails, and what is missing shows later.
+        with suppress(psycopg.Error), _cut_after(connection, self._timeout):
             if not has_tables:
                 with open(setup_file(), "rb") as file:
                     connection.execute(file.read())
             connection.execute(grant_command(self._book, user, "own").encode())
-        self._roll_back(connection)
-        return True
+            return
+        self.close()
 
 
-def psycopg_error() -> type[psycopg.Error]:
-    """Return the class of the library's errors, which is loaded only where a connection is wanted."""
-    import psycopg
-
-    return psycopg.Error
+class _NoBookError(UnreachableError):
+    """The database has no tables for books, or not this book."""
 
 
 def server_warnings(fsync: str, commit: str) -> Iterator[str]:
@@ -329,16 +278,13 @@ def _check_address(address: str) -> None:
     Raises:
         BadInputError: It is neither ``postgresql://…`` nor ``service=NAME``, or it holds a password.
     """
-    if address.startswith(_SERVICE) and address != _SERVICE and not any(map(str.isspace, address)):
-        return
-    try:
+    is_service = address.startswith(_SERVICE) and address != _SERVICE
+    with suppress(ValueError):
         parts = urlsplit(address)
-        has_secret = parts.password is not None or any(name in parse_qs(parts.query) for name in _SECRETS)
-    except ValueError:
-        parts, has_secret = urlsplit(""), False
-    if has_secret:
-        raise BadInputError("address", "holds a password", "leave it out and put it into ~/.pgpass")
-    if parts.scheme not in _SCHEMES or any(map(str.isspace, address)):
+        if parts.password is not None or _SECRETS & parse_qs(parts.query).keys():
+            raise BadInputError("address", "holds a password", "leave it out and put it into ~/.pgpass")
+        is_service = is_service or parts.scheme in {"postgresql", "postgres"}
+    if not is_service or any(map(str.isspace, address)):
         hint = "use postgresql://HOST:PORT/DATABASE or service=NAME"
         raise BadInputError("address", "is not an address of PostgreSQL", hint)
 
@@ -346,87 +292,64 @@ def _check_address(address: str) -> None:
 def _connect(address: str, timeout: float, password_file: str) -> Connection:
     """Return a connection to the primary server.
 
-    A connection to another machine is encrypted and the server's certificate verified, unless the address, the
-    service or ``PGSSLMODE`` has another ``sslmode``.
+    One to another machine is encrypted and the server's certificate verified, unless the address, the service or
+    ``PGSSLMODE`` has another ``sslmode``.
 
     Raises:
-        MissingLibraryError: psycopg is not installed.
         UnreachableError: There is no connection; with the reason and what helps.
     """
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MissingLibraryError(address, "psycopg[binary]", "pip install 'psycopg[binary]'") from error
-    # What psycopg logs of a broken connection would go to standard error; it is an error of the engine as well.
-    logging.getLogger("psycopg").addHandler(_SILENT)
-    # Without prepared statements: a pipeline that fails leaves psycopg in doubt of which exist, and poolers have none.
-    options = {"autocommit": True, "prepare_threshold": None, **_parameters(address, timeout)}
+    login: dict[str, Any] = {}
     if password_file:
         try:
             with open(password_file, encoding="utf-8") as file:
-                options["password"] = file.read().rstrip("\n")
+                login["password"] = file.read().rstrip("\n")
         except (OSError, ValueError) as error:
             raise BadInputError(f"--password-file {password_file}", "cannot be read", "name a file of yours") from error
     try:
-        connection = psycopg.connect(address, **options)
+        connection = psycopg.connect(address, **_options(address, timeout), **login)
     except (psycopg.Error, OSError) as error:
         raise _unreachable(address, str(error)) from error
-    if _is_plain(connection):
+    # A service can name another machine and say nothing of TLS.
+    is_plain = not (connection.pgconn.ssl_in_use or _is_local(connection.info.host))
+    if is_plain and connection.info.get_parameters().get("sslmode") != "disable":
         connection.close()
         why = "the connection would not be encrypted"
         raise UnreachableError(address, why, "set sslmode=verify-full, or sslmode=disable where the network is trusted")
     return connection
 
 
-def _parameters(address: str, timeout: float) -> dict[str, Any]:
-    """Return the parameters that the user has not set."""
-    from psycopg import conninfo
-
-    chosen = conninfo.conninfo_to_dict(address)
-    parameters: dict[str, Any] = {
+def _options(address: str, timeout: float) -> dict[str, Any]:
+    """Return the options of a connection that the user has not set."""
+    chosen = conninfo_to_dict(address)
+    options: dict[str, Any] = {
         "application_name": "tallybook",
+        "autocommit": True,
         # The client library waits for two seconds at least.
         "connect_timeout": max(2, round(timeout)),
+        # A pipeline that fails leaves the library in doubt of which statements are prepared, and poolers have none.
+        "prepare_threshold": None,
+        # A standby shows appends late.
+        "target_session_attrs": os.environ.get("PGTARGETSESSIONATTRS", "primary"),
         "tcp_user_timeout": round(timeout * 1000),
     }
-    if "PGTARGETSESSIONATTRS" not in os.environ:
-        # A standby shows appends late.
-        parameters["target_session_attrs"] = "primary"
     if not _is_local(str(chosen.get("host") or os.environ.get("PGHOST", ""))):
-        parameters["sslmode"] = os.environ.get("PGSSLMODE", "verify-full")
+        options["sslmode"] = os.environ.get("PGSSLMODE", "verify-full")
         # `require` would verify, too, if it were given the authorities.
-        verifies = str(chosen.get("sslmode", parameters["sslmode"])).startswith("verify")
-        if verifies and "PGSSLROOTCERT" not in os.environ and (authorities := _authorities()):
-            parameters["sslrootcert"] = authorities
-    return {name: value for name, value in parameters.items() if name not in chosen}
+        is_verified = str(chosen.get("sslmode", options["sslmode"])).startswith("verify")
+        has_own = "PGSSLROOTCERT" in os.environ or os.path.exists(os.path.expanduser("~/.postgresql/root.crt"))
+        if is_verified and not has_own and (authorities := ssl.get_default_verify_paths().cafile):
+            options["sslrootcert"] = authorities
+    return {name: value for name, value in options.items() if name not in chosen}
 
 
 def _is_local(host: str) -> bool:
     return host in _LOCAL or host.startswith("/")
 
 
-def _authorities() -> str | None:
-    """Return the file of the system's certificate authorities, None where the user has one of his own for libpq."""
-    import ssl
-
-    own = os.path.expanduser("~/.postgresql/root.crt")
-    return None if os.path.exists(own) else ssl.get_default_verify_paths().cafile
-
-
-def _is_plain(connection: Connection) -> bool:
-    """Return whether a connection to another machine is not encrypted, and nobody asked for that."""
-    if connection.pgconn.ssl_in_use or _is_local(connection.info.host):
-        return False
-    return connection.info.get_parameters().get("sslmode") != "disable"
-
-
 def _unreachable(address: str, message: str) -> UnreachableError:
     """Return the error for a connection's failure, with what helps against it."""
     why = " ".join(message.split()).removeprefix("connection failed: ")
-    for part, hint in _HINTS:
-        if part in why:
-            return UnreachableError(address, why, hint)
-    return UnreachableError(address, why)
+    return UnreachableError(address, why, next((hint for part, hint in _HINTS.items() if part in why), WAIT))
 
 
 @contextmanager

@@ -148,16 +148,6 @@ class ReadOnlyError(EngineError):
         super().__init__(address, f"{READ_ONLY}{why}", "events wait in the own ledger")
 
 
-class DamagedEngineError(ReadOnlyError):
-    """What the engine stored is damaged, so that it cannot be read, or nothing can follow it."""
-
-    def __init__(self, address: str, why: str) -> None:
-        """Give the engine's own reason."""
-        self.why = why
-        hint = "events wait in the own ledger until its operator has repaired it"
-        EngineError.__init__(self, address, f"is damaged: {why}", hint)
-
-
 class FormerLayoutError(EngineError):
     """The engine holds a book as an earlier version stored it."""
 
@@ -174,6 +164,6 @@ class MissingLibraryError(EngineError):
 
     exit_code = 2
 
-    def __init__(self, address: str, package: str, command: str = "") -> None:
-        """Name its package, and the command that installs it where this Tallybook is; by default pip's."""
-        super().__init__(address, f"needs the package {package}", f"run: {command or f'pip install {package}'}")
+    def __init__(self, engine: str, package: str, command: str) -> None:
+        """Name its package, and the command that installs it where this Tallybook is."""
+        super().__init__(engine, f"needs the package {package}", f"run: {command}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -69,8 +68,8 @@ ENGINES: Final[dict[str, Callable[[Membership, Path, float], Store]]] = {
 }
 """Name of an engine → the function that opens its store: the part in a book, folder of the ledger, limit."""
 
-LIBRARIES: Final = {"postgres": ("psycopg", "psycopg[binary]"), "objects": ("obstore", "obstore")}
-"""Name of an engine → the module of its client library, and the package that installs it."""
+LIBRARIES: Final = {"postgres": "psycopg[binary]", "objects": "obstore"}
+"""Name of an engine → the package that installs its client library."""
 
 
 def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> Engine:
@@ -82,9 +81,8 @@ def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> 
     """
     if part.engine not in ENGINES:
         raise BadInputError(part.engine, "is not an engine", f"use {', '.join(ENGINES)}")
-    opened = ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
-    module, package = LIBRARIES.get(part.engine, ("", ""))
-    if module and find_spec(module) is None:
-        opened.close()
-        raise MissingLibraryError(opened.address, package, install_command(package))
-    return Engine(opened)
+    try:
+        return Engine(ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S)))
+    except ImportError as error:
+        package = LIBRARIES[part.engine]
+        raise MissingLibraryError(part.engine, package, install_command(package)) from error

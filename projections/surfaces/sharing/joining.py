@@ -19,8 +19,8 @@ from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.engine import NOTHING, Outcome, Place
-from tallybook.ledger.sharing.engines.store import DamagedEngineError, EngineError, UnreachableError
+from tallybook.ledger.sharing.engines.engine import NOTHING, Place
+from tallybook.ledger.sharing.engines.store import EngineError, UnreachableError
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
@@ -145,7 +145,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
             failure, result = "", None
             try:
                 result = run(project, before, old)
-            except (UnreachableError, DamagedEngineError) as error:
+            except UnreachableError as error:
                 # A team leaves a host that is gone as well.
                 failure = f"{error.address}: {error.what}"
             if result is not None and result.moved is not None:
@@ -160,7 +160,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
             contents = old.read(copy.end().seq)
             counted = count(contents.runs, copy.end(), set(), copy.rules())
             is_whole = not counted.batches and not counted.newer
-            if copied >= 0 and is_whole and old.seal(contents.end, place).outcome is Outcome.DONE:
+            if copied >= 0 and is_whole and old.seal(contents.end, place):
                 return ""
     raise EngineError(before.address, "other machines append at the same time", "nothing was moved; run it again")
 

@@ -21,7 +21,7 @@ from tallybook.ledger.sharing import erasing
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing import rules as table
 from tallybook.ledger.sharing.counting import SkippedRun, count, read_pieces
-from tallybook.ledger.sharing.engines.engine import End, Outcome
+from tallybook.ledger.sharing.engines.engine import End
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.landing import Landed, land
 from tallybook.ledger.sharing.publishing import Publisher, cut_runs
@@ -184,12 +184,12 @@ def carry(replica: Replica, engine: Engine, book: str) -> int:
         # Fresh runs count only as a whole, so nobody takes a part of the book for all of it.
         lines = list(replica.read())
         end = contents.seal.end if contents.seal else contents.end
-        answer = engine.replace(end, cut_runs(lines, START, engine.run_bytes))
+        after = engine.replace(end, cut_runs(lines, START, engine.run_bytes))
     elif lines:
-        answer = engine.append(contents.end, cut_runs(lines, start, engine.run_bytes))
+        after = engine.append(contents.end, cut_runs(lines, start, engine.run_bytes))
     else:
         return 0
-    return sum(batch.last - batch.first + 1 for batch in lines) if answer.outcome is Outcome.DONE else -1
+    return sum(batch.last - batch.first + 1 for batch in lines) if after else -1
 
 
 def sync(machine: Machine, engine: Engine) -> SyncResult:
@@ -332,8 +332,7 @@ class Sync:
         whole, start, missing = find_lost(self.engine, self.replica, self.machine.book)
         if not missing or not end.seq:
             return False
-        answer = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes))
-        if answer.outcome is Outcome.DONE:
+        if self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes)) is not None:
             self.result.restored += sum(one.last - one.first + 1 for one in missing)
         elif clock.elapsed_s() > self.deadline:
             raise UnreachableError(self.engine.address, "it lost its end, and does not confirm that it has it again")
@@ -362,10 +361,10 @@ class Sync:
                 raws = [raw for _, raw in piece if raw is not None]
                 if raws:
                     runs = cut_runs(raws, self.replica.end(), self.engine.run_bytes)
-                    answer = self.engine.append(expected, runs)
-                    if answer.outcome is not Outcome.DONE or answer.end is None:
+                    end = self.engine.append(expected, runs)
+                    if end is None:
                         return False
-                    expected = answer.end
+                    expected = end
                     self.replica.append(raws)
                     # Own redactions were erased before they were published.
                     erased = self.replica.end().seq

@@ -13,7 +13,6 @@ from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import START, Stamp, chained_bytes, frame
 from tallybook.ledger.sharing import rules
 from tallybook.ledger.sharing.counting import SkippedRun, count
-from tallybook.ledger.sharing.engines.engine import Outcome
 from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import joining, syncing
@@ -161,8 +160,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
     counted = count([run for run in contents.runs if run.place != place], START, set())
     batches = [copy.get(batch.chain, batch) for batch in counted.batches]
     end = contents.end if contents.seal is None else contents.seal.end
-    answer = engine.replace(end, cut_runs(batches, START, engine.run_bytes))
-    if answer.outcome is not Outcome.DONE:
+    if engine.replace(end, cut_runs(batches, START, engine.run_bytes)) is None:
         raise MovedBookError(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine, end)
@@ -206,8 +204,7 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
     if count(contents.runs, end, set(), before).batches:
         raise MovedBookError(engine.address, "tallybook share upgrade")
     batch = _framed(BookRules(before + 1), end, part.writer)
-    answer = engine.append(contents.end, cut_runs([batch], end, engine.run_bytes))
-    if answer.outcome is not Outcome.DONE:
+    if engine.append(contents.end, cut_runs([batch], end, engine.run_bytes)) is None:
         raise MovedBookError(engine.address, "tallybook share upgrade")
     joining.run(project, part, engine)
     return before, before + 1
