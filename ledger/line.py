@@ -52,6 +52,9 @@ _PART_CHARS = 24
 AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
+SEAL = b',\t"kind":"log.recovered","v":1,"body":{"begin":'
+# Enough for the two offsets of a seal.
+_SEALED_CHARS = 64
 _HEX = frozenset("0123456789abcdef")
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
 KNOWN_RATERS = ("human", "agent", "reflector", "import", "test", "tallybook")
@@ -200,6 +203,14 @@ def place_of(line: bytes) -> tuple[int, int, int]:
         return 0, 0, 0
     ends = line.endswith(CHAIN_END) and line.startswith(CHAIN_MARK, -FRAME_BYTES)
     return (seq, int(part), int(size)) if ends == (part == size) else (0, 0, 0)
+
+
+def sealed_range(data: bytes) -> tuple[int, int] | None:
+    """Return the range that a ``log.recovered`` says it seals, as (begin, end) offsets; None for any other line."""
+    at = data.find(SEAL) + len(SEAL)
+    begin, mark, rest = data[at : at + _SEALED_CHARS].partition(b',"end":')
+    end = rest.partition(b",")[0]
+    return (int(begin), int(end)) if at >= len(SEAL) and mark and begin.isdigit() and end.isdigit() else None
 
 
 def digest(value: bytes) -> str:

@@ -35,7 +35,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import HEAD_BYTES, Head, check_format, contains_any, has_position, log_size
+from tallybook.ledger.storage.head import HEAD_BYTES, Head, check_format, has_position, log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import damage, deliveries, repair, scan
-    from tallybook.ledger.reading.deliveries import Delivery
+    from tallybook.ledger.reading import damage, repair, scan, search
+    from tallybook.ledger.reading.search import Delivery
 
     class Log(Protocol):
         """What can be read as a ledger's history: a log file, or own ledger and shared book as one."""
@@ -65,11 +65,11 @@ if TYPE_CHECKING:
             """Return whether some line may contain these bytes; False is certain."""
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    damage, deliveries, repair, scan = import_lazily(
+    damage, repair, scan, search = import_lazily(
         "tallybook.ledger.reading.damage",
-        "tallybook.ledger.reading.deliveries",
         "tallybook.ledger.reading.repair",
         "tallybook.ledger.reading.scan",
+        "tallybook.ledger.reading.search",
     )
 
 SYSTEM = {"rater": "tallybook"}
@@ -398,11 +398,10 @@ class JsonlLog:
             fd = disk.open_file(self.log_file, write=False)
         except FileNotFoundError:
             return False
-        watch = self.watch or (lambda _done, _size: None)
+        watch, size = self.watch or (lambda _done, _size: None), os.fstat(fd).st_size
         try:
-            return contains_any(fd, (needle,), watch)
+            return next(search.find_all(fd, (needle,), 0, size, watch), None) is not None
         finally:
-            size = os.fstat(fd).st_size
             watch(size, size)
             os.close(fd)
 
@@ -414,7 +413,7 @@ class JsonlLog:
             return None
         try:
             key = normalize_key(key)
-            return deliveries.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
+            return search.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
         finally:
             os.close(fd)
 
@@ -604,7 +603,7 @@ class Transaction:
                 return None
             key = normalize_key(key)
             batch = frame(drafts, self._stamp(self.position, by, join_key(key, payload)))
-            self._deliveries[key] = deliveries.Delivery(batch.first, batch.last, payload)
+            self._deliveries[key] = search.Delivery(batch.first, batch.last, payload)
         self.append_framed(batch)
         return batch
 
@@ -638,7 +637,7 @@ class Transaction:
         files = self._log.files
         if new and files is not None:
             self._deliveries |= dict.fromkeys(new)
-            self._deliveries |= deliveries.find_deliveries(files.log, new, self._start.offset)
+            self._deliveries |= search.find_deliveries(files.log, new, self._start.offset)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Write and acknowledge, or, after an exception, leave everything as it was.
@@ -674,16 +673,11 @@ class Transaction:
             if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
-        # After a write in append mode, the file's own position shows where the bytes are.
-        if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
-            files.tail = self.position
-            if self._is_crowded or len(data) > _LONG_BYTES:
-                self._note = files.head_at(self.position)
-                files.note(self._note)
-        elif read_at(files.log, len(data), self._pending[0].offset) != data:
-            # A program that ignores the lock appended first, so our lines are not at the offsets that they were framed
-            # for. The next writer seals both.
-            raise CannotWriteError(path, "another program wrote to it meanwhile")
+        disk.check_place(files.log, data, path, self._pending[0].offset)
+        files.tail = self.position
+        if self._is_crowded or len(data) > _LONG_BYTES:
+            self._note = files.head_at(self.position)
+            files.note(self._note)
 
 
 class PreviewTransaction(Transaction):

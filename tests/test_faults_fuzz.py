@@ -20,7 +20,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
-from tallybook.ledger.reading import deliveries
+from tallybook.ledger.reading import search
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
 
 def test_the_judge_notices_a_search_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reports a key that verify finds and the writer's search does not: a second delivery would be recorded."""
-    monkeypatch.setattr(deliveries, "find_deliveries", _knows_nothing)
+    monkeypatch.setattr(search, "find_deliveries", _knows_nothing)
     assert ("the writer does not find a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
 
 

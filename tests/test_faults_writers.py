@@ -20,6 +20,7 @@ from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -27,6 +28,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from tallybook.ledger.fast_stdlib import StrPath
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
 
@@ -45,7 +48,7 @@ COMMAND = "from tallybook.projections.surfaces.entry_point import main; main()"
 # What the command imports is loaded before the limit holds: it is the ledger's files that shall find no room.
 BARE = """
 import resource, sys
-from tallybook.ledger.reading import deliveries
+from tallybook.ledger.reading import search
 from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces.console import output as answers
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
@@ -166,6 +169,30 @@ def test_a_foreign_line_within_a_transaction_damages_nothing(tmp_path: Path) -> 
     append(log, "c")
     log.close()
     assert expected == names(log)
+    assert () == verify(log).problems
+
+
+def test_a_foreign_line_before_a_seal_is_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seal that another program's bytes have moved seals nothing: a repeated delivery cannot acknowledge past it."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    with log.path.open("ab") as file:
+        file.write(b"torn\n")
+    write_all = disk.write_all
+
+    def overtaken(fd: int, data: bytes, path: StrPath) -> None:
+        if b"log.recovered" in data:
+            with log.path.open("ab") as file:
+                file.write(b"mine\n")
+        write_all(fd, data, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "write_all", overtaken)
+        with pytest.raises(CannotWriteError, match="another program wrote"), log.transaction():
+            pass
+    append(log, "b")
+    log.close()
+    assert ["a", "b"] == names(log)
     assert () == verify(log).problems
 
 

@@ -45,7 +45,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.storage.disk",
     "tallybook.ledger.storage.disk",
     "tallybook.ledger.storage.head",
-    "tallybook.ledger.reading.deliveries",
+    "tallybook.ledger.reading.search",
     "tallybook.ledger.reading.scan",
     "tallybook.ledger.reading.repair",
     "tallybook.ledger.storage.spool",

@@ -9,7 +9,7 @@ import pytest
 from helpers.ledger_lines import batches_of, file_of, raw
 from helpers.ledger_scan import BATCHES, GROUPS, seal_of
 from tallybook.ledger.line import START
-from tallybook.ledger.reading import damage, repair, scan
+from tallybook.ledger.reading import damage, repair, scan, search
 from tallybook.ledger.reading.repair import survey
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage.disk import read_at
@@ -42,7 +42,7 @@ def claimed_again_and_again(count: int, **changed: object) -> bytes:
 
 def named_again_and_again(count: int) -> bytes:
     """Return a log of one bad range whose lines name the kind of a seal as often as possible."""
-    line = b'{"crc":"' + b'"kind":"log.recovered","v":1,"body":{"begin":1,"end":2,' * 20 + b"\n"
+    line = b'{"crc":"' + b',\t"kind":"log.recovered","v":1,"body":{"begin":1,"end":2,' * 20 + b"\n"
     return raw(BATCHES) + line * (count // 20)
 
 
@@ -85,7 +85,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Count:
         sizes.append(len(data))
         return data
 
-    for module in (damage, repair, scan):
+    for module in (damage, repair, scan, search):
         monkeypatch.setattr(module, "read_at", counted)
 
     def count(work: Work, data: bytes) -> int:
@@ -114,16 +114,3 @@ def test_the_time_to_salvage_a_planted_log_grows_as_the_log_does(
 ) -> None:
     """Verification, which continues at each valid batch, reads a byte no more often in a longer log."""
     assert GROWTH > growth(readings, plant, lambda fd, size: list(survey(fd, START, size, "events.jsonl")))
-
-
-def test_seals_in_a_short_log_are_found_in_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that fits one window is read once, and not again for each place near its end."""
-    offsets: list[int] = []
-
-    def noted(fd: int, size: int, offset: int) -> bytes:
-        offsets.append(offset)
-        return read_at(fd, size, offset)
-
-    monkeypatch.setattr(damage, "read_at", noted)
-    assert () == damage.DamageIndex(file_of(b"x" * FEW), FEW).seals(0)
-    assert [0] == offsets

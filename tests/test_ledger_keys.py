@@ -14,8 +14,8 @@ import pytest
 from helpers.ledger_logs import BY, append, names, rated
 from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import deliveries
-from tallybook.ledger.reading.deliveries import Delivery, find_deliveries
+from tallybook.ledger.reading import search
+from tallybook.ledger.reading.search import Delivery, find_deliveries
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_exactly_the_keys_of_the_log_are_found(
     """Looked up alone or together, wherever a window of the search begins, and however a key continues another."""
     for key in ("k", "k11", "x k1", "k1 x", "a key that is a little longer than the others"):
         append(log, key, key=key)
-    monkeypatch.setattr(deliveries, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(search, "WINDOW_BYTES", window_bytes)
     wanted = ["k", "k1 ", *(f"k{index}" for index in range(number))]
     stored = {"k", "k11", *(f"k{index}" for index in range(5))}
     assert stored.intersection(wanted) == find(log, *wanted).keys()
@@ -125,9 +125,9 @@ def test_a_repeat_is_found_from_the_end(log: JsonlLog, monkeypatch: pytest.Monke
         offsets.append(offset)
         return read_at(fd, size, offset)
 
-    monkeypatch.setattr(deliveries, "read_at", note)
-    monkeypatch.setattr(deliveries, "WINDOW_BYTES", 1_000)
-    monkeypatch.setattr(deliveries, "MAX_LINE_BYTES", 1_000)
+    monkeypatch.setattr(search, "read_at", note)
+    monkeypatch.setattr(search, "WINDOW_BYTES", 1_000)
+    monkeypatch.setattr(search, "MAX_LINE_BYTES", 1_000)
     assert {"k5"} == find(log, "k5").keys()
     assert len(offsets) < 5
     assert min(offsets) > log.path.stat().st_size - 3_000

@@ -88,7 +88,7 @@ def test_bytes_that_no_line_holds_are_known_without_reading(
     log: AnyLog, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
     """Bytes in a line are found, however the file is read in pieces, and others are not."""
-    monkeypatch.setattr("tallybook.ledger.storage.head._WINDOW_BYTES", chunk_bytes)
+    monkeypatch.setattr("tallybook.ledger.reading.search.WINDOW_BYTES", chunk_bytes)
     assert not log.may_contain(b"kpt_007")
     append(log, *(f"kpt_{number:03d}" for number in range(40)))
     for number in range(40):

@@ -13,7 +13,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
-from tallybook.ledger.reading import damage
+from tallybook.ledger.reading import search
 from tallybook.ledger.reading.repair import Gap, survey
 from tallybook.ledger.reading.scan import Stop
 
@@ -112,7 +112,7 @@ def test_a_batch_without_its_chain_value_is_found_whole(
     monkeypatch: pytest.MonkeyPatch, value: bytes, window: int
 ) -> None:
     """It is returned as written, after an empty gap with place and reason; all others are returned too."""
-    monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(search, "WINDOW_BYTES", window)
     at = BATCHES[2]
     found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
     assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == without_time(found)
@@ -121,7 +121,7 @@ def test_a_batch_without_its_chain_value_is_found_whole(
 @pytest.mark.parametrize("window", [46, 97, 1 << 20])
 def test_a_batch_after_a_changed_one_is_found(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """However small the read window, the survey continues after the next chain value."""
-    monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(search, "WINDOW_BYTES", window)
     found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
     message = "was changed: its bytes do not fit its checksum"
     assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].position, message), *BATCHES[3:]]) == without_time(

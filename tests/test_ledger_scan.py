@@ -14,7 +14,7 @@ import pytest
 from helpers.ledger_lines import Read, batches_of, file_of, raw, read
 from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, flips, opening, seal_of, sealed_log
 from tallybook.ledger.line import CHAIN_MARK, START
-from tallybook.ledger.reading import damage, scan
+from tallybook.ledger.reading import scan, search
 from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
 @pytest.mark.parametrize("size", [22, 23, 24, 50, 100, 333])
 def test_a_seal_is_found_across_windows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """It is found however small the read window is."""
-    monkeypatch.setattr(damage, "_WINDOW_BYTES", size)
+    monkeypatch.setattr(search, "WINDOW_BYTES", size)
     for shift in range(30):
         log = sealed_log(b"\0" * shift)
         assert Read(log.batches, None, [log.range]) == read(log.data)

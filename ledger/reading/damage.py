@@ -16,9 +16,12 @@ from tallybook.ledger.line import (
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     MAX_LINE_BYTES,
+    SEAL,
     line_fault,
     place_of,
+    sealed_range,
 )
+from tallybook.ledger.reading import search
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
@@ -29,13 +32,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Position
     from tallybook.ledger.storage.head import Head
 
-_FIRST_BYTES = 4 * 1024
-_WINDOW_BYTES = 1024 * 1024
 _HEX = frozenset(b"0123456789abcdef")
-_SEAL = b'"kind":"log.recovered"'
-_CLAIM = b',"v":1,"body":{"begin":'
-_CLAIM_END = b',"end":'
-# Enough for the kind, the claim and two offsets.
+# Enough for a seal's kind and its two offsets.
 _CLAIM_BYTES = 128
 _SECTOR_BYTES = 512
 _OPENING = b'{"crc":"'
@@ -58,26 +56,9 @@ _CONVERSIONS = (
 )
 
 
-def find_all(fd: int, needle: bytes, begin: int, end: int) -> Iterator[int]:
-    """Yield each offset from ``begin`` on at which these bytes occur in a file, which is read up to ``end``."""
-    # It starts small, because mostly the next few lines suffice, and there may be many places to search from.
-    size = _FIRST_BYTES
-    while begin < end:
-        window = read_at(fd, min(size, _WINDOW_BYTES, end - begin), begin)
-        size *= 2
-        place = window.find(needle)
-        while place >= 0:
-            yield begin + place
-            place = window.find(needle, place + 1)
-        if not window or begin + len(window) >= end:
-            return
-        # They may lie across two windows.
-        begin += max(len(window) - len(needle) + 1, 1)
-
-
 def find_chains(fd: int, begin: int, end: int) -> Iterator[tuple[bytes, int]]:
     """Yield the bytes after each chain mark, the chain value and the end of its line, and the offset after them."""
-    for mark in find_all(fd, CHAIN_MARK, begin, end):
+    for mark in search.find_all(fd, (CHAIN_MARK,), begin, end):
         after = mark + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
         if after <= end:
             yield read_at(fd, CHAIN_TAIL_BYTES, after - CHAIN_TAIL_BYTES), after
@@ -98,7 +79,7 @@ class DamageIndex:
         """Return the number of the line that begins at an offset, from 1."""
         position, line = self._counted if self._counted[0] <= offset else (0, 1)
         while position < offset:
-            chunk = read_at(self._fd, min(_WINDOW_BYTES, offset - position), position)
+            chunk = read_at(self._fd, min(search.WINDOW_BYTES, offset - position), position)
             if not chunk:
                 break
             line += chunk.count(b"\n")
@@ -111,8 +92,8 @@ class DamageIndex:
         if not 0 <= self._begin <= begin:
             self._begin = begin
             claims: dict[int, int] = {}
-            for mention in find_all(self._fd, _SEAL, begin, self._end):
-                claim = self._parse_claim(mention)
+            for mention in search.find_all(self._fd, (SEAL,), begin, self._end):
+                claim = sealed_range(read_at(self._fd, _CLAIM_BYTES, mention))
                 # Only the first claim of a line counts; later ones are text.
                 if claim is not None and claim[0] < claim[1] <= mention < claim[1] + MAX_LINE_BYTES:
                     claims.setdefault(claim[1], claim[0])
@@ -120,15 +101,6 @@ class DamageIndex:
             for place in sorted(claims):
                 self._seals.setdefault(claims[place], []).append(place)
         return self._seals.get(begin, ())
-
-    def _parse_claim(self, mention: int) -> tuple[int, int] | None:
-        """Return the range (begin, end) that a seal claims; None where it has none."""
-        text = read_at(self._fd, _CLAIM_BYTES, mention).removeprefix(_SEAL)
-        begin, mark, rest = text.removeprefix(_CLAIM).partition(_CLAIM_END)
-        end = rest.partition(b",")[0]
-        if not (text.startswith(_CLAIM) and mark and begin.isdigit() and end.isdigit()):
-            return None
-        return int(begin), int(end)
 
 
 class ByteRange:
@@ -145,7 +117,7 @@ class ByteRange:
     def digest(self, end: int) -> str:
         """Return the first 16 bytes, in hex, of the SHA-256 of the bytes up to ``end``."""
         while self._hashed < end:
-            chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._hashed), self._hashed)
+            chunk = read_at(self._fd, min(search.WINDOW_BYTES, end - self._hashed), self._hashed)
             if not chunk:
                 break
             self._hasher.update(chunk)
@@ -155,7 +127,7 @@ class ByteRange:
     def is_blank(self, end: int) -> bool:
         """Return whether the bytes up to ``end`` are all blanks, as an erased range is."""
         while self._is_blank and self._blank < end:
-            chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._blank), self._blank)
+            chunk = read_at(self._fd, min(search.WINDOW_BYTES, end - self._blank), self._blank)
             rest = chunk.lstrip(b" ")
             self._blank += len(chunk) - len(rest)
             self._is_blank = bool(chunk) and not rest

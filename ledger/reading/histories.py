@@ -18,6 +18,7 @@ from tallybook.ledger.line import (
     FRAME_BYTES,
     GENESIS,
     MAX_LINE_BYTES,
+    SEAL,
     START,
     RawBatch,
     complete_lines,
@@ -25,6 +26,7 @@ from tallybook.ledger.line import (
     first_seq,
     line_fault,
     place_of,
+    sealed_range,
     sum_fault,
 )
 from tallybook.ledger.reading.damage import ByteRange, DamageIndex, has_other_history
@@ -57,7 +59,7 @@ class Link(NamedTuple):
     @property
     def seals(self) -> bool:
         """Return whether it is a ``log.recovered``, which states the offsets of the bytes before it."""
-        return redaction.SEALS in self.batch.data
+        return SEAL in self.batch.data
 
 
 _Lines = tuple[tuple[int, bytes], ...]
@@ -198,26 +200,18 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
     offset = 0
     for link in links:
         data = link.sealed + link.batch.raw
-        if link.seals and _sealed_range(link.batch) != (offset, offset + len(link.sealed)):
+        if link.seals and sealed_range(link.batch.data) != (offset, offset + len(link.sealed)):
             return
         yield link, data
         offset += len(data)
 
 
-def _sealed_range(batch: RawBatch) -> tuple[int, int]:
-    """Return the offsets that a ``log.recovered`` states; (-1, -1) where they cannot be read."""
-    text = batch.data.partition(redaction.SEALS + b'"body":{"begin":')[2]
-    begin, _, rest = text.partition(b',"end":')
-    end = rest.partition(b",")[0]
-    return (int(begin), int(end)) if begin.isdigit() and end.isdigit() else (-1, -1)
-
-
 def _sealed_bytes(fd: int, batch: RawBatch) -> bytes:
     """Return the bytes that a ``log.recovered`` seals if they are right before it, else none."""
-    if redaction.SEALS not in batch.data:
+    span = sealed_range(batch.data)
+    if span is None:
         return b""
-    begin, end = _sealed_range(batch)
-    start = batch.offset - (end - begin)
+    start = batch.offset - (span[1] - span[0])
     if start < 0 or b'"digest":"%b"' % ByteRange(fd, start).digest(batch.offset).encode() not in batch.data:
         return b""
     return read_at(fd, batch.offset - start, start)

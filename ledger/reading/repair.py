@@ -144,6 +144,8 @@ def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Positio
     body = {"begin": begin, "end": end, "digest": ByteRange(fd, begin).digest(end)}
     batch = frame([Draft("log.recovered", 1, body)], stamp(tail.position._replace(offset=end)))
     disk.write_all(fd, batch.raw, path)
+    # A seal in another place than it states seals nothing, so no head may acknowledge what follows it.
+    disk.check_place(fd, batch.raw, path, end)
     disk.flush(fd, path)
     return batch
 

@@ -1,6 +1,9 @@
-"""The batches of a log that hold some bytes, found by a search of the log and verified by the chain value before each.
+"""Finding bytes in a log, and the deliveries and batches that hold them. Standard library only.
 
-Batches without the bytes are not verified: ``verify`` finds damage in them. Standard library only.
+A writer finds the batch that has an idempotency key by the bytes of the key, from the end of the log, because a
+delivery that comes again mostly comes soon. A reader finds the batches about an entry or a session in the same way.
+Nothing is saved between two searches: an index would cost more to build than all the searches that it saves. Batches
+without the bytes are not verified: ``verify`` finds damage in them.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from itertools import chain
 import os
 
 from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily
 from tallybook.ledger.line import (
     CHAIN_END,
     CHAIN_MARK,
@@ -16,23 +20,208 @@ from tallybook.ledger.line import (
     FRAME_BYTES,
     GENESIS,
     MAX_BATCH_BYTES,
+    MAX_LINE_BYTES,
+    PAYLOAD_MARK,
+    SEAL,
     Position,
     RawBatch,
+    batch_delivery,
     first_seq,
+    has_checksum,
+    sealed_range,
 )
-from tallybook.ledger.reading.deliveries import WINDOW_BYTES, sealed_ranges
-from tallybook.ledger.reading.scan import choose_digest, verify_run
-from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from tallybook.ledger.log import JsonlLog
+    from tallybook.ledger.reading import scan
+    from tallybook.ledger.storage import redaction
+else:
+    # A hook that looks for a key needs neither.
+    scan, redaction = import_lazily("tallybook.ledger.reading.scan", "tallybook.ledger.storage.redaction")
 
+# Windows of this size stay in the CPU's cache while they are searched.
+WINDOW_BYTES = 256 * 1024
 # Most batches are shorter; for a longer one the read is doubled until both its ends are found.
 _FIRST_BYTES = 4096
+_KEY = b',"key":"'
+_PAYLOAD = PAYLOAD_MARK.encode()
+_KEY_ENDS = (b'"', _PAYLOAD)
+# Most lines are shorter.
+_SHORT_BYTES = 1024
+# No key that a ledger has is longer, with its mark and its quotes.
+_MAX_KEY_BYTES = 512
+_PART = b',"part":[1,'
+# More keys than these are found faster by one pass over every key of the log.
+_MAX_SEARCHED_KEYS = 7
+
+
+# ---- Bytes ----
+
+
+def find_all(
+    fd: int,
+    needles: Collection[bytes],
+    begin: int,
+    end: int,
+    watch: Callable[[int, int], None] = lambda _done, _size: None,
+) -> Iterator[int]:
+    """Yield each offset at which one of these byte strings begins, ascending.
+
+    Args:
+        fd: The log, open for reading.
+        needles: The byte strings.
+        begin: Where to begin.
+        end: Up to where the log is read.
+        watch: Called with the progress: bytes done, and bytes in all.
+    """
+    # It starts small, because mostly the next few lines suffice, and there may be many places to search from.
+    size, longest = _FIRST_BYTES, max(map(len, needles), default=1)
+    while begin < end:
+        size = min(size, WINDOW_BYTES)
+        # An occurrence may lie across two windows.
+        window = read_at(fd, min(size + longest - 1, end - begin), begin)
+        places = []
+        for needle in needles:
+            place = window.find(needle)
+            while 0 <= place < size:
+                places.append(begin + place)
+                place = window.find(needle, place + 1)
+        yield from sorted(places)
+        begin += size
+        size *= 2
+        watch(min(begin, end), end)
+
+
+def _find_backwards(
+    fd: int, needle: bytes, begin: int, end: int, followed_by: tuple[bytes, ...] = (b"",)
+) -> Iterator[int]:
+    """Yield the offset of each occurrence of these bytes from ``begin`` up to ``end``, the last one first.
+
+    Only those count that one of the bytes ``followed_by`` follow.
+    """
+    more = max(map(len, followed_by))
+    while end > begin:
+        start = max(end - WINDOW_BYTES, begin)
+        # It may lie across two windows.
+        window = read_at(fd, end - start + len(needle) + more, start)
+        for place in _places(window, needle, end - start + len(needle) - 1, followed_by):
+            yield start + place
+        end = start
+
+
+def _places(window: bytes, needle: bytes, until: int, followed_by: tuple[bytes, ...]) -> Iterator[int]:
+    """Yield where these bytes begin in a window and end before ``until``, the last place first."""
+    while (place := window.rfind(needle, 0, until)) >= 0:
+        if window.startswith(followed_by, place + len(needle)):
+            yield place
+        until = place + len(needle) - 1
+
+
+def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of a log that end after a place and were sealed, the last one first.
+
+    What such a range has inside counts for nothing, other seals included.
+    """
+    for mention in _find_backwards(fd, SEAL, place, end):
+        if mention < end:
+            until, line = _read_line(fd, mention)
+            span = sealed_range(line)
+            # A seal that came with another ledger's events names other offsets.
+            if span is not None and span[0] < span[1] == until:
+                end = span[0]
+                yield span
+
+
+def _read_line(fd: int, place: int) -> tuple[int, bytes]:
+    """Return the line around a place, and its offset; an empty line where it is not an intact one."""
+    start, begin, line = 0, 0, b""
+    for size in (_SHORT_BYTES, MAX_LINE_BYTES):
+        start = max(place - size, 0)
+        data = read_at(fd, 2 * size, start)
+        begin = data.rfind(b"\n", 0, place - start) + 1
+        line, end, _ = data[begin:].partition(b"\n")
+        if end and (begin or not start):
+            break
+    return start + begin, line if has_checksum(line) else b""
+
+
+# ---- Deliveries ----
+
+
+class Delivery(NamedTuple):
+    """A batch that has an idempotency key.
+
+    Attributes:
+        first: Event number of its first line.
+        last: Event number of its last line.
+        payload: Digest of what was delivered; empty under a key of Tallybook's own, or of an earlier version.
+    """
+
+    first: int
+    last: int
+    payload: str = ""
+
+
+def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Delivery]:
+    """Return the batches of a log that have one of these keys, by key; of equal keys the last batch.
+
+    Bytes that look like a key count only in the head of an intact line, outside of every sealed range.
+
+    Args:
+        fd: The log, open for reading.
+        keys: Keys as `normalize_key` returns them.
+        end: The offset after the last batch of the log.
+    """
+    if len(keys) > _MAX_SEARCHED_KEYS:
+        return _find_many(fd, {key.encode() for key in keys}, end)
+    found = {key: _find(fd, key, end) for key in keys}
+    return {key: delivery for key, delivery in found.items() if delivery is not None}
+
+
+def _find(fd: int, key: str, end: int) -> Delivery | None:
+    for place in _find_backwards(fd, _KEY + key.encode(), 0, end, _KEY_ENDS):
+        delivery = _read_delivery(fd, place, key)
+        if delivery is not None and not any(begin <= place for begin, _ in _sealed_ranges(fd, place, end)):
+            return delivery
+    return None
+
+
+def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
+    found: dict[str, tuple[int, Delivery]] = {}
+    for begin in range(0, end, WINDOW_BYTES):
+        window = read_at(fd, min(WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
+        stored = [piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]
+        # The digest of the payload follows the key, where the caller gave the key.
+        if _PAYLOAD in window:
+            stored += [key.rpartition(_PAYLOAD)[0] for key in stored]
+        for key in keys.intersection(stored):
+            for place in _places(window, _KEY + key, len(window), _KEY_ENDS):
+                delivery = _read_delivery(fd, begin + place, key.decode())
+                if delivery is not None:
+                    found[key.decode()] = begin + place, delivery
+                    break
+    sealed = list(_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
+    return {
+        key: delivery
+        for key, (place, delivery) in found.items()
+        if not any(begin <= place < until for begin, until in sealed)
+    }
+
+
+def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
+    """Return the batch whose first line has this key around a place; None where no line does."""
+    _, line = _read_line(fd, place)
+    stored, payload = batch_delivery(line)
+    first, size = first_seq(line), line.partition(_PART)[2].partition(b"]")[0]
+    return Delivery(first, first + int(size) - 1, payload) if stored == key and first > 0 and size.isdigit() else None
+
+
+# ---- Batches ----
 
 
 def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
@@ -43,11 +232,11 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
         NewerLedgerError: The ledger's format is from the future.
     """
     redacted: set[str] | None = None
-    for batch in _find(log, needles):
+    for batch in _find_raw(log, needles):
         if missing := redaction.find_erased(batch):
             # Mostly no text is missing, so the redactions are looked for only once one is.
             if redacted is None:
-                redactions = _find(log, [redaction.REDACTED])
+                redactions = _find_raw(log, [redaction.REDACTED])
                 redacted = {
                     *redaction.pending_ids(log.ledger_folder),
                     *chain.from_iterable(map(redaction.redacted_ids, redactions)),
@@ -66,7 +255,7 @@ def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
         os.close(fd)
 
 
-def _find(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     head = log.head()
     if head.offset:
         yield from _find_acknowledged(log, needles, head.offset)
@@ -78,9 +267,9 @@ def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> I
     fd = disk.open_file(log.log_file, write=False)
     try:
         pending = redaction.pending_ids(log.ledger_folder)
-        sealed = list(sealed_ranges(fd, 0, end))
+        sealed = list(_sealed_ranges(fd, 0, end))
         read_up_to = 0
-        for place in _places(fd, needles, end):
+        for place in find_all(fd, needles, 0, end):
             if place >= read_up_to and not any(begin <= place < until for begin, until in sealed):
                 batch = _read_batch(fd, place, pending)
                 if batch is None:
@@ -90,21 +279,6 @@ def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> I
                 yield batch
     finally:
         os.close(fd)
-
-
-def _places(fd: int, needles: Collection[bytes], end: int) -> Iterator[int]:
-    """Yield the offset of each occurrence of these byte strings in the log, a few of them twice."""
-    # An occurrence may lie across two windows.
-    more = max(map(len, needles), default=0)
-    for begin in range(0, end, WINDOW_BYTES):
-        window = read_at(fd, min(WINDOW_BYTES + more, end - begin), begin)
-        places = []
-        for needle in needles:
-            place = window.find(needle)
-            while place >= 0:
-                places.append(begin + place)
-                place = window.find(needle, place + 1)
-        yield from sorted(places)
 
 
 def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:
@@ -128,4 +302,4 @@ def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | Non
     proof = window[begin - CHAIN_TAIL_BYTES : begin - len(CHAIN_END)].decode("latin-1") if begin else GENESIS
     data = window[begin:end]
     before = Position(first_seq(data) - 1, proof, start + begin)
-    return next(iter(verify_run(data, before, pending, choose_digest(len(data))).batches), None)
+    return next(iter(scan.verify_run(data, before, pending, scan.choose_digest(len(data))).batches), None)

@@ -246,6 +246,17 @@ def write_all(fd: int, data: bytes, path: StrPath) -> None:
         raise CannotWriteError(path, reason(error)) from error
 
 
+def check_place(fd: int, data: bytes, path: StrPath, offset: int) -> None:
+    """Check that the bytes appended last begin at this offset, for which they were made.
+
+    Raises:
+        CannotWriteError: A program that ignores the lock appended first. The next writer seals its bytes and these.
+    """
+    # After a write in append mode, the file's own position shows where the bytes are.
+    if os.lseek(fd, 0, os.SEEK_CUR) != offset + len(data) and read_at(fd, len(data), offset) != data:
+        raise CannotWriteError(path, "another program wrote to it meanwhile")
+
+
 def flush(fd: int, path: StrPath) -> None:
     """Make what was written durable.
 

@@ -25,8 +25,6 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tallybook.ledger.fast_stdlib import StrPath
 
 HEAD_BYTES = 192
@@ -38,7 +36,6 @@ _DIGITS = 18
 _READ_ATTEMPTS = 5
 # The first line of a ledger is shorter.
 _OPENING_BYTES = 1024
-_WINDOW_BYTES = 1024 * 1024
 _ID_CHARS = 36
 _ID_LETTERS = frozenset(b"0123456789abcdef-")
 
@@ -150,25 +147,6 @@ def log_size(fd: int, size: int, head: Head | None) -> int:
     An editor or a copy through a shell removes it. The rest proves itself, and the next writer adds it.
     """
     return size + (head is not None and head.position.offset == size + 1 and has_position(fd, head.position))
-
-
-def contains_any(
-    fd: int, needles: Sequence[bytes], watch: Callable[[int, int], None] = lambda _done, _size: None
-) -> bool:
-    """Return whether one of these byte strings occurs anywhere in a log; much faster than decoding it.
-
-    Args:
-        fd: The log, open for reading.
-        needles: The byte strings.
-        watch: Called with the progress: bytes done, and bytes in all.
-    """
-    size, overlap, offset = os.fstat(fd).st_size, max(map(len, needles), default=1) - 1, 0
-    while window := disk.read_at(fd, _WINDOW_BYTES + overlap, offset):
-        if any(needle in window for needle in needles):
-            return True
-        offset += _WINDOW_BYTES
-        watch(min(offset, size), size)
-    return False
 
 
 def check_format(fd: int, path: StrPath) -> None:

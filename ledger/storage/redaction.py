@@ -16,7 +16,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
-from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, head_field
+from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, head_field, sealed_range
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
@@ -33,8 +33,6 @@ NULL = b"null"
 ERASED_TEXT = FREE_MARK + NULL
 _REPLACED_TEXT = b'"text":"[redacted]"}'
 _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
-SEALS = b',\t"kind":"log.recovered","v":1,'
-_BEGIN = b'"body":{"begin":'
 _PIECE_BYTES = 1024 * 1024
 # More time than a process needs between creating the pending file and renaming it.
 _NOTE_NS = 600 * 10**9
@@ -118,7 +116,7 @@ def redacted_ids(batch: RawBatch) -> list[str]:
 def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
     """Yield what to overwrite to erase these events, as (offset, length, first bytes); the rest becomes blanks."""
     data = batch.data
-    if (span := _sealed_range(batch, ids)) is not None:
+    if (span := _erased_range(batch, ids)) is not None:
         begin, end = span
         # The line feed at its end stays: the sealing line begins after it.
         yield begin, end - 1 - begin, b""
@@ -127,13 +125,10 @@ def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int,
             yield batch.offset + begin, end - begin, NULL
 
 
-def _sealed_range(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
+def _erased_range(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
     """Return the range that a batch seals, as (begin, end) offsets; None where it is none of these events."""
-    if SEALS not in batch.data or head_field(batch.data, b"id") not in ids:
-        return None
-    begin, _, rest = batch.data.partition(SEALS + _BEGIN)[2].partition(b',"end":')
-    end = rest.partition(b",")[0]
-    return (int(begin), int(end)) if begin.isdigit() and end.isdigit() else None
+    span = sealed_range(batch.data)
+    return span if span is not None and head_field(batch.data, b"id") in ids else None
 
 
 def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
@@ -315,7 +310,7 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
         raise CannotWriteError(path, error.reason, hint) from error
     try:
         for batch in batches:
-            if (span := _sealed_range(batch, ids)) is not None:
+            if (span := _erased_range(batch, ids)) is not None:
                 # A seal copied the range to quarantine, with the text in it.
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
             for begin, length, blank in _erasures(batch, ids):

@@ -25,7 +25,7 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import deliveries, repair
+from tallybook.ledger.reading import repair, search
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verdict, salvage, verify
 from tallybook.projections.entry_history.answers import story_json
@@ -286,7 +286,7 @@ def _keys(batches: Iterable[RawBatch]) -> set[str]:
 
 
 def _is_known(case: Case, key: str, fd: int, end: int) -> bool:
-    return case.answer_of("the search for keys", lambda: bool(deliveries.find_deliveries(fd, (key,), end))) is True
+    return case.answer_of("the search for keys", lambda: bool(search.find_deliveries(fd, (key,), end))) is True
 
 
 def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before: Answer) -> None:

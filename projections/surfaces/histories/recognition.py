@@ -13,8 +13,8 @@ from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerL
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME
 from tallybook.ledger.reading import histories
 from tallybook.ledger.reading.histories import Histories
+from tallybook.ledger.reading.search import find_all
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.head import contains_any
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace import git
 
@@ -115,7 +115,7 @@ def _find(project: Project, needle: bytes, is_right: Callable[[Histories], bool]
             continue
         searched.add(blob)
         with suppress(NewerLedgerError), git.ledger_in(commit, project) as copy:
-            if copy is not None and contains_any(copy.fd, (needle,)):
+            if copy is not None and next(find_all(copy.fd, (needle,), 0, copy.size), None) is not None:
                 version = Histories()
                 version.add_file(copy.fd, copy.size, copy.pending_ids)
                 if is_right(version):

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tallybook.ledger import clock
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.reading.deliveries import Delivery
+    from tallybook.ledger.reading.search import Delivery
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook

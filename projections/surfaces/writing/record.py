@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Transaction
-    from tallybook.ledger.reading.deliveries import Delivery
+    from tallybook.ledger.reading.search import Delivery
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project

@@ -20,13 +20,12 @@ from tallybook.ledger.errors import (
     TallybookError,
 )
 from tallybook.ledger.events import LogRecovered, RedactionLinked
-from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, chained_bytes
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, chained_bytes
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.landing import REDACTED, SHARED, redaction_links
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
-from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import erasure
@@ -416,7 +415,7 @@ def _search(
             lines = enumerate(unredactable.split(b"\n"), raw.first)
             bodies += [seq for seq, line in lines if wanted.is_in_values(line)]
         # Other events neither have free text nor seal bytes that may be text.
-        if FREE_MARK in raw.data or SEALS in raw.data:
+        if FREE_MARK in raw.data or SEAL in raw.data:
             events += [
                 record
                 for record in _iter_records([raw])
