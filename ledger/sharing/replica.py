@@ -61,7 +61,8 @@ class Current:
         copy: Name of the folder of the copy.
         upto: The position in the own ledger up to which its batches are in the book.
         taken: The book's event number that the machine's playbook contained at that position.
-        block: First and last number of the names that this machine may give; (0, 0) before it has a block.
+        block: First and last number of the names that this machine gives; (0, 0) before it knows any.
+        is_given: Whether the book gave it that block; before it has published anything it only expects to get it.
         erased: The book's event number up to which texts that it says are redacted were erased on this machine.
         read_to: Up to where the engine's runs were read; the copy has what of them counts.
     """
@@ -72,6 +73,7 @@ class Current:
     block: tuple[int, int] = (0, 0)
     erased: int = 0
     read_to: End = NOTHING
+    is_given: bool = True
 
 
 def read_current(ledger: StrPath) -> Current | None:
@@ -84,7 +86,8 @@ def read_current(ledger: StrPath) -> Current | None:
         read_to = End(*fields.get("read_to", NOTHING))
         numbers = seq, offset, taken, first, last, erased, read_to.seq, read_to.number
         if str(copy).isdigit() and {*map(type, numbers)} == {int} and {*map(type, (chain, *read_to[1:]))} == {str}:
-            return Current(copy, Position(seq, chain, offset), taken, (first, last), erased, read_to)
+            is_given = fields.get("is_given", True) is True
+            return Current(copy, Position(seq, chain, offset), taken, (first, last), erased, read_to, is_given)
     return None
 
 
@@ -156,20 +159,20 @@ def set_aside(copy: Replica) -> str:
     return place
 
 
-def set_aside_foreign(ledger: StrPath, end: tuple[int, str] | None) -> str:
+def set_aside_foreign(ledger: StrPath, ends: Sequence[tuple[int, str]]) -> str:
     """Set the present copy aside if it does not end where this machine left it, and return its folder; mostly empty.
 
     A project can bring such a copy along, and what it has must not reach the engine. The caller holds the lock.
 
     Args:
         ledger: The ledger's folder.
-        end: Event number and chain value where this machine left it; None where nobody noted that.
+        ends: Event numbers and chain values where this machine may have left it; none where nobody noted that.
     """
     copy = Replica(ledger, (read_current(ledger) or Current("1")).copy)
-    if end is None or not os.path.lexists(copy.folder):
+    if not ends or not os.path.lexists(copy.folder):
         return ""
     with suppress(TallybookError, OSError):
-        if copy.end()[:2] == (end if end[0] else START[:2]):
+        if copy.end()[:2] in [end if end[0] else START[:2] for end in ends]:
             return ""
     return set_aside(copy)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import GENESIS, Position, digest
 from tallybook.ledger.reading.scan import choose_digest, verify_run
-from tallybook.ledger.sharing.engines.store import EngineError, PutOutcome, UnreachableError
+from tallybook.ledger.sharing.engines.store import EngineError, PutOutcome, ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +37,8 @@ PAGE: Final = 1000
 _GET: Final = 64
 """So many runs are asked for at once."""
 _HEAD_BYTES: Final = 1024
+READER: Final = "this machine joined with --read-only"
+"""Why an engine that is opened for reading alone takes no run."""
 
 
 class Place(NamedTuple):
@@ -147,12 +149,14 @@ class Engine:
     Attributes:
         address: Where it is, for messages, without a password.
         run_bytes: How many bytes the runs of one append should have together, at most; a batch alone may have more.
+        read_only: Whether nothing is written to it.
     """
 
-    def __init__(self, store: Store, run_bytes: int = RUN_BYTES) -> None:
-        """Take the store; nothing is asked of it yet."""
+    def __init__(self, store: Store, run_bytes: int = RUN_BYTES, *, read_only: bool = False) -> None:
+        """Take the store, to which nothing is written if it is opened for reading alone; nothing is asked of it yet."""
         self.address = store.address
         self.run_bytes = run_bytes
+        self.read_only = read_only
         self._store = store
 
     @property
@@ -246,6 +250,8 @@ class Engine:
         """
         if not end.number:
             return
+        if self.read_only:
+            raise ReadOnlyError(self.address, READER)
         self._store.erase(end.number + 1)
         if (segments := self._store.segments) is not None:
             last = -(-end.number // PAGE)
@@ -319,7 +325,7 @@ class Engine:
         for entry, data in self._get_runs(group):
             found.append(data)
             yield entry, data
-        if stored is None and self._store.segments is not None and all(found):
+        if stored is None and self._store.segments is not None and all(found) and not self.read_only:
             # It is only a help, which this user may not be allowed to give.
             with suppress(EngineError):
                 self._store.segments.put(number, _join(found))
@@ -334,6 +340,8 @@ class Engine:
                 yield entry, found.get(entry.number, b"")
 
     def _put(self, expected: End, runs: Sequence[Run]) -> End | None:
+        if self.read_only:
+            raise ReadOnlyError(self.address, READER)
         end = expected
         for run in runs:
             data = _encode(run)

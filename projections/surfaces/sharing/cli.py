@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 DEFAULT_REMOTE: Final = "origin"
+_NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only", "yes", "dry_run"))
 
 
 @click.command(cls=Verb, example="tallybook share git; tallybook share objects s3://bucket/path")
@@ -40,6 +41,7 @@ DEFAULT_REMOTE: Final = "origin"
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
 @click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")
+@click.option("--read-only", is_flag=True, help="Only read the book: never publish anything.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--without", metavar="RUN", help="Repair: leave out this run, which changes the rules.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
@@ -75,30 +77,21 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     # A person is asked with what would leave in sight, so the book is read first.
     with closing(engines.open_engine(part, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
+    if part.read_only and not shown.book:
+        hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
+        raise BadInputError(part.address, f"holds no book {part.name}", hint)
     former = membership.load(project)
     if former is not None and joining.moves(former, part):
         shown = attrs.evolve(shown, former=former.address)
-        if (place := joining.find_moved(project, former)) is None:
-            note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
-        else:
-            note(f"The book {former.name} of {former.address} moved to {place.address}")
-    else:
-        former = None
     if not as_json:
-        say(*_preview_lines(shown))
+        say(*_preview_lines(shown, read_only=part.read_only))
+    what, question = _purpose(project, part, shown)
     if options["dry_run"]:
         if as_json:
             answer(attrs.asdict(shown))
         else:
             say("Nothing was changed: this was a dry run.")
         return 0
-    what, question = f"publishes the playbook at {part.address}", "Share it?"
-    if former is not None:
-        what, question = "moves the book that this project shares", "Move it?"
-    # Two projects that name one book would mix their playbooks.
-    elif shown.project and (own := _project_name(project)) and own != shown.project:
-        note(f"The book was made for the project {shown.project}, and this one is {own}")
-        question = "Share it nevertheless?"
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = joining.join(project, part)
@@ -107,6 +100,25 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     for step in plan.exclusions(project):
         plan.take(step)
     return _print_result(project, result, as_json=as_json)
+
+
+def _purpose(project: Project, part: Membership, shown: Preview) -> tuple[str, str]:
+    """Return what joining does and the question about it, and note what a person may not expect."""
+    former = membership.load(project)
+    if former is not None and shown.former:
+        place = joining.find_moved(project, former)
+        if place is None:
+            note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
+            return "moves the book that this project shares", "Move it?"
+        note(f"The book {former.name} of {former.address} moved to {place.address}")
+        return "goes on in the place of the book that this project shares", "Go on there?"
+    # Two projects that name one book would mix their playbooks.
+    if shown.project and (own := _project_name(project)) and own != shown.project:
+        note(f"The book was made for the project {shown.project}, and this one is {own}")
+        return f"joins the book of another project at {part.address}", "Share it nevertheless?"
+    if part.read_only:
+        return f"takes the entries of the book at {part.address} into the playbook", "Join it?"
+    return f"publishes the playbook at {part.address}", "Share it?"
 
 
 def offer(project: Project) -> None:
@@ -126,9 +138,8 @@ def offer(project: Project) -> None:
     say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
     # Return alone means no, as for every question about publishing.
     if can_ask() and click.confirm("Share it now?", default=False):
-        options: dict[str, Any] = dict.fromkeys(("name", "label"))
         with suppress(NotConfirmedError):
-            _join(project, "git", None, {**options, "yes": False, "dry_run": False}, as_json=False)
+            _join(project, "git", None, _NO_OPTIONS, as_json=False)
 
 
 def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
@@ -180,6 +191,7 @@ def _membership(
         engine=engine,
         address=address,
         writer=membership.new_writer(label),
+        read_only=bool(options["read_only"]),
         login=_login(engine, options),
     )
 
@@ -195,7 +207,7 @@ def _login(engine: str, options: Mapping[str, Any]) -> str:
     return login and str(Path(login).absolute()) if engine == "postgres" else login
 
 
-def _preview_lines(shown: Preview) -> list[str]:
+def _preview_lines(shown: Preview, *, read_only: bool) -> list[str]:
     place = f"{shown.name} at {shown.address}"
     if not shown.book:
         first = f"Makes the book {place}."
@@ -204,6 +216,8 @@ def _preview_lines(shown: Preview) -> list[str]:
         first = f"Joins the book {place}: {format_count(shown.events, 'event')}{entries}."
     outgoing = ", ".join(f"{number:,} {kind}" for kind, number in sorted(shown.outgoing.items()))
     entries = format_count(shown.own_entries, "entry", "entries")
+    if read_only:
+        return [first, "Publishes nothing: this machine only reads the book."]
     return [
         first,
         f"Publishes the texts and ratings of {entries}: {outgoing}." if outgoing else "Publishes nothing yet.",
@@ -263,7 +277,8 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
     if as_json:
         answer(status.to_json(result))
     else:
-        say(*status.result_lines(result))
+        part = membership.load(project)
+        say(*status.result_lines(result, read_only=part is not None and part.read_only))
         if before is not None and result.taken:
             status.print_changes(project, before)
     note(*map(str, result.skipped))
@@ -274,8 +289,8 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
     # An address is never followed by itself: whoever may write to the engine can name one.
     if result.moved and not as_json and can_ask() and click.confirm("Go on there?", default=False):
         engine_name, address, name = result.moved
-        options = {"name": name, "label": None, "yes": True, "dry_run": False}
-        return _join(project, engine_name, address, options, as_json=False)
+        options = {"name": name, "yes": True, "read_only": membership.require(project).read_only}
+        return _join(project, engine_name, address, _NO_OPTIONS | options, as_json=False)
     return 0
 
 

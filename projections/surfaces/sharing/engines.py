@@ -82,7 +82,8 @@ def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> 
     if part.engine not in ENGINES:
         raise BadInputError(part.engine, "is not an engine", f"use {', '.join(ENGINES)}")
     try:
-        return Engine(ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S)))
+        store = ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
     except ImportError as error:
         package = LIBRARIES[part.engine]
         raise MissingLibraryError(part.engine, package, install_command(package)) from error
+    return Engine(store, read_only=part.read_only)

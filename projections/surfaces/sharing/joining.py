@@ -35,7 +35,7 @@ from tallybook.projections.surfaces.writing import record, redact, secrets
 from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
@@ -125,7 +125,8 @@ def join(project: Project, part: Membership) -> SyncResult:
     # Who moves a book or shares again goes on as the same machine of that book, and another book is refused.
     former = membership.load(project) or membership.left(project)
     if former is not None:
-        part = attrs.evolve(part, book=former.book, writer=former.writer, end=former.end, unmasked=former.unmasked)
+        kept = {name: getattr(former, name) for name in ("book", "writer", "end", "before", "unmasked")}
+        part = attrs.evolve(part, **kept)
     ledger = ledger_id(project.ledger / LOG_NAME)
     part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger))
     with closing(_open(project, part)) as engine:
@@ -279,12 +280,13 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
     def mask(text: str) -> str:
         return text if part.unmasked and membership.digest(text) in part.unmasked else _mask(text)
 
-    def load_end() -> tuple[int, str]:
+    def load_ends() -> Sequence[tuple[int, str]]:
         known = membership.load(project) or membership.left(project)
-        return (0, "") if known is None else known.end
+        return [(0, "")] if known is None else [known.end, known.before]
 
-    def save_end(end: tuple[int, str]) -> None:
-        membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), end=end))
+    def save_ends(before: tuple[int, str], end: tuple[int, str]) -> None:
+        book = part.book or _book_id(project)
+        membership.save(project, attrs.evolve(part, book=book, before=before, end=end))
 
     return Machine(
         str(project.ledger),
@@ -293,16 +295,16 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
         part.name,
         mask=mask,
         limit_s=limit_s,
-        load_end=load_end,
+        load_ends=load_ends,
         returning_finder=lambda: redact.returning_finder(project),
         redact=lambda ids: redact.redact_linked(project, ids, {"rater": syncing.SYSTEM}),
-        save_end=save_end,
+        save_ends=save_ends,
     )
 
 
 def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:
     """Note in the user's settings how far the replica goes, and render the playbook."""
-    membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), end=end))
+    membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), before=end, end=end))
     record.write(project, [])
 
 

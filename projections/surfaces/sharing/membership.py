@@ -53,6 +53,8 @@ class Membership:
         writer: Label of this machine in the book.
         end: Event number and chain value of the replica's end at the last sync.
         unmasked: Digests of own texts that leave as they are, although a secret was found in them.
+        before: The same before what was appended to it last, which a sync that was killed may not have done.
+        read_only: Whether this machine never publishes.
         login: The name of a variable with git's token, of a file with PostgreSQL's password, or of an object store's
             profile; empty for the usual places of the engine.
     """
@@ -67,6 +69,8 @@ class Membership:
     end: tuple[int, str] = (0, "")
     unmasked: tuple[str, ...] = ()
     login: str = ""
+    before: tuple[int, str] = (0, "")
+    read_only: bool = False
 
 
 def digest(text: str) -> str:
@@ -99,11 +103,11 @@ def load(project: Project) -> Membership | None:
 def _read(path: Path) -> Membership | None:
     with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
         fields: Any = json.loads(disk.read_file(path))
-        end = tuple(fields.pop("end"))
+        ends: Any = {name: tuple(fields.pop(name)) for name in ("end", "before") if name in fields}
         # Written until NATS went; the other engines had none.
         fields.pop("options", None)
         unmasked = tuple(fields.pop("unmasked", ()))
-        return Membership(**fields, end=end, unmasked=unmasked)
+        return Membership(**fields, **ends, unmasked=unmasked)
     return None
 
 

@@ -64,7 +64,7 @@ def rejoin(machine: Machine, engine: Engine) -> Rejoined:
         EngineError: The engine cannot be reached, or this machine may not write what the history lacks.
     """
     with replicas.lock(machine.folder):
-        replicas.set_aside_foreign(machine.folder, machine.load_end())
+        replicas.set_aside_foreign(machine.folder, machine.load_ends())
         former = _Rejoin(machine, engine)
         kept, had = former.replica.folder, former.replica.ids()
         fresh = former.take()
@@ -112,12 +112,12 @@ class _Rejoin(Sync):
             return self.replica
         self._redact(fresh.read)
         names = self._new_names(fresh)
+        self.machine.save_ends(self.replica.end()[:2], end[:2])
         # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
         block = self.current.block
         keeps_block = any(b'"first":%d,"last":%d}' % block in line for one in fresh.read() for line in one.lines[:1])
         current = replicas.Current(fresh.name, block=block if keeps_block else (0, 0))
         replicas.write_current(self.machine.folder, current)
-        self.machine.save_end(end[:2])
         with self.log.own.transaction() as tx:
             tx.mark_shared()
             taken = BookTaken(end.seq, end.chain, self._find_upto(fresh), tuple(names), tuple(names.values()))

@@ -12,7 +12,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import SkippedRun
-from tallybook.ledger.sharing.engines.engine import NOTHING, Place
+from tallybook.ledger.sharing.engines.engine import NOTHING, READER, Place
 from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.projections.event_rows import summary
@@ -68,7 +68,7 @@ class ShareStatus:
         pending: How many own batches are not in the book.
         warnings: What in the engine's settings endangers the book, as far as the engine says.
         notes: What is unusual about how the engine stores it, as far as the engine says.
-        read_only: Why the last sync could not publish; empty where it could, or had nothing to publish.
+        read_only: Why this machine could not publish at the last sync; empty where it could, or had nothing to publish.
         set_aside: Copies of the book that were set aside because they were damaged or not of this machine, or which
             have events that another history lacks which was taken in their place.
         moved: Where the book is now, as the engine says; None where it did not move or the engine does not answer.
@@ -130,7 +130,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
         log.count_pending(),
         warnings,
         notes,
-        _read_only(project),
+        READER if part.read_only else _read_only(project),
         (*_former_copies(log), *_aside_copies(project)),
         moved,
     )
@@ -174,7 +174,7 @@ def status_lines(status: ShareStatus) -> list[str]:
         f"{pending} {'waits' if status.pending == 1 else 'wait'} to be published"
         if status.pending
         else "Everything of this machine is in the book",
-        *([f"Read-only as of the last sync: {status.read_only}"] if status.read_only else []),
+        *([f"Read-only: {status.read_only}"] if status.read_only else []),
         *(f"Warning: {warning}" for warning in status.warnings),
         *(f"Note: {text}" for text in status.notes),
         *map(_aside_line, status.set_aside),
@@ -219,7 +219,7 @@ def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
     return {name: value._asdict() if isinstance(value, records) else value for name, value in fields.items()}
 
 
-def result_lines(result: SyncResult) -> list[str]:
+def result_lines(result: SyncResult, *, read_only: bool = False) -> list[str]:
     """Return what a sync did, for people."""
     lines = []
     if result.set_aside:
@@ -233,6 +233,8 @@ def result_lines(result: SyncResult) -> list[str]:
     total = result.published + result.pending
     if result.pending:
         published = f"{result.published} of {format_count(total, 'own batch', 'own batches')} published, the rest waits"
+    if read_only:
+        published = "this machine publishes nothing"
     return [*lines, f"Book at event {result.end[0]}: {taken}; {published or 'nothing to publish'}"]
 
 

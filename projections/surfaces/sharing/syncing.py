@@ -111,11 +111,13 @@ class Machine:
         now: Returns the present moment.
         mask: Returns a text with its secrets masked.
         limit_s: Seconds after which what is left stays pending.
-        load_end: Returns where this machine left its copy of the book; None where nobody noted that.
+        load_ends: Returns where this machine may have left its copy of the book, as event numbers and chain values;
+            none where nobody noted that.
         returning_finder: Returns a function that yields the ids of a batch's events that bring back a text which was
             redacted here.
         redact: Erases the texts of events that another machine redacted, and own texts equal to them.
-        save_end: Notes where it leaves it, before the playbook contains that.
+        save_ends: Notes, before something is appended to it, where it ends and where it will end: a sync that is
+            killed in between leaves one of both.
     """
 
     folder: str
@@ -125,10 +127,10 @@ class Machine:
     now: Callable[[], clock.Now] = clock.utc_now
     mask: Callable[[str], str] = str
     limit_s: float = 60.0
-    load_end: Callable[[], tuple[int, str] | None] = lambda: None
+    load_ends: Callable[[], Sequence[tuple[int, str]]] = tuple
     returning_finder: Callable[[], Callable[[RawBatch], Iterable[str]]] = lambda: lambda _: ()
     redact: Callable[[Sequence[str]], object] = lambda _: None
-    save_end: Callable[[tuple[int, str]], None] = lambda _: None
+    save_ends: Callable[[tuple[int, str], tuple[int, str]], None] = lambda _, __: None
 
 
 def check_book(address: str, first: RawBatch, book: str) -> None:
@@ -202,7 +204,7 @@ def sync(machine: Machine, engine: Engine) -> SyncResult:
         TallybookError: The own ledger is damaged or could not be written.
     """
     with replicas.lock(machine.folder):
-        aside = replicas.set_aside_foreign(machine.folder, machine.load_end())
+        aside = replicas.set_aside_foreign(machine.folder, machine.load_ends())
         try:
             result = Sync(machine, engine).run()
         except (DamagedLedgerError, MissingLinesError):
@@ -254,7 +256,6 @@ class Sync:
             # In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
             took = clock.elapsed_s() - started
             clock.wait_about(min(_MAX_PAUSE_S, took * 2 ** min(self.result.tries, _MAX_DOUBLINGS)))
-        self.machine.save_end(self.replica.end()[:2])
         self._note_frontier(before.seq)
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
@@ -272,9 +273,8 @@ class Sync:
                 check_book(self.engine.address, counted.batches[0], self.machine.book)
             batches, self.newer = counted.batches, counted.newer
             if batches:
-                self.replica.append(batches, counted.data)
+                self._append_to_replica(batches, counted.data)
                 erasing.list_lost(self.replica, batches, {"rater": SYSTEM})
-                self.machine.save_end(self.replica.end()[:2])
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer:
                 break
@@ -289,6 +289,10 @@ class Sync:
         if not self.newer:
             self._note_read(contents.end)
         return contents
+
+    def _append_to_replica(self, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
+        self.machine.save_ends(self.replica.end()[:2], batches[-1].position[:2])
+        self.replica.append(batches, data)
 
     def _note_read(self, end: End) -> None:
         """Note up to which run the copy has what counts, so that no sync reads it again, even after a kill."""
@@ -332,7 +336,12 @@ class Sync:
         whole, start, missing = find_lost(self.engine, self.replica, self.machine.book)
         if not missing or not end.seq:
             return False
-        if self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes)) is not None:
+        try:
+            is_put = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes)) is not None
+        except ReadOnlyError:
+            # Another machine gives it back.
+            return False
+        if is_put:
             self.result.restored += sum(one.last - one.first + 1 for one in missing)
         elif clock.elapsed_s() > self.deadline:
             raise UnreachableError(self.engine.address, "it lost its end, and does not confirm that it has it again")
@@ -347,12 +356,12 @@ class Sync:
 
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
-        if (place := self.result.moved) is not None:
-            command = share_command(*place)
-            self.result.refusal = f"{self.engine.address}: the book moved to {place.address}; run: {command}"
+        self.result.refusal = self._refusal()
+        if self.result.refusal:
             return True
-        if self.newer:
-            self.result.refusal = newer_rules(self.engine.address, self.newer)
+        if self.engine.read_only:
+            seq = self.replica.end().seq
+            self._next_block(self.log.book_playbook(seq).used, 0)
             return True
         prelude, landed = self._land()
         expected = contents.end
@@ -365,10 +374,12 @@ class Sync:
                     if end is None:
                         return False
                     expected = end
-                    self.replica.append(raws)
+                    self._append_to_replica(raws)
                     # Own redactions were erased before they were published.
-                    erased = self.replica.end().seq
-                    self.current = attrs.evolve(self.current, erased=erased, block=self._block_in(prelude))
+                    self.current = attrs.evolve(self.current, erased=self.replica.end().seq)
+                    for event in (event for batch in decode(prelude) for event in batch.events):
+                        if isinstance(event, BookBlock):
+                            self.current = attrs.evolve(self.current, block=(event.first, event.last), is_given=True)
                     self._note_read(expected)
                 self._note_published([one for one, _ in piece if one is not None])
                 if clock.elapsed_s() > self.deadline:
@@ -376,6 +387,13 @@ class Sync:
         except ReadOnlyError as error:
             self.result.refusal = str(error)
         return True
+
+    def _refusal(self) -> str:
+        """Return why nothing can be appended, with what to do; empty where it can."""
+        address, place = self.engine.address, self.result.moved
+        if place is not None:
+            return f"{address}: the book moved to {place.address}; run: {share_command(*place)}"
+        return newer_rules(address, self.newer) if self.newer else ""
 
     def _note_published(self, landed: Sequence[Landed]) -> None:
         for one in landed:
@@ -428,22 +446,23 @@ class Sync:
         at = clock.clamp_time(now.at, after.at)
         return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
 
-    def _block_in(self, prelude: Sequence[RawBatch]) -> tuple[int, int]:
-        """Return this machine's block of names, now that the book has these batches."""
-        given = [event for batch in decode(prelude) for event in batch.events if isinstance(event, BookBlock)]
-        return (given[0].first, given[0].last) if given else self.current.block
-
     def _next_block(self, used: Iterable[str], pending: int) -> tuple[int, int] | None:
-        """Return the lowest free block of names, for this machine; None while its block has enough left."""
+        """Return the lowest free block of names; None where nothing is pending, or enough names are left."""
         first, last = self.current.block
-        highest = self.log.highest_in_block(self.current.block)
-        if last and last - max(highest, first - 1) >= _LEFT and not pending > table.BLOCK:
-            return None
+        if last and self.current.is_given:
+            left = last - max(self.log.highest_in_block(self.current.block), first - 1)
+            if not pending or (left >= _LEFT and not pending > table.BLOCK):
+                return None
         numbers = {parse_number(name) or 0 for name in used}
         taken = self.replica.blocks() | {(number - 1) // table.BLOCK * table.BLOCK + 1 for number in numbers}
         # Not the one after the highest: somebody may have taken that on purpose, so that there would be no other.
         begin = next(begin for begin in count_from(1, table.BLOCK) if begin not in taken)
-        return begin, begin + table.BLOCK - 1
+        block = begin, begin + table.BLOCK - 1
+        if not pending:
+            # Reading takes nothing from the book: until something is published these names are only likely.
+            self.current = attrs.evolve(self.current, block=block, is_given=False)
+            return None
+        return block
 
     def _pieces(
         self, prelude: Sequence[RawBatch], landed: Iterable[tuple[Landed, RawBatch | None]]
