@@ -146,15 +146,6 @@ def test_root_creates_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) ->
     assert caches.find_folder(ledger) is None
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"x", b'\t"kind":"ledger.opened","v":1,"body":{"ledger":"../../../../../../../../etc/passwd.."']
-)
-def test_a_ledger_without_an_id_has_no_cache(ledger: Path, line: bytes) -> None:
-    """An id that is not a plain name has no folder."""
-    (ledger / "events.jsonl").write_bytes(line)
-    assert caches.find_folder(ledger) is None
-
-
 def test_a_use_is_noted_once_a_day(ledger: Path) -> None:
     """The time of one file is when the cache was last used."""
     owner = make_caches(ledger) / caches.OWNER

@@ -14,14 +14,13 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair, scan
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import Head
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tallybook.ledger.line import Position
+    from tallybook.ledger.storage.head import Head
 
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
@@ -59,15 +58,6 @@ def renote(log: JsonlLog, change: Callable[[Head], Head]) -> None:
     note = note_of(log)
     assert note is not None
     (log.folder / "lock").write_bytes(heads.encode(change(note)))
-
-
-def test_a_writer_among_others_notes_its_end(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The note is whole, names this boot, and acknowledges nothing: the head stays where it was."""
-    before = log.head()
-    abandon(log, monkeypatch, "a", "b")
-    end = list(log.read())[-1].position
-    assert (Head(end, disk.boot_id()), before) == (note_of(log), log.head())
-    assert log.path.stat().st_size == end.offset
 
 
 def test_a_noted_range_is_not_read_again(
@@ -146,16 +136,6 @@ def test_a_note_after_a_failed_flush_proves_nothing(
     size = log.path.stat().st_size
     append(JsonlLog(log.folder), "d")
     assert ([(0, size)], list("abcd")) == (scanned, names(log)[1:])
-
-
-def test_nothing_is_noted_in_someone_elses_file(log: JsonlLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock file with a second name may be someone else's file."""
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"")
-    (log.folder / "lock").unlink()
-    (log.folder / "lock").hardlink_to(victim)
-    abandon(log, monkeypatch, "a", "b", "c")
-    assert (b"", list("abc")) == (victim.read_bytes(), names(log)[1:])
 
 
 def test_a_flush_does_not_acknowledge_later_writes(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:

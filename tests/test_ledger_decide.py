@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_decisions import by_name, known
-from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
+from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
 from tallybook.ledger.decisions.edit import Edit, decide_edit
 from tallybook.ledger.decisions.operations import APPLY, PROPOSE, Terms, translate
 from tallybook.ledger.decisions.update import (
-    MAX_TEXT_CHARS,
     Decision,
     Extraction,
     IgnoredItem,
@@ -54,19 +53,6 @@ THREE = Entry("kpt_003", "three", 0, 1)
 def decide(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Decision:
     """Decide an extraction result on these entries."""
     return decide_extraction(read_extraction(brought), known(*points, high_water=high_water))
-
-
-def test_names_follow_the_high_water_mark() -> None:
-    """New names continue from the highest number that was ever used, not from the highest current one."""
-    decision = decide(extraction(new=["a", "b"]), ONE, high_water=41)
-    assert [PointAdded("kpt_042", "a"), PointAdded("kpt_043", "b")] == list(decision.events[:2])
-
-
-def test_a_used_name_is_never_given_again() -> None:
-    """A used name is skipped, even one with more digits than the high-water mark can hold."""
-    facts = known(used=["kpt_999999999", "kpt_1000000000"])
-    decision = decide_extraction(read_extraction(extraction(new=["a"])), facts)
-    assert PointAdded("kpt_1000000001", "a") == decision.events[0]
 
 
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
@@ -121,17 +107,6 @@ def test_an_unusable_evaluation_is_reported_with_the_reason(evaluation: object, 
     assert Extraction((), ratings, (IgnoredItem("evaluations[1]", reason),)) == read
 
 
-def test_a_text_has_at_most_100_000_characters() -> None:
-    """A text of 100,000 characters is accepted, one more is refused, and the reason gives both numbers."""
-    assert 1 == len(read_extraction(extraction(new=["x" * MAX_TEXT_CHARS])).texts)
-    assert Extraction(ignored=(IgnoredItem("new_key_points[0]", REASON),)) == read_extraction(
-        extraction(new=["x" * (MAX_TEXT_CHARS + 1)])
-    )
-
-
-REASON = "the text has 100,001 characters, at most 100,000 are taken"
-
-
 def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
     """Decide an edit of a playbook without other changes since."""
     base = tuple(base)
@@ -142,15 +117,6 @@ def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
     """Return the playbook with these entries after a decision."""
     records = [EventRecord(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
     return fold(PLAYBOOK, [make_batch(*records)], Playbook(entries=dict(points)))
-
-
-def test_a_long_order_is_split_into_events() -> None:
-    """An order of many names is split so that each event fits a line, and the parts make up the whole."""
-    base = [Entry(f"kpt_{number:03d}", str(number)) for number in range(1, 151)]
-    decision = edited(base, base[::-1])
-    stretches = [event for event in decision.events if isinstance(event, PlaybookOrdered)]
-    assert [60, 60, 30] == [len(stretch.names) for stretch in stretches]
-    assert base[::-1] == list(after(by_name(*base), decision).entries.values())
 
 
 POINTS = st.lists(st.integers(1, 6), unique=True, max_size=6).flatmap(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import json
 import pickle
@@ -117,13 +116,6 @@ def test_json_is_read_like_by_the_standard_library(value: object, blanks: str) -
     assert {"a": 2} == fast_stdlib.loads('{"a":1,"a":2}')
 
 
-def test_json_is_read_without_the_c_part_too(without: ModuleType) -> None:
-    """The json module itself is loaded if there is no quicker one."""
-    assert {"a": [1, "é"]} == without.loads('{"a":[1,"é"]}')
-    with pytest.raises(ValueError, match="Expecting"):
-        without.loads("")
-
-
 NO_JSON = ["", " ", "{", "{} x", "[1,]", '"\n"', '{"a"}', "nul", "é", "7\xa0"]
 
 
@@ -133,37 +125,6 @@ def test_text_that_is_not_json_is_refused(bad: str) -> None:
     behind = bad in {"{} x", "7\xa0"}
     with pytest.raises(ValueError, match="^more text follows the JSON value$" if behind else "^not JSON$"):
         fast_stdlib.loads(bad)
-
-
-@pytest.mark.parametrize("bad", NO_JSON)
-def test_text_that_is_not_json_is_a_value_error(bad: str, installed_in: Path) -> None:
-    """The error is a ValueError in a process that has not loaded json, whether or not Python loads it for the error."""
-    code = (
-        "import sys\n"
-        f"sys.path.insert(0, {str(installed_in)!r})\n"
-        "from tallybook.ledger.fast_stdlib import loads\n"
-        "print('json' in sys.modules)\n"
-        "try: loads(sys.argv[1])\n"
-        "except ValueError: print('refused')"
-    )
-    answer = subprocess.run([sys.executable, "-S", "-c", code, bad], capture_output=True, text=True, check=True)
-    assert "False\nrefused\n" == answer.stdout
-
-
-def test_a_named_tuple_refuses_what_typing_refuses() -> None:
-    """An unknown field, too few values, and a field without a default after one with a default are refused."""
-    for kind in (Pair, Twin):
-        # A TypeError since Python 3.13.
-        with pytest.raises((TypeError, ValueError), match=r"^Got unexpected field names: \['three'\]$"):
-            kind(1)._replace(three=3)  # type: ignore[call-arg]
-        with pytest.raises(TypeError, match=r"^Expected 2 arguments, got 3$"):
-            kind._make([1, "x", 3])
-    assert (Twin(1)._asdict(), copy.copy(Pair(1))) == (Pair(1)._asdict(), Pair(1))
-    with pytest.raises(TypeError, match=r"^Odd: a field without a default follows one with a default$"):
-
-        class Odd(NamedTuple):
-            one: int = 1
-            two: int  # type: ignore[misc]
 
 
 def test_a_lazy_module_is_loaded_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +137,3 @@ def test_a_lazy_module_is_loaded_on_first_use(monkeypatch: pytest.MonkeyPatch) -
     assert "mine" == sys.modules["colorsys"].hsv_to_rgb
     with pytest.raises(AttributeError, match="nothing"):
         stands.nothing()
-
-
-@pytest.mark.parametrize("limit", [0, 1, 65_536, 65_537, 200_000, 300_000])
-def test_a_file_is_read_up_to_a_limit(tmp_path: Path, limit: int) -> None:
-    """Reading stops there or at its end, whichever comes first, in any number of pieces."""
-    data = bytes(range(250)) * 800
-    (tmp_path / "file").write_bytes(data)
-    with (tmp_path / "file").open("rb") as file:
-        assert data[:limit] == fast_stdlib.read_up_to(file.fileno(), limit)
-        assert data[limit:] == fast_stdlib.read_up_to(file.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
+from helpers.ledger_head import Flushes, append_failing, fail, head_of
 from helpers.ledger_logs import append, names
+from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,32 +156,6 @@ def test_a_writer_in_flight_learns_of_anothers_failure(
     assert ["first", "a", "b", "c"] == names(log)
 
 
-def test_a_duplicate_delivery_in_flight_learns_of_anothers_failure(
-    log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The batch that it is a duplicate of may be the one that the flush lost."""
-
-    def deliver_again() -> None:
-        append_failing(JsonlLog(log.folder), "a", key="k")
-        fail()
-
-    monkeypatch.setattr(disk, "flush_data", Flushes(deliver_again, lambda: append_failing(other, "b"), fail))
-    append_failing(log, "a", key="k")
-
-
-def test_bytes_of_a_writer_that_died_before_its_flush_are_suspect_too(
-    log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failed flush concerns everything after the head, not only the failing writer's own batch."""
-    begin = head_of(log).position.offset
-    monkeypatch.setattr(disk, "flush_data", Flushes(die, fail))
-    with pytest.raises(Killed):
-        append(other, "killed")
-    append_failing(log, "a")
-    append(log, "b")
-    assert begin == rewritten[0][0]
-
-
 def test_a_failure_during_a_rewrite_is_not_lost(
     log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,3 +182,70 @@ def test_a_failure_during_a_rewrite_is_not_lost(
     slow.join()
     append(log, "c")
     assert (begin, 2) == (min(first for first, _ in rewritten), head_of(log).failures)
+
+
+CHAIN = "0123456789abcdef" * 2
+
+
+FULL = Head(Position(812, CHAIN, 4096, AT), "boot-1", 1024, 3)
+
+
+BARE = Head(Position(812, CHAIN, 4096), "")
+
+
+def sealed(said: bytes) -> bytes:
+    """Return a head with these fields and the right checksum."""
+    return (said + b"%08x" % binascii.crc32(said)).ljust(HEAD_BYTES - 1) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (FULL, f"tallybook-head 1 812 {CHAIN} 4096 {AT} boot-1 1024 3 "),
+        (BARE, f"tallybook-head 1 812 {CHAIN} 4096 - - -1 0 "),
+    ],
+    ids=["full", "bare"],
+)
+def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
+    """Its fields have this order, a dash for a missing one, then the checksum over all of it, then blanks."""
+    assert sealed(said.encode()) == encode(told)
+    assert told == decode(sealed(said.encode()))
+
+
+def test_a_head_of_a_later_version_is_refused() -> None:
+    """Whatever follows the later version number, the error suggests an upgrade."""
+    with pytest.raises(NewerLedgerError) as refused:
+        decode(sealed(b"tallybook-head 3 something else "))
+    assert "head: written in ledger format 3, this Tallybook reads up to 2; upgrade Tallybook" == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" " * HEAD_BYTES,
+        b"\0" * HEAD_BYTES,
+        sealed(b"other-head 1 812 x 4096 - - -1 0 "),
+        sealed(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 ".encode()),
+        sealed(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 0 0 ".encode()),
+        encode(FULL).replace(b"812", b"813"),
+    ],
+    ids=["empty", "blanks", "NUL", "another's", "a field less", "a field more", "changed"],
+)
+def test_an_invalid_head_is_none(data: bytes) -> None:
+    """Nothing is read from it, and nothing is raised."""
+    assert decode(data) is None
+
+
+def test_a_ledger_with_a_head_without_a_number_is_read_and_gets_a_new_one(tmp_path: Path) -> None:
+    """Reading and appending work as without a head, and the next writer replaces it."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    log.close()
+    parts = (log.folder / "head").read_bytes().split()[:-1]
+    parts[2] = b"many"
+    (log.folder / "head").write_bytes(sealed(b" ".join([*parts, b""])))
+    assert (["a"], True) == (names(log), verify(log).ok)
+    append(log, "b")
+    log.close()
+    assert (["a", "b"], log.head().seq) == (names(log), 3)

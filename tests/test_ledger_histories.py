@@ -12,7 +12,7 @@ from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair
-from tallybook.ledger.reading.histories import Histories, fork, write_history
+from tallybook.ledger.reading.histories import Histories, write_history
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
@@ -106,22 +106,6 @@ def test_a_redacted_version_wins(here: Project, tmp_path: Path) -> None:
         assert b'"text":"two"' not in written(histories, histories.last()[0])
 
 
-def test_a_text_that_does_not_fit_its_digest_is_not_proven(here: Project, tmp_path: Path) -> None:
-    """The chain does not cover texts, their digests do."""
-    first, one, two, *_ = lines_of(here)
-    histories = read(tmp_path / "log", first, one.replace(b'"text":"one"', b'"text":"eno"'), two)
-    assert [1] == [histories.links[chain].batch.last for chain in histories.last()]
-    assert (2, b"") == (histories.unproven, histories.stray)
-
-
-def test_the_fork_of_two_histories(here: Project, tmp_path: Path) -> None:
-    """It is the last event that both have."""
-    histories = read(tmp_path / "log", *lines_of(here))
-    path = histories.path(histories.last()[0])
-    assert (8, 3, 0) == (fork(path, path), fork(path, path[:2]), fork(path, []))
-    assert path[2:] == histories.path(histories.last()[0], until={path[1].batch.chain})
-
-
 # A log in place of another
 
 
@@ -137,23 +121,6 @@ def test_the_replaced_log_is_kept_each_time(here: Project) -> None:
     assert verify(reading.open_log(here)).ok
 
 
-def test_a_file_system_without_links_gets_a_copy(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes are kept all the same."""
-    data, end = (here.ledger / LOG_NAME).read_bytes(), reading.open_log(here).head()
-    monkeypatch.setattr(os, "link", _refuse)
-    aside = repair.replace_log(here.ledger, data, end, AT, repair.identify_log(here.ledger))
-    assert aside is not None
-    assert data == aside.read_bytes()
-    monkeypatch.setattr("shutil.copyfile", _refuse)
-    with pytest.raises(CannotWriteError, match="nothing was changed"):
-        repair.replace_log(here.ledger, b"", START, AT, repair.identify_log(here.ledger))
-    assert data == (here.ledger / LOG_NAME).read_bytes()
-
-
-def _refuse(*_: object) -> None:
-    raise PermissionError(1, "Operation not permitted")
-
-
 def test_a_log_that_changed_meanwhile_stays(here: Project) -> None:
     """So does one whose lock another process holds."""
     seen = repair.identify_log(here.ledger)
@@ -164,12 +131,3 @@ def test_a_log_that_changed_meanwhile_stays(here: Project) -> None:
     with JsonlLog(here.ledger).transaction(), pytest.raises(LockHeldError):
         repair.replace_log(here.ledger, b"", START, AT, repair.identify_log(here.ledger))
     assert data == (here.ledger / LOG_NAME).read_bytes()
-
-
-def test_a_log_comes_into_an_empty_place(here: Project) -> None:
-    """Where the log is gone there is nothing to keep, and the head is written."""
-    data, end = (here.ledger / LOG_NAME).read_bytes(), reading.open_log(here).head()
-    (here.ledger / LOG_NAME).unlink()
-    (here.ledger / "head").unlink()
-    assert repair.replace_log(here.ledger, data, end, AT, repair.identify_log(here.ledger)) is None
-    assert verify(reading.open_log(here)).ok

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 import shutil
 import subprocess
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.ledger_disk import refuse
+from helpers.ledger_head import Flushes, append_failing, fail, head_of
 from helpers.ledger_jsonl import append_two, full_after, unprivileged
 from helpers.ledger_logs import BY, append, lines, names, rated
 from helpers.repository import ROOT
+from tallybook.ledger import log as files
 from tallybook.ledger.errors import (
     CannotWriteError,
     DamagedLedgerError,
-    LockHeldError,
     OutcomeUnknownError,
 )
+from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import HEAD_BYTES, Head
 
-HOLDER = """
-import fcntl, sys
-held = open(sys.argv[1], "rb+")
-fcntl.flock(held, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
 HOOK = """
 import sys
 from pathlib import Path
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.storage import disk
 from tallybook.ledger.line import Draft
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:
     tx.append([Draft("point.rated", 1, {"name": "a", "rating": "helpful"})], {"rater": "agent"}, "k")
 slow = {"attrs", "attr", "cattrs", "cattr", "msgspec", "click", "rich", "datetime", "uuid"}
 print(sorted(slow & sys.modules.keys()))
 """
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -58,15 +62,6 @@ def test_writers_take_turns(log: JsonlLog) -> None:
     assert list(range(1, 15)) == [line["seq"] for line in lines(other)]
 
 
-def test_a_duplicate_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first delivery may not be durable yet, so the second is acknowledged after a flush of its own."""
-    append(log, "a", key="k")
-    flushed: list[int] = []
-    monkeypatch.setattr(disk, "flush_data", flushed.append)
-    assert append(log, "a", key="k") is None
-    assert 1 == len(flushed)
-
-
 def test_a_log_replaced_under_a_writer_is_opened_anew(log: JsonlLog) -> None:
     """After a rename over the log a writer with open files writes to the file that now has the name."""
     copy = log.folder / "copy"
@@ -74,17 +69,6 @@ def test_a_log_replaced_under_a_writer_is_opened_anew(log: JsonlLog) -> None:
     copy.rename(log.path)
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
-
-
-def test_a_lock_deleted_under_a_writer_is_noticed(log: JsonlLog) -> None:
-    """Deleting the lock file, which the message about a held lock names, does not let two writers in at once."""
-    (log.folder / "lock").unlink()
-    with JsonlLog(log.folder).transaction() as tx:
-        tx.append(rated("a"), BY)
-        with pytest.raises(LockHeldError):
-            log.transaction(wait_ms=0).__enter__()
-    append(log, "b")
-    assert ["first", "a", "b"] == names(log)
 
 
 @pytest.mark.parametrize("resident", [True, False])
@@ -116,33 +100,6 @@ def test_a_read_only_folder_can_be_read() -> None:
         assert ["a"] == names(log)
         for path in (Path(name), folder):
             path.chmod(0o755)
-
-
-def test_a_link_in_place_of_gitignore_is_not_followed(folder: Path, tmp_path: Path) -> None:
-    """The file that hides the ledger from git is not written through a link either."""
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    folder.mkdir()
-    (folder / ".gitignore").symlink_to(victim)
-    try:
-        append(JsonlLog(folder), "a")
-    except CannotWriteError:
-        assert not names(JsonlLog(folder))
-    assert "precious" == victim.read_text()
-
-
-def test_the_lock_of_a_killed_process_is_released(log: JsonlLog) -> None:
-    """A writer gives up at its time limit while another process holds the lock, and gets it once that is killed."""
-    command = [sys.executable, "-c", HOLDER, str(log.folder / "lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert b"held\n" == holder.stdout.readline()
-        with pytest.raises(LockHeldError, match="held by another process for 20 ms"):
-            log.transaction(wait_ms=20).__enter__()
-        holder.kill()
-        holder.wait()
-    append(log, "a")
-    assert ["first", "a"] == names(log)
 
 
 def test_a_hook_loads_the_standard_library_only(folder: Path) -> None:
@@ -178,3 +135,122 @@ def test_a_disk_that_fills_between_two_batches_is_reported_as_unknown(
         with pytest.raises((CannotWriteError, OutcomeUnknownError)) as told:
             append_two(log)
     assert told.type is OutcomeUnknownError or ["first", "a"] == names(JsonlLog(log.folder))
+
+
+def test_a_duplicate_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first delivery may not be durable yet, so the second is acknowledged after a flush of its own."""
+    append(log, "a", key="k")
+    flushed: list[int] = []
+    monkeypatch.setattr(disk, "flush_data", flushed.append)
+    assert append(log, "a", key="k") is None
+    assert 1 == len(flushed)
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of the files, by inode, that are flushed from now on."""
+    inodes: list[int] = []
+    monkeypatch.setattr(disk, "flush_data", lambda fd: inodes.append(os.fstat(fd).st_ino))
+    monkeypatch.setattr(os, "fsync", lambda fd: inodes.append(os.fstat(fd).st_ino))
+    return inodes
+
+
+def unknown(path: Path, why: str = "Input/output error") -> str:
+    """Return the message of an unknown outcome."""
+    return f"{path}: could not be flushed ({why}), so it may or may not be recorded; check with `tallybook log`"
+
+
+def foreign(log: JsonlLog, data: bytes = b"mine\n") -> None:
+    """Write to the log like a program that uses no lock."""
+    with log.path.open("ab") as file:
+        file.write(data)
+
+
+def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) -> None:
+    """Head and names are flushed before the first event, the head again after it; later only the log."""
+    log = JsonlLog(tmp_path)
+    append(log, "a")
+    folder, head, events = (path.stat().st_ino for path in (tmp_path, tmp_path / "head", log.path))
+    assert [head, folder, events, head] == flushed
+    flushed.clear()
+    append(log, "b")
+    assert [events] == flushed
+
+
+def test_a_ledger_that_cannot_be_created_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a confirmed head there is no first event, and the error names the folder; a later try creates it."""
+    log = JsonlLog(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "flush_data", refuse(errno.EIO))
+        with pytest.raises(CannotWriteError) as told:
+            append(log, "lost")
+    assert f"{tmp_path}: Input/output error; nothing was recorded; try again" == str(told.value)
+    assert b"" == log.path.read_bytes()
+    append(log, "a")
+    assert ["a"] == names(log)
+
+
+def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
+    """It would wait for its own lock, so it raises, and the outer one continues."""
+    with log.transaction() as tx:
+        with pytest.raises(RuntimeError, match=r"^a transaction of this log is open; .* one at a time$"):
+            log.transaction().__enter__()
+        tx.append(rated("a"), BY)
+    append(log, "b")
+    assert ["first", "a", "b"] == names(log)
+
+
+def test_an_unconfirmed_seal_is_recorded_even_if_the_head_is_torn(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No acknowledged position is known then, so the whole log is suspect."""
+    foreign(log)
+    (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
+    append_failing(JsonlLog(log.folder), "a")
+    assert Head(START, disk.boot_id(), 0, 1) == head_of(log)
+
+
+@pytest.mark.parametrize("step", [lambda: None, fail], ids=["flushed", "failed"])
+def test_a_held_head_lock_is_given_up_after_some_tries(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]
+) -> None:
+    """A writer retries the head's lock a number of times while its holder is stopped; then the outcome is unknown."""
+    asked: list[int] = []
+
+    def hold() -> None:
+        monkeypatch.setattr(disk, "try_lock", asked.append)
+        step()
+
+    monkeypatch.setattr(files, "HEAD_TRIES", 3)
+    monkeypatch.setattr(files, "REPORT_TRIES", 5)
+    monkeypatch.setattr(disk, "pause", lambda: None)
+    monkeypatch.setattr(disk, "flush_data", Flushes(hold))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append(log, "a")
+    assert unknown(log.folder / "head", "held by another process") == str(told.value)
+    assert (5 if step is fail else 3) == len(asked)
+
+
+NAMES = ["events.jsonl", "head", "lock"]
+
+
+def test_an_unacknowledged_missing_log_is_created(log: JsonlLog) -> None:
+    """A writer that died between the head and the first line blocks no later one."""
+    log.close()
+    log.path.unlink()
+    (log.folder / "head").write_bytes(heads.encode(Head(START, "")))
+    append(log, "a")
+    assert ["a"] == names(JsonlLog(log.folder))
+
+
+@pytest.mark.parametrize("lost", ["", "head"])
+def test_a_backup_by_hard_links_blocks_no_writer(log: JsonlLog, tmp_path: Path, lost: str) -> None:
+    """The ledger's own files are recognised by their content, even if the head is lost."""
+    log.close()
+    for name in NAMES:
+        (tmp_path / name).hardlink_to(log.folder / name)
+    if lost:
+        (log.folder / lost).unlink()
+    append(log, "a")
+    assert ["first", "a"] == names(JsonlLog(log.folder))

@@ -83,19 +83,6 @@ def test_reading_continues_after_a_position(log: AnyLog) -> None:
     assert [batches[count:] for count in range(5)] == [list(log.read(mark)) for mark in marks]
 
 
-@pytest.mark.parametrize("chunk_bytes", [7, 16, 1024 * 1024])
-def test_bytes_that_no_line_holds_are_known_without_reading(
-    log: AnyLog, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
-) -> None:
-    """Bytes in a line are found, however the file is read in pieces, and others are not."""
-    monkeypatch.setattr("tallybook.ledger.reading.search.WINDOW_BYTES", chunk_bytes)
-    assert not log.may_contain(b"kpt_007")
-    append(log, *(f"kpt_{number:03d}" for number in range(40)))
-    for number in range(40):
-        assert log.may_contain(f'"name":"kpt_{number:03d}"'.encode())
-    assert not log.may_contain(b"kpt_040")
-
-
 def test_the_head_is_after_the_last_batch(log: AnyLog, reopened: Callable[[], AnyLog]) -> None:
     """An acknowledged batch is at or before the head, for every process."""
     append(log, "a")
@@ -116,15 +103,6 @@ def test_an_exception_records_nothing(log: AnyLog, before: tuple[str, ...]) -> N
     assert stood == list(log.read())
     assert append(log, "kept", key="k") is not None
     assert [*before, "kept"] == names(log)
-
-
-def test_a_batch_has_at_least_one_event(log: AnyLog) -> None:
-    """An empty batch is refused, and later batches of the same transaction are recorded."""
-    with log.transaction() as tx:
-        with pytest.raises(BadInputError, match=r"^batch: has no event$"):
-            tx.append([], BY)
-        tx.append(rated("a"), BY)
-    assert ["a"] == names(log)
 
 
 def test_a_refused_batch_leaves_the_others(log: AnyLog) -> None:
@@ -168,27 +146,6 @@ def test_a_key_counts_once(log: AnyLog, reopened: Callable[[], AnyLog], key: str
     assert ["a", "b"] == names(log)
 
 
-def test_looking_keys_up_changes_none(log: AnyLog) -> None:
-    """Known keys stay known, unknown ones can be recorded, and a lookup records none."""
-    append(log, "first", key="k")
-    with log.transaction() as tx:
-        tx.look_up(["k", "new", "tab\there"])
-        told = [tx.append(rated(key), BY, key) is None for key in ("k", "new", "tab\there", "new")]
-    assert [True, False, False, True] == told
-    assert ["first", "new", "tab\there"] == names(log)
-
-
-NO_KEYS = [Draft("x.y", 1, {"key": "k"}), Draft("x.y", 1, {}, {"key": "k"})]
-
-
-@pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
-def test_a_field_called_key_is_not_the_key(log: AnyLog, draft: Draft) -> None:
-    """A body or a free text may have a "key", and no other batch is refused for it."""
-    with log.transaction() as tx:
-        assert tx.append([draft], BY) is not None
-        assert tx.append(rated("b"), BY, "k") is not None
-
-
 @pytest.mark.parametrize(
     ("seconds", "kept"), [(-1e-6, True), (-1, True), (-3600, True), (-3600.000001, False), (-86400, False), (1, False)]
 )
@@ -199,21 +156,6 @@ def test_time_runs_back_only_by_more_than_an_hour(log: AnyLog, clock: Clock, sec
     later = clock.move(seconds)
     append(log, "b")
     assert (before if kept else later) == lines(log)[-1]["at"]
-
-
-def test_a_raised_time_is_raised_by_later_processes_too(
-    log: AnyLog, clock: Clock, reopened: Callable[[], AnyLog]
-) -> None:
-    """The last event counts, also for a process that has just opened the log, and inside one transaction."""
-    append(log, "a")
-    before = clock().at
-    clock.move(-1800)
-    with reopened().transaction() as tx:
-        tx.append(rated("b"), BY)
-        clock.move(-1800)
-        tx.append(rated("c"), BY)
-    append(reopened(), "d")
-    assert {before} == {line["at"] for line in lines(log)}
 
 
 def test_ids_are_unique_and_carry_the_time(log: AnyLog, clock: Clock) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.ledger_lines import batches_of, file_of, forge, raw, stamp
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
+from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from tallybook.ledger.line import START, Position, frame, split_line, split_lines
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import Head, check_format
-from tallybook.ledger.verification import salvage, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,21 +96,6 @@ def test_an_invalid_batch_is_read_again(ledger: Callable[..., JsonlLog], monkeyp
     assert 2 == len(looks)
 
 
-def test_no_reader_opens_for_writing(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading, verifying and salvaging ask for no right to write."""
-    log, flags = ledger(LOG), list[int]()
-    opened = os.open
-
-    def watched(path: Path, asked: int, mode: int = 0o777) -> int:
-        flags.append(asked & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-        return opened(path, asked, mode)
-
-    monkeypatch.setattr(os, "open", watched)
-    for look in (lambda: list(log.read()), lambda: verify(log), lambda: list(salvage(log))):
-        look()
-        assert {0} == {*flags}
-
-
 def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -> None:
     """The event that redacts a text may be in the batch that held it."""
     own = [encode(PointAdded("kpt_002", "a name")), encode(EventRedacted("id-4", "a name"))]
@@ -146,15 +129,6 @@ def test_damage_after_an_erased_text_is_damage(ledger: Callable[..., JsonlLog], 
     assert [*range(1, 5)] == [one.last for one in ledger(data, said.position).read()]
     changed = data.replace(b"helpful", b"harmful") if where == "later" else data.replace(b"null ", b"null:")
     assert [3 if where == "later" else 2] == [problem.seq for problem in refused(ledger(changed, said.position))]
-
-
-def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
-    """The error has the file, the format and the remedy, whatever else the ledger holds."""
-    log = ledger(raw(batches_of([encode(LedgerOpened("ledger-1", 12))])) + b"in another form\n", None)
-    with pytest.raises(NewerLedgerError) as caught:
-        list(log.read())
-    expected = "events.jsonl: written in ledger format 12, this Tallybook reads up to 1; upgrade Tallybook"
-    assert expected == str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -135,16 +135,6 @@ def test_a_hole_before_whole_batches_is_sealed_with_them(log: JsonlLog, restarte
     assert_sealed(log, before, tail)
 
 
-def test_a_batch_of_another_chain_is_sealed(log: JsonlLog, restarted: Callable[[], None]) -> None:
-    """A valid batch that does not follow the one before it is no batch of this ledger."""
-    restarted()
-    before = log.path.read_bytes()
-    foreign = batch_at(log.head()._replace(chain="f" * 32), "foreign").raw
-    add(log, foreign)
-    assert ["a", "b"] == names(log)
-    assert_sealed(log, before, foreign)
-
-
 @pytest.mark.parametrize("missing", [1, 2, 30, 100, 250])
 def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) -> None:
     """A writer that dies while it seals leaves a torn end like any other."""
@@ -194,16 +184,6 @@ def test_damage_found_after_a_failed_flush_is_not_sealed(log: JsonlLog) -> None:
     with pytest.raises(DamagedLedgerError):
         append(log, "c")
     assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
-
-
-def test_after_a_restart_the_log_is_scanned_from_the_head(log: JsonlLog, restarted: Callable[[], None]) -> None:
-    """The whole batches after the head are continued, and the head names the new boot."""
-    add(log, batch_at(log.head(), "c").raw)
-    restarted()
-    append(log, "after")
-    head = log.read_head()
-    assert head is not None
-    assert (["a", "b", "c", "after"], "another-boot") == (names(log), head.boot)
 
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
@@ -256,15 +236,6 @@ def test_a_quarantine_that_cannot_be_written_stops_the_writer(log: JsonlLog) -> 
     with pytest.raises(CannotWriteError):
         append(log, "c")
     assert (["a", "b"], before) == (names(log), log.path.read_bytes())
-
-
-def test_a_quarantined_hole_takes_no_space(log: JsonlLog) -> None:
-    """A run of NUL bytes is copied as a hole of the file system."""
-    add(log, b"torn" + b"\0" * 4_000_000 + b"end")
-    append(log, "c")
-    copy = next((log.folder / "quarantine").iterdir())
-    assert 4_000_007 == copy.stat().st_size
-    assert copy.stat().st_blocks * 512 < 100_000
 
 
 def test_a_link_in_quarantine_is_not_followed(log: JsonlLog, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from helpers.ledger_redaction import (
     LONG,
     NOTE,
     TOLD,
+    TORN,
     begin_redaction,
     events,
     finish_redaction,
@@ -31,17 +32,20 @@ from helpers.ledger_redaction import (
 )
 from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import head_field
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import redaction
-from tallybook.ledger.storage.redaction import FINISHED_FILE, PENDING_FILE, PendingRedaction
+from tallybook.ledger.storage.redaction import (
+    FINISHED_FILE,
+    PENDING_FILE,
+    PendingRedaction,
+    find_erased,
+)
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallybook.ledger.events import Event
 
 BAD_FIELDS: list[dict[str, Any]] = [
@@ -126,15 +130,6 @@ def test_an_invalid_pending_file_is_refused(log: JsonlLog, note: bytes) -> None:
     for reader in (lambda: list(log.read()), lambda: verify(log)):
         with pytest.raises(CannotWriteError, match=PENDING_FILE):
             reader()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo, os.mkdir])
-def test_a_pending_file_that_is_no_file_is_refused(log: JsonlLog, make: Callable[[Path], None]) -> None:
-    """A link is not followed and a pipe not waited for."""
-    make(log.folder / PENDING_FILE)
-    with pytest.raises(CannotWriteError, match=PENDING_FILE):
-        list(log.read())
 
 
 def test_a_pending_file_is_erased_even_if_that_was_interrupted(log: JsonlLog) -> None:
@@ -231,3 +226,37 @@ def test_a_text_may_be_erased_while_it_is_verified(log: JsonlLog) -> None:
     verdict = verify(log, progress)
     assert () == verdict.problems
     assert 1 == len(verdict.redacted)
+
+
+def sealed(log: JsonlLog, torn: bytes) -> str:
+    """Make a writer seal a torn end; return the id of the seal."""
+    known = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)}
+    log.close()
+    with log.path.open("ab") as file:
+        file.write(torn)
+    put(log, PointRated("kpt_002", "helpful"))
+    (found,) = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)} - known
+    return found
+
+
+def test_only_the_redacted_sealed_range_is_erased(log: JsonlLog) -> None:
+    """Of several sealed ranges only the redacted one is overwritten, with its copies alone."""
+    ids = [sealed(log, TORN), sealed(log, b"another end\n"), sealed(log, b"and one more")]
+    strike(log, ids[1])
+    kept = [log.path.read_bytes(), *(path.read_bytes() for path in (log.folder / "quarantine").iterdir())]
+    for torn, left in ((TORN, 2), (b"another end\n", 0), (b"and one more", 2)):
+        assert left == sum(torn in data for data in kept)
+    assert 4 == len(kept)
+    assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in find_erased(batch)])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are made on POSIX")
+def test_a_linked_quarantine_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
+    """Nothing is overwritten at a link's target."""
+    seal = sealed(log, TORN)
+    elsewhere = tmp_path / "elsewhere"
+    (log.folder / "quarantine").rename(elsewhere)
+    (log.folder / "quarantine").symlink_to(elsewhere)
+    with pytest.raises(CannotWriteError, match="quarantine: is a symbolic link"):
+        redaction.erase(log.path, log.read(), {seal})
+    assert [TORN] == [path.read_bytes() for path in elsewhere.iterdir()]

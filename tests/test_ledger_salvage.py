@@ -41,11 +41,6 @@ def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[i
     return seqs, [one.missing for one in found if isinstance(one, Gap)]
 
 
-def test_a_whole_ledger_has_no_gap(tmp_path: Path) -> None:
-    """A survey finds what Scan returns."""
-    assert BATCHES == found_in(tmp_path / "log", WHOLE)
-
-
 @pytest.mark.parametrize("number", range(1, 6))
 def test_a_changed_batch_is_the_only_gap(tmp_path: Path, number: int) -> None:
     """A changed byte in a line makes its batch a gap; every other batch is found."""
@@ -116,17 +111,6 @@ def test_a_batch_without_its_chain_value_is_found_whole(
     at = BATCHES[2]
     found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
     assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == without_time(found)
-
-
-@pytest.mark.parametrize("window", [46, 97, 1 << 20])
-def test_a_batch_after_a_changed_one_is_found(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    """However small the read window, the survey continues after the next chain value."""
-    monkeypatch.setattr(search, "WINDOW_BYTES", window)
-    found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
-    message = "was changed: its bytes do not fit its checksum"
-    assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].position, message), *BATCHES[3:]]) == without_time(
-        found
-    )
 
 
 def test_a_text_is_proven_with_its_batch() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ import pytest
 from helpers.ledger_lines import Read, batches_of, file_of, raw, read
 from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, flips, opening, seal_of, sealed_log
 from tallybook.ledger.line import CHAIN_MARK, START
-from tallybook.ledger.reading import scan, search
 from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:
@@ -138,15 +136,6 @@ def test_a_torn_end_is_no_finished_batch() -> None:
             assert (False, whole[-1].last if whole else 0) == (found.stop.finished, found.stop.position.seq)
 
 
-@pytest.mark.parametrize("size", range(1, 201))
-def test_the_chunk_size_changes_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """However few bytes are read at a time, the same batches are returned, a sealed range included."""
-    monkeypatch.setattr(scan, "CHUNK_BYTES", size)
-    assert Read(BATCHES, None, []) == read(LOG)
-    log = sealed_log(LINES[1][:-20])
-    assert Read(log.batches, None, [log.range]) == read(log.data)
-
-
 def test_nothing_after_the_end_is_read() -> None:
     """A scan up to an offset returns the batches that end before it, whatever follows."""
     log = sealed_log(b"\0" * 9)
@@ -186,15 +175,6 @@ def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
     assert Read(log.batches, None, [log.range]) == read(log.data)
 
 
-@pytest.mark.parametrize("size", [22, 23, 24, 50, 100, 333])
-def test_a_seal_is_found_across_windows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """It is found however small the read window is."""
-    monkeypatch.setattr(search, "WINDOW_BYTES", size)
-    for shift in range(30):
-        log = sealed_log(b"\0" * shift)
-        assert Read(log.batches, None, [log.range]) == read(log.data)
-
-
 def test_a_changed_sealed_range_is_found() -> None:
     """A seal proves its range: no bit of it, nor of the seal, can change."""
     log = sealed_log(b'torn {"crc":"')
@@ -222,12 +202,4 @@ def test_a_seal_of_another_range_or_digest_is_not_believed(changed: dict[str, ob
     log = sealed_log(b"torn", **changed)
     found = read(log.data)
     assert (log.batches[:2], []) == (found.batches, found.sealed)
-    assert found.stop is not None
-
-
-def test_a_text_cannot_pass_for_a_seal() -> None:
-    """Torn text that quotes a seal is still torn."""
-    quoted = json.dumps({"kind": "log.recovered", "body": {"begin": BATCHES[1].end, "end": 0, "digest": ""}})
-    found = read(raw(BATCHES[:2]) + quoted.replace(" ", "").encode() + b"\n" + LINES[4])
-    assert (BATCHES[:2], []) == (found.batches, found.sealed)
     assert found.stop is not None

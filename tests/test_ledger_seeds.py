@@ -81,16 +81,6 @@ def test_json_that_readers_disagree_on(texts: str, text: str, flaw: str) -> None
     assert [f"playbook.json: key_points[0]: {flaw}"] == messages(legacy)
 
 
-@pytest.mark.parametrize("key", ["entries", "items", "key_points"])
-def test_a_list_of_sections(key: str) -> None:
-    """Sections may be a list too, of objects with a list of entries each; an entry between them is an entry."""
-    sections = [{"title": "T", key: ["a"]}, {"name": "x", "text": "b"}, 5]
-    legacy = read_legacy(json.dumps({"sections": sections}).encode())
-    assert [point("kpt_001", "a"), point("x", "b")] == entries(legacy)
-    assert [(0, {"title": "T", key: []}), (3, 5)] == [(s.index, json.loads(s.original or "")) for s in legacy.skipped]
-    assert ["playbook.json: sections[2][0]: holds no text; kept only in the ledger"] == messages(legacy)
-
-
 def test_other_top_level_keys() -> None:
     """They are kept in order and in canonical form, except Tallybook's stamp and a byte order mark."""
     legacy = read_text(
@@ -137,12 +127,6 @@ def test_a_file_that_is_no_playbook(data: bytes, message: str) -> None:
     with pytest.raises(BadInputError) as caught:
         read_legacy(data, "old.json")
     assert f"old.json: {message}" == str(caught.value)
-
-
-def test_a_text_longer_than_a_line() -> None:
-    """A seed of 1 MiB is read from the ledger whole."""
-    events = seed_events(read({"text": "ü" * 2**19, "score": 1}))
-    assert events == through_the_ledger(events)
 
 
 # Surrogates included: JSON can escape what UTF-8 cannot hold.

@@ -30,16 +30,6 @@ def test_payloads_are_in_order_of_time_and_id(tmp_path: Path) -> None:
     ]
 
 
-def test_a_removed_payload_is_not_read_again(tmp_path: Path) -> None:
-    """The others stay, and a second removal is no error."""
-    for id_ in "ab":
-        spool.put(tmp_path, AT, id_, REQUESTS)
-    first, second = spool.read_files(tmp_path)[0]
-    for _ in range(2):
-        spool.remove_files([first])
-    assert [second] == spool.read_files(tmp_path)[0]
-
-
 @pytest.mark.parametrize(
     "data",
     [b"", b"{", b"[]", b"null", b"7", b"{}", b"\xff", b'{"id":"x","at":"y"}', b"[" * 200_000, b'{"id":"x"}'],
@@ -53,34 +43,6 @@ def test_an_unreadable_payload_is_named_and_stays(tmp_path: Path, data: bytes) -
     waiting, problems = spool.read_files(tmp_path)
     assert ([good], ["spool/bad.json"]) == ([one.path for one in waiting], [problem.source for problem in problems])
     assert data == bad.read_bytes()
-
-
-def test_a_payload_removed_by_another_process_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that disappears between listing and reading is no problem, and hides no other."""
-    paths = [Path(spool.put(tmp_path, AT, id_, REQUESTS)) for id_ in "ab"]
-    listed = [path.name for path in paths]
-    paths[0].unlink()
-    monkeypatch.setattr(os, "listdir", lambda _: listed)
-    assert ([spool.SpoolFile(str(paths[1]), "b", AT, REQUESTS)], []) == spool.read_files(tmp_path)
-
-
-def test_a_file_in_the_spool_has_a_name_for_every_system(tmp_path: Path) -> None:
-    """Time and id, without the colons that Windows does not take."""
-    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
-    assert str(tmp_path / "spool" / "2026-11-21T201703.123456Z-id-1.json") == path
-
-
-def test_an_unfinished_file_is_no_payload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends before the rename leaves no payload."""
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", end)
-        with pytest.raises(KeyboardInterrupt):
-            spool.put(tmp_path, AT, "id-1", REQUESTS)
-    assert ([], []) == spool.read_files(tmp_path)
 
 
 def test_a_spool_that_cannot_be_created_is_reported(tmp_path: Path) -> None:

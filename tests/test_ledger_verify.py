@@ -11,7 +11,6 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import (
-    FREE_CHARS,
     START,
     Draft,
     Position,
@@ -24,7 +23,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from tallybook.ledger.verification import verify
+from tallybook.ledger.verification import Verdict, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,12 +87,6 @@ def test_a_missing_ledger_without_acknowledged_events_is_whole(
 ) -> None:
     """If nothing was ever acknowledged, nothing is missing."""
     verdict = verify(ledger(None, head))
-    assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
-
-
-def test_an_empty_file_is_whole(ledger: Callable[..., JsonlLog]) -> None:
-    """A ledger that was created and never written to has no events."""
-    verdict = verify(ledger(b"", None))
     assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
 
 
@@ -173,13 +166,6 @@ def test_a_repeated_id_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """An event is in a log once; its repetition is named."""
     (problem,) = verify(ledger(forged(BODY, id='"id-2"'))).problems
     assert Problem("events.jsonl: seq 5", "repeats the id id-2", 5) == problem
-
-
-def test_a_repeated_id_is_damage_on_a_continued_line_too(ledger: Callable[..., JsonlLog]) -> None:
-    """Every line has an id of its own, continued lines included."""
-    long = encode(PointAdded("kpt_002", "x" * (FREE_CHARS + 1)))
-    verdict = verify(ledger(followed_by(frame([long], stamp(LAST)._replace(new_id=lambda: "id-9")))))
-    assert (Problem("events.jsonl: seq 6", "repeats the id id-9", 6),) == verdict.problems
 
 
 @pytest.mark.parametrize("digests", [("", ""), ("1" * 32, "1" * 32), ("1" * 32, "2" * 32), ("", "2" * 32)])
@@ -269,16 +255,42 @@ def test_a_key_that_looks_like_the_head_of_a_line_verifies(ledger: Callable[...,
     assert [(len(batch.raw), len(batch.raw))] == heard
 
 
-def test_progress_reaches_the_end(ledger: Callable[..., JsonlLog]) -> None:
-    """Progress is reported for the batches that are read at once, up to the last byte."""
-    heard: list[tuple[int, int]] = []
-    verify(ledger(LOG), lambda done, size: heard.append((done, size)))
-    assert [(len(LOG), len(LOG))] == heard
-
-
 def test_verifying_writes_nothing(ledger: Callable[..., JsonlLog], tmp_path: Path) -> None:
     """A ledger is the same before and after, an unclean one too."""
     log = ledger(LOG + b"torn", SHORT)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     verify(log)
     assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("seq", [1, 2, 9])
+def test_a_missing_expected_head_is_a_problem(ledger: Callable[..., JsonlLog], seq: int) -> None:
+    """A ledger that was written anew verifies, but does not have the noted head of the old one."""
+    message = f"no batch that ends at seq {seq} has the chain {BATCHES[2].chain}, which was expected"
+    problem = Problem("events.jsonl", message, seq)
+    assert Verdict(4, LAST, (problem,), (), {}) == verify(ledger(LOG), expect=(seq, BATCHES[2].chain))
+
+
+def test_an_expected_head_without_a_ledger_is_a_problem(ledger: Callable[..., JsonlLog]) -> None:
+    """If the ledger is missing with its head, the expectation fails; with its head, one problem is reported."""
+    expect = (3, BATCHES[1].chain)
+    problem = Problem("events.jsonl", "is missing, and seq 3 was expected", 3)
+    assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None, None), expect=expect)
+    problem = Problem("events.jsonl", "is missing, and held 4 events", 4)
+    assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None), expect=expect)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: int) -> None:
+    """The missing range has its first and last seq, and all later valid batches are checked."""
+    batch, more = BATCHES[number], frame([Draft("point.starred", 1, {})], stamp(LAST))
+    changed = batch.raw.replace(b'"id":"id', b'"id":"di', 1)
+    again = forge((BODY, None), mark=more.position, head={"id": '"id-1"'})
+    log = ledger(followed_by(more, again).replace(batch.raw, changed), again.position)
+    verdict = verify(log)
+    message = "was changed: its bytes do not fit its checksum"
+    problem = Problem(f"events.jsonl:{batch.first}", message, batch.first, batch.first)
+    assert (problem, Problem("events.jsonl: seq 6", "repeats the id id-1", 6)) == verdict.problems
+    assert (BATCHES[number - 1].last, BATCHES[number - 1].position) == (verdict.events, verdict.head)
+    assert ((batch.first, batch.last),) == verdict.missing
+    assert {"point.starred/1": 1} == verdict.unknown_kinds
