@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.hook_calls import START, call, told
-from tallybook.projections.surfaces.cli.main import VERBS
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
 
 OWN = "Only I may read this"
 # A hook ends with 0, whatever its words are.
-REFUSED = sorted(name for name, verb in VERBS.items() if not verb.takes_mine and name != "hook")
 
 
 def own_folder() -> Path:
@@ -103,14 +101,6 @@ def test_verbs_on_it_leave_the_project_alone(run: Run, project: Path) -> None:
 
 
 @pytest.mark.usefixtures("mine")
-@pytest.mark.parametrize("verb", REFUSED)
-def test_other_verbs_refuse_mine(run: Run, verb: str) -> None:
-    """What works on a project, or on both, says that it takes no `--mine` (rule 23)."""
-    end = " --mine: does not work on your own playbook; leave --mine out\n"
-    assert (2, f"tallybook: {verb}{end}") == (run(*verb.split(), "--mine").code, run(*verb.split(), "--mine").err)
-
-
-@pytest.mark.usefixtures("mine")
 def test_a_name_of_the_project_hides_an_own_entry(run: Run, project: Path) -> None:
     """A name that the project has means its entry; the own one is not told there, and `doctor` says so (rule 23)."""
     (project / "legacy.json").write_text(
@@ -123,14 +113,6 @@ def test_a_name_of_the_project_hides_an_own_entry(run: Run, project: Path) -> No
     assert "your own playbook" not in run("rate", "my_001", "helpful").out
     assert "The project's" == json.loads(run("why", "my_001", "--json").out)["text"]
     assert "which hide your own my_001" in run("doctor").out
-
-
-@pytest.mark.usefixtures("mine")
-def test_another_ledger_does_not_land_in_it(run: Run, project: Path) -> None:
-    """`import --ledger` is refused: entries of another ledger have that ledger's names."""
-    answer = run("import", "--ledger", str(project / ".claude" / "ledger"), "--mine")
-    assert 2 == answer.code
-    assert "does not work on your own playbook" in answer.err
 
 
 @pytest.mark.usefixtures("mine")
@@ -205,14 +187,6 @@ def test_damage_of_it_is_named_and_leaves_the_project_alone(run: Run, mine: Path
     assert {"kpt_001": 1, "kpt_002": 0} == {
         one["name"]: one["helpful"] for one in json.loads(run("show", "--json").out)["key_points"]
     }
-
-
-def test_an_agent_cannot_make_it(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inside an agent `init --mine` makes nothing (rule 2)."""
-    del project
-    monkeypatch.setenv("CLAUDECODE", "1")
-    assert 1 == run("init", "--mine").code
-    assert not own_folder().exists()
 
 
 # What a project ships

@@ -49,13 +49,6 @@ def harmful(name: str, times: int = 3) -> list[Any]:
     return [PointRated(name, "harmful")] * times
 
 
-def test_an_entry_is_pruned_by_its_third_harmful_update() -> None:
-    """An entry that is rated harmful three times by three updates is pruned by the last."""
-    first, second, third = ([PointRated("kpt_001", "harmful"), CLOSE] for _ in range(3))
-    assert Entry("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).entries["kpt_001"]
-    assert {} == playbook([A, CLOSE], first, second, third).entries
-
-
 def test_an_edit_revives_and_prunes_nothing() -> None:
     """A manual edit returns a pruned entry, with counts to which the rule applies only at the next update."""
     pruned = [A, *harmful("kpt_001"), CLOSE]

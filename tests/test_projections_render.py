@@ -6,7 +6,6 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
 from tallybook.ledger.events import Entry
@@ -50,9 +49,3 @@ def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]
     assert [f"[{kp['name']}] helpful={kp['helpful']} harmful={kp['harmful']} :: " for kp in entries] == [
         line[: line.index(":: ") + 3] for line in lines[1:-1]
     ]
-
-
-@pytest.mark.parametrize("text", ["{key_points}", "{name}", "{", "}", "{}", "%s", "$key", "\\1", "\\g<0>"])
-def test_no_text_is_read_as_a_placeholder(text: str) -> None:
-    """Only the template's own placeholder is replaced; braces in texts and templates are harmless."""
-    assert f"{{x}} [kpt_001] helpful=0 harmful=0 :: {text}" == prompt([point(text=text)], "{x} {key_points}")

@@ -145,17 +145,6 @@ def test_a_full_disk_loses_nothing(small_disk: Project, length: int) -> None:
     assert () == commands.verify(small_disk).problems
 
 
-def test_a_disk_that_fills_up_keeps_acknowledged_events(small_disk: Project) -> None:
-    """Of texts added until the disk is full, exactly the acknowledged ones are in the ledger."""
-    acknowledged: list[str] = []
-    while (answer := run(small_disk, "add", f"{len(acknowledged)}" + "x" * 9_000)).code == 0:
-        acknowledged.append(f"{len(acknowledged)}" + "x" * 9_000)
-    assert_refused(answer, 4, "No space left on device")
-    assert acknowledged
-    assert acknowledged == texts(small_disk)
-    assert () == commands.verify(small_disk).problems
-
-
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 WHERE = (

@@ -91,16 +91,6 @@ def test_a_command_with_nothing_to_record_creates_no_file(empty: Path, run: Run,
     assert ([], code) == (tree(empty), answer.code), answer
 
 
-def test_a_first_entry_and_an_installation_create_a_ledger(empty: Path, run: Run) -> None:
-    """A command that records, and `init`, create a ledger."""
-    assert run("add", "Quote ids.").code == 0
-    assert (empty / ".claude/ledger/events.jsonl").is_file()
-    other = empty / "other"
-    other.mkdir()
-    assert run("--project", str(other), "init").code == 0
-    assert (other / ".claude/ledger/events.jsonl").is_file()
-
-
 VERBS_WITHOUT_PROJECT = {"completion", "hook", "init", "uninstall"}
 
 
@@ -115,15 +105,6 @@ def test_the_root_folder_and_the_home_folder_are_no_project(
     answer = run(*verb.split(), *WORDS.get(verb, ()))
     expected = f"tallybook: {folder}: {where} is not a project; change to a project, or give --project {folder}\n"
     assert (2, "", expected) == (answer.code, answer.out, answer.err)
-    assert [] == tree(home)
-
-
-def test_the_agents_variable_does_not_make_the_home_folder_a_project(
-    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """CLAUDE_PROJECT_DIR says only where an agent was started: the home folder is no project by it."""
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(home))
-    assert 2 == run("add", "Quote ids.").code
     assert [] == tree(home)
 
 

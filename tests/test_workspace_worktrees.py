@@ -111,19 +111,6 @@ def test_worktrees_and_subfolders_record_in_the_main_worktree(main: Path, linked
     assert [main / ".claude" / "ledger"] == [path.parent for path in main.parent.rglob("events.jsonl")]
 
 
-def test_worktrees_record_at_once(main: Path, linked: Path) -> None:
-    """Ratings of several worktrees at the same moment all count."""
-    other = linked.with_name("other")
-    git(main, "worktree", "add", "--quiet", str(other))
-    tallybook(main, "add", "Use type hints")
-    command = [sys.executable, "-P", "-c", MAIN, "rate", "kpt_001", "helpful"]
-    folders = [main, linked, other] * 4
-    raters = [subprocess.Popen(command, cwd=one, env=environment(), stdout=subprocess.DEVNULL) for one in folders]
-    assert [0] * 12 == [rater.wait(60) for rater in raters]
-    commands.replay(Project(main))  # It takes in what waited in the spool.
-    assert 12 == commands.show(Project(main))["key_points"][0]["helpful"]
-
-
 def test_an_agent_folder_linked_by_hand_is_shared(main: Path, linked: Path, finder: Finder) -> None:
     """A worktree whose ``.claude`` is a link to the main one's has no ledger of its own."""
     commands.add(Project(main), "Use type hints", HUMAN)
@@ -204,15 +191,6 @@ def test_nothing_else_gives_a_folder_a_ledger_of_its_own(
 ) -> None:
     """No other content of a settings file, or of its place, does."""
     set_own(linked, text)
-    assert main == finder(linked)
-
-
-def test_settings_elsewhere_have_no_effect(main: Path, linked: Path, finder: Finder, base: Path) -> None:
-    """Neither a link nor a file above the repository's top counts."""
-    set_own(base)
-    path = set_own(linked)
-    path.rename(path.with_name("other.toml"))
-    path.symlink_to(path.with_name("other.toml"))
     assert main == finder(linked)
 
 

@@ -10,7 +10,6 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.memory_store import MemoryStore
 from helpers.spool_files import held, spooled
-from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UsedKeyError
 from tallybook.ledger.log import JsonlLog
@@ -104,38 +103,12 @@ def test_a_delivery_without_effect_takes_no_key(here: Project, wrong: dict[str, 
     assert (1, True) == (helpful(here), commands.verify(here).ok)
 
 
-def test_a_delivery_of_which_a_part_has_an_effect_takes_its_key(here: Project) -> None:
-    """What was ignored in it does not free the key: the rest would count twice."""
-    half = {"evaluations": HELPFUL["evaluations"] + UNKNOWN["evaluations"]}
-    commands.record(here, half, HUMAN, "k")
-    with pytest.raises(UsedKeyError):
-        commands.record(here, HELPFUL, HUMAN, "k")
-    assert 1 == helpful(here)
-
-
 def test_under_a_key_of_tallybooks_own_the_first_counts(here: Project) -> None:
     """A part of a transcript that is rated again, perhaps otherwise, is silently left out, and so is an idle one."""
     for payload in (UNKNOWN, HELPFUL):
         report = recording.write(here, [Request(Update(payload), {"rater": "reflector"}, "reflection:s1:1")])
     assert (True, 4, 5) == (report.outcomes[0].repeated, report.outcomes[0].seq_from, report.outcomes[0].seq_to)
     assert (0, "reflection:s1:1") == (helpful(here), keys(here)[-1])
-
-
-def test_a_line_of_an_earlier_version_has_a_key_and_no_digest(here: Project) -> None:
-    """Its payload is not known, so whatever comes under its key is a repeat."""
-    recording.write(here, [Request(Update(HELPFUL), HUMAN, "k")])
-    assert b',"key":"k","at":' in (here.ledger / "events.jsonl").read_bytes()
-    assert commands.record(here, UNKNOWN, HUMAN, "k").repeated
-
-
-def test_the_digest_is_shown_beside_the_key(here: Project, run: Run) -> None:
-    """`log --json` has the key as it was given, and the digest in a member of its own."""
-    commands.record(here, HELPFUL, HUMAN, "ключ")
-    commands.record(here, HELPFUL, HUMAN, "k")
-    rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
-    keyed = [(row["key"][:7], len(row["payload"])) for row in rows if "key" in row]
-    assert [("digest:", 32), ("k", 32)] == keyed
-    assert 1 == len({row["payload"] for row in rows if "payload" in row})
 
 
 def test_a_spooled_delivery_keeps_its_key_and_its_digest(here: Project) -> None:
@@ -243,16 +216,6 @@ def test_a_verb_that_adopts_the_playbook_reports_the_migration(
     assert 1 == len(diagnostics("playbook_migration"))
 
 
-def test_an_import_reports_the_migration_once(run: Run, project: Path, diagnostics: Diagnostics) -> None:
-    """`import` of an old file writes a diagnostic, the same file again writes none."""
-    old = project / "old.json"
-    old.write_text(json.dumps(LEGACY))
-    for _ in range(2):
-        assert 0 == run("import", str(old)).code
-    [report] = diagnostics("playbook_migration")
-    assert report.startswith(MIGRATED)
-
-
 def test_a_verb_that_prunes_reports_it(run: Run, project: Path, diagnostics: Diagnostics) -> None:
     """The update that prunes an entry writes one diagnostic with its name, text, counts and the rule."""
     commands.add(Project(project), "Use types", HUMAN)
@@ -260,13 +223,6 @@ def test_a_verb_that_prunes_reports_it(run: Run, project: Path, diagnostics: Dia
     assert [PRUNED] == [report.strip() for report in diagnostics("playbook_pruning")]
     run("add", "Name ids")
     assert 1 == len(diagnostics("playbook_pruning"))
-
-
-def test_a_prune_of_a_loaded_playbook_is_reported_once(project: Path, diagnostics: Diagnostics) -> None:
-    """`update_playbook_data` reports it, and the save that records it does not report it again."""
-    commands.add(Project(project), "Use types", HUMAN)
-    compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), json.loads(HARMFUL)))
-    assert [PRUNED] == [report.strip() for report in diagnostics("playbook_pruning")]
 
 
 def test_a_diagnostic_that_cannot_be_written_costs_no_event(run: Run, project: Path, diagnostics: Diagnostics) -> None:

@@ -13,8 +13,6 @@ from tallybook.ledger.events import Entry
 from tallybook.projections.comparison.similarity import describe_difference, find_pairs, find_similar
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from helpers.command_line import Run
 
 TESTS = "Run the tests before each commit."
@@ -89,12 +87,6 @@ def test_duplicates_lists_pairs_with_the_words_that_differ(run: Run) -> None:
     assert "No entries resemble each other.\n" == run("review", "--list", "duplicates").out
 
 
-@pytest.mark.usefixtures("playbook")
-def test_a_similarity_out_of_bounds_is_bad_input(run: Run) -> None:
-    """One line says what is taken."""
-    assert [2, 2] == [run("review", "--list", "duplicates", "--least", given).code for given in ("85", "x")]
-
-
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(("text", "other"), RESEMBLING)
 def test_a_text_that_resembles_an_entry_is_added_and_the_difference_is_named(run: Run, text: str, other: str) -> None:
@@ -123,22 +115,6 @@ def test_a_text_that_an_entry_has_is_refused(run: Run, text: str, words: tuple[s
     assert f"tallybook: kpt_001: has this text; {hint}\n" == answer.err
 
 
-def test_a_text_of_a_playbook_that_is_not_imported_is_refused(project: Path, run: Run) -> None:
-    """Where the text is refused because a legacy file has it, no ledger is created."""
-    book = project / ".claude" / "playbook.json"
-    book.parent.mkdir(exist_ok=True)
-    book.write_text(json.dumps({"key_points": [EQUAL[0]]}), encoding="utf-8")
-    assert 1 == run("add", EQUAL[1]).code
-    assert [book] == list(book.parent.iterdir())
-
-
-@pytest.mark.usefixtures("project")
-def test_a_delivery_under_a_key_counts_once(run: Run) -> None:
-    """A repeated delivery is answered as such, although an entry has its text meanwhile."""
-    run("add", TESTS, "--key", "k")
-    assert "already recorded under this key" in run("add", TESTS, "--key", "k").out
-
-
 @pytest.mark.usefixtures("project")
 def test_again_is_for_redacted_texts_and_for_people(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """`add --again` inside an agent is refused, and nothing is proposed; `add` adds what resembles an entry."""
@@ -164,13 +140,3 @@ def test_what_if_shows_what_a_merge_would_do(run: Run) -> None:
     assert before == events(run)
     run("merge", "kpt_001", "kpt_003")
     assert changed["other"] == json.loads(run("show", "--json").out)["key_points"][0]
-
-
-@pytest.mark.usefixtures("playbook")
-@pytest.mark.parametrize(
-    ("pair", "code"), [(("kpt_001", "kpt_009"), 1), (("kpt_001", "kpt_001"), 2), (("kpt_001",), 2)]
-)
-def test_what_if_refuses_what_merge_refuses(run: Run, pair: tuple[str, ...], code: int) -> None:
-    """An unknown entry, an entry with itself and one name are one clear line."""
-    answer = run("what-if", "--merge", *pair)
-    assert (code, 1) == (answer.code, answer.err.count("\n"))

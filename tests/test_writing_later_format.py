@@ -12,16 +12,12 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call
-from helpers.injections import give
 from helpers.later_model import SLUGS, LaterPlaybook
-from helpers.reference_model import book, extraction, point
+from helpers.reference_model import extraction, point
 from helpers.sweep import slice_of
 from tallybook import compat
-from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks.citations import find_cited
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,16 +74,6 @@ def fill(here: Project) -> None:
     commands.record(here, {"new_key_points": [*new, {"text": "Use pathlib", "section": HEADINGS[0]}]}, HUMAN)
 
 
-def test_the_file_has_all_sections_with_plain_entries(here: Project) -> None:
-    """All five headings in their order; an entry has its four fields, and a name with the slug of its section."""
-    fill(here)
-    doc = document(here)
-    assert ["version", "last_updated", "sections", "ledger"] == list(doc)
-    assert HEADINGS == list(doc["sections"])
-    assert [point("mis-001", "No globals")] == doc["sections"]["MISTAKES TO AVOID"]
-    assert {HEADINGS[0]: ["pat-001"], HEADINGS[1]: ["mis-001"], "OTHERS": ["oth-001"]} == names(here)
-
-
 def test_a_rendering_is_read_back_as_no_edit(here: Project) -> None:
     """Neither the file itself, nor the same values in other bytes, nor the file without the note of it."""
     fill(here)
@@ -113,18 +99,6 @@ def test_a_file_that_another_program_wrote_is_an_edit_of_what_it_changed(here: P
     assert {HEADINGS[0]: ["pat-001", "pat-002"], "USER PREFERENCES": ["mis-001"], "OTHERS": ["oth-001"]} == names(here)
     assert 2 == document(here)["sections"]["OTHERS"][0]["helpful"]
     assert "point.removed" in edit(here, lambda doc: doc["sections"]["OTHERS"].clear())
-
-
-def test_an_edit_keeps_what_others_recorded_meanwhile(here: Project) -> None:
-    """An entry that another process added with a section keeps it; a name that it took becomes the next one."""
-    fill(here)
-    doc = document(here)
-    commands.record(here, {"new_key_points": [{"text": "Meanwhile", "section": HEADINGS[0]}]}, HUMAN)
-    doc["sections"][HEADINGS[0]].append(point("pat-002", "By hand"))
-    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
-    commands.replay(here)
-    found = {one["name"]: one["text"] for one in document(here)["sections"][HEADINGS[0]]}
-    assert {"pat-001": "Use pathlib", "pat-002": "Meanwhile", "pat-003": "By hand"} == found
 
 
 def test_a_person_moves_entries_and_takes_it_back(here: Project, run: Run) -> None:
@@ -167,19 +141,6 @@ def test_a_move_that_cannot_be_made_is_one_clear_line(
     assert (code, 1, before) == (answer.code, answer.err.count("\n"), here.playbook.read_bytes())
 
 
-def test_a_file_of_that_format_is_imported_with_names_and_counts(here: Project) -> None:
-    """A user's own playbook.json stays as it is, save for the stamp; `kpt` names keep their place in OTHERS."""
-    sections: dict[str, Any] = {heading: [] for heading in HEADINGS} | {
-        HEADINGS[0]: [point("pat-004", "Use pathlib.", 4, 1)],
-        "OTHERS": [point("kpt_001", "Ask first.", 0, 2), point("oth-001", "Be kind.")],
-    }
-    here.playbook.write_text(json.dumps({"version": "1.0", "last_updated": None, "sections": sections}))
-    commands.add(here, {"text": "New", "section": HEADINGS[0]}, HUMAN)
-    doc = document(here)
-    assert sections[HEADINGS[0]] + [point("pat-005", "New")] == doc["sections"][HEADINGS[0]]
-    assert sections["OTHERS"] == doc["sections"]["OTHERS"]
-
-
 def test_a_session_is_given_headings_in_that_format_alone(here: Project) -> None:
     """`## HEADING` stands before the entries of each section that has any; the flat format has none."""
     fill(here)
@@ -197,16 +158,6 @@ def test_a_session_is_given_headings_in_that_format_alone(here: Project) -> None
     choose(here, "[playbook]\n")
     commands.replay(here)
     assert "##" not in json.loads(call(START, "s2"))["hookSpecificOutput"]["additionalContext"]
-
-
-def test_citations_of_its_names_are_recognised(here: Project) -> None:
-    """`[pat-001]` in a message counts for the hook and for a reflection; a name that no entry has does not."""
-    fill(here)
-    give(here, "s1", "pat-001")
-    text = "As [pat-001] has it, and not [pat-002]."
-    call({"hook_event_name": "Stop", "last_assistant_message": text})
-    cited = [one["body"]["name"] for one in commands.list_events(here) if one["kind"] == "point.cited"]
-    assert ["pat-001"] == cited == list(find_cited(text, {"pat-001", "mis-001"}))
 
 
 def test_a_proposed_merge_keeps_its_section(here: Project, run: Run) -> None:
@@ -306,12 +257,6 @@ def edit_grouped(grouped: Project, change: Any) -> dict[str, Any]:
     return read(grouped)
 
 
-def test_the_grouping_of_a_later_format_is_kept_with_the_entries(grouped: Project) -> None:
-    """`section_names` has each heading with its names, empty ones too; entries keep exactly their four fields."""
-    entries = [entry for section in GROUPED.values() for entry in section]
-    assert book(*entries, last_updated="2026-02-24T10:00:00", section_names=GROUPS) == read(grouped)
-
-
 def test_the_grouping_survives_every_rewrite(grouped: Project, run: Run) -> None:
     """Ratings, a new entry, a saved dict and a deleted file do not change it, and `show --json` has it."""
     commands.rate(grouped, "pat-002", "helpful", HUMAN)
@@ -325,16 +270,6 @@ def test_the_grouping_survives_every_rewrite(grouped: Project, run: Run) -> None
     assert before == grouped.playbook.read_bytes()
     assert GROUPS == read(grouped)["section_names"]
     assert GROUPS == json.loads(run("show", "--json").out)["section_names"]
-
-
-def test_removed_entries_are_in_no_section_until_they_return(grouped: Project) -> None:
-    """A pruned entry leaves its section and the heading stays; restored, it is in its section again."""
-    commands.rate(grouped, "mis-001", "harmful", HUMAN)
-    assert GROUPS | {"MISTAKES TO AVOID": []} == read(grouped)["section_names"]
-    assert GROUPS == commands.show(grouped, "~2")["section_names"]
-    compat.save_playbook(compat.load_playbook())
-    curation.curate(grouped, Curation("restore", "mis-001"), HUMAN)
-    assert GROUPS == read(grouped)["section_names"]
 
 
 def test_a_manual_edit_of_the_grouping_is_recorded(grouped: Project) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-import json
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
@@ -49,44 +48,6 @@ def counts(here: Project) -> dict[str, tuple[int, int]]:
     return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
 
 
-VERBS = [
-    (("pin", "kpt_001", "--reason", "house rule"), 'kpt_001 pinned: "house rule"'),
-    (("pin", "--off", "kpt_001"), "kpt_001 unpinned"),
-    (("reword", "kpt_001", "one!"), 'kpt_001 reworded "one!"'),
-    (("merge", "kpt_001", "kpt_002", "kpt_003"), "kpt_002, kpt_003 merged into kpt_001"),
-    (("retire", "kpt_001"), "kpt_001 retired"),
-    (("restore", "kpt_001"), "kpt_001 restored"),
-]
-
-
-def test_each_verb_prints_its_event(here: Project, run: Run) -> None:
-    """Each prints one line in the words of `log`, renders the file, and leaves a ledger that verifies."""
-    for seq, (arguments, did) in enumerate(VERBS, 10):
-        assert (0, f"{did}; recorded as event {seq}\n", "") == run(*arguments)
-        assert 0 == run("replay", "--check").code
-    assert {"kpt_001": (1, 0)} == counts(here)
-    assert 0 == run("verify").code
-
-
-@pytest.mark.usefixtures("here")
-def test_each_verb_answers_in_json(run: Run) -> None:
-    """The answer has number and summary of its event, and those of each event of its batch."""
-    for seq, (arguments, did) in enumerate(VERBS, 10):
-        event = {"seq": seq, "summary": did}
-        assert event | {"events": [event]} == json.loads(run(*arguments, "--json").out)
-
-
-def test_undo_lists_the_undone_events(here: Project, run: Run) -> None:
-    """Each undone event is listed by its number, for people and in JSON."""
-    lines = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update: 1 rating\n"
-    assert (0, f"{lines}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
-    assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
-    answer = json.loads(run("undo", "6", "--json").out)
-    events = [{"seq": 6, "summary": 'learned kpt_003 "three"'}]
-    assert {"seq": 11, "events": events, "redo": "tallybook undo 11"} == answer
-    assert ["kpt_001", "kpt_002"] == list(counts(here))
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -123,32 +84,6 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
     assert not here.ledger.exists()
 
 
-def test_undo_steps_back_by_the_numbers_that_it_names(here: Project) -> None:
-    """Each plain undo after the first names the next change, until nothing is left to undo."""
-    undone = [curation.undo(here, *NOBODY)]
-    for number in ("7", "5", "3"):
-        with pytest.raises(NothingToDoError, match=f"run: tallybook undo {number}$"):
-            curation.undo(here, *NOBODY)
-        undone.append(curation.undo(here, number, None, "", HUMAN))
-    assert [[8, 9], [6, 7], [4, 5], [2, 3]] == [[seq for seq, _ in one.events] for one in undone]
-    assert {} == counts(here)
-    with pytest.raises(NothingToDoError, match="nothing before it can be undone"):
-        curation.undo(here, *NOBODY)
-    assert "kpt_004" == commands.add(here, "four", HUMAN).added[0]
-
-
-def test_an_undo_is_undone_by_its_number_or_its_id(here: Project) -> None:
-    """The file has the same bytes again, except for stamp and date."""
-    before = read(here)["key_points"]
-    undone = curation.undo(here, None, "s1", "", HUMAN)
-    assert (0, 0) == counts(here)["kpt_002"]
-    curation.undo(here, str(undone.outcome.seq_from), None, "", HUMAN)
-    assert before == read(here)["key_points"]
-    rows = {row["seq"]: row["id"] for row in commands.list_events(here)}
-    curation.undo(here, rows[11], None, "", HUMAN)
-    assert (0, 0) == counts(here)["kpt_002"]
-
-
 def test_a_session_is_undone_by_a_prefix_of_its_id(here: Project, run: Run) -> None:
     """Every verb accepts a prefix; the event has the whole id."""
     commands.record(here, extraction(("kpt_001", "harmful")), {"rater": "reflector", "session": "5f1c2f0e-7a3b"})
@@ -161,27 +96,6 @@ def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
     edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
     assert ["edited kpt_001", "manual edit of"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
     assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(here: Project) -> None:
-    """Only the rating of the retired name is reported as ignored."""
-    curate(here, "merge", "kpt_001", merged=("kpt_002",))
-    curate(here, "retire", "kpt_003")
-    outcome = rate(here, ("kpt_002", "harmful"), ("kpt_003", "harmful"))
-    assert [("kpt_003", "no such entry in the playbook")] == [(one.name, one.reason) for one in outcome.ignored]
-    assert {"kpt_001": (1, 1)} == counts(here)
-
-
-def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
-    """It is erased from every file; the counts stay, and undoing the rewording restores the first text."""
-    curate(here, "reword", "kpt_002", "ask Jane Roe")
-    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes", "--expect", "1").code
-    assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
-    assert point("kpt_002", REDACTED, 1) == read(here)["key_points"][1]
-    assert {"kpt_001": (0, 0), "kpt_002": (1, 0), "kpt_003": (0, 0)} == counts(here)
-    curation.undo(here, "10", None, "", HUMAN)
-    assert point("kpt_002", "two", 1) == read(here)["key_points"][1]
-    assert 0 == run("verify").code
 
 
 def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project) -> None:
@@ -198,16 +112,6 @@ def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project
     edit(here, old, kpt_002={"helpful": 5})
     commands.replay(here)
     assert point("kpt_002", REDACTED, 5) == read(here)["key_points"][1]
-
-
-def test_edited_counts_do_not_prune_a_pinned_entry(here: Project) -> None:
-    """The edit sets the counts; the next update prunes the entry only after it is unpinned."""
-    curate(here, "pin", "kpt_001")
-    edit(here, read(here), kpt_001={"harmful": 9})
-    rate(here)
-    assert (0, 9) == counts(here)["kpt_001"]
-    curate(here, "unpin", "kpt_001")
-    assert ("kpt_001",) == rate(here).pruned
 
 
 def test_a_file_from_before_an_undo_restores_only_what_it_changes(here: Project) -> None:
@@ -236,23 +140,6 @@ def test_secrets_of_a_curating_model_are_masked(here: Project, run: Run) -> None
     assert secret.encode() not in (here.ledger / "events.jsonl").read_bytes()
     run("reword", "kpt_001", f"use {secret}")
     assert f"use {secret}" == read(here)["key_points"][0]["text"]
-
-
-def test_the_story_describes_a_persons_decisions(here: Project, run: Run) -> None:
-    """The story has the target of a merge, and the entry of later ratings."""
-    curate(here, "pin", "kpt_001")
-    curate(here, "merge", "kpt_003", merged=("kpt_002",))
-    rate(here, ("kpt_002", "harmful"))
-    curate(here, "retire", "kpt_001")
-    curate(here, "restore", "kpt_001")
-    comparable = (run("why", name, "--trail").out for name in ("kpt_001", "kpt_002", "kpt_003"))
-    first, second, third = (" ".join(out.split()) for out in comparable)
-    assert "Merged into kpt_003 2" in second
-    assert "1 rating came after that and counts for kpt_003." in second
-    assert "merged with kpt_002" in third
-    assert "It is in the playbook with 1 helpful and 1 harmful." in third
-    assert "Retired at event 14 with 0 helpful and 0 harmful, back at event 15." in first
-    assert " pinned human " in first
 
 
 NAMES = st.integers(1, 5).map("kpt_{:03d}".format)

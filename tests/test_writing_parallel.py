@@ -134,20 +134,6 @@ def test_sixteen_processes_lose_no_rating(started: Project) -> None:
     assert PROCESSES * RATINGS_EACH // 10 == len(rows_of(started, "point.added"))
 
 
-def test_ratings_in_parallel_count_like_a_sequence(started: Project) -> None:
-    """Each entry has as many ratings as were sent for it, by any process."""
-    run_together(started, [(10, 0)] * 4)
-    commands.replay(started)
-    sent = Counter(
-        (f"kpt_{(worker + number) % 10 + 1:03d}", ("helpful", "harmful", "neutral")[number % 3])
-        for worker in range(4)
-        for number in range(10)
-    )
-    points = commands.playbook(started).state.entries
-    expected = {name: (100 + sent[name, "helpful"], sent[name, "harmful"]) for name in NAMES}
-    assert expected == {name: (points[name].helpful, points[name].harmful) for name in NAMES}
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no way to kill without a word")
 @pytest.mark.parametrize("seed", range(slice_of(3, 1)))
 def test_killing_a_writer_loses_no_acknowledged_rating(started: Project, seed: int) -> None:
@@ -164,21 +150,6 @@ def test_killing_a_writer_loses_no_acknowledged_rating(started: Project, seed: i
     acknowledged = {session for _, sessions in finished for session in sessions}
     assert set() == acknowledged - set(rated)
     assert {1} == set(rated.values())
-
-
-def test_the_command_itself_may_run_many_times_at_once(started: Project) -> None:
-    """Ratings made at once with the installed command are all in the log."""
-    command = "from tallybook.projections.surfaces.entry_point import main; main()"
-    arguments = [sys.executable, "-c", command, "--project", str(started.root), "rate", "kpt_001", "helpful"]
-    running = [
-        subprocess.Popen([*arguments, "--session", str(number), "--json"], stdout=subprocess.PIPE, cwd=ROOT)
-        for number in range(8)
-    ]
-    answers = [json.loads(process.communicate()[0]) for process in running]
-    assert [0] * len(running) == [process.returncode for process in running]
-    assert all(answer["spooled"] or answer["seq_to"] == answer["seq_from"] + 1 for answer in answers)
-    assert_sound(started)
-    assert {str(number): 1 for number in range(8)} == rated_sessions(started)
 
 
 def test_many_writers_record_a_manual_edit_once(started: Project) -> None:
@@ -256,15 +227,3 @@ def test_a_first_command_killed_before_it_renders_loses_nothing(project: Path, k
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful
     assert [] == edits(here)
-
-
-def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
-    """Entries without names are recognised by their texts; missing counts change none."""
-    here = legacy(project, UNNAMED)
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    legacy(project, UNNAMED)
-    commands.add(here, "d", HUMAN)
-    points = commands.playbook(here).state.entries
-    assert [("kpt_001", "a", 1), ("kpt_002", "b", 0), ("kpt_003", "c", 2), ("kpt_004", "d", 0)] == [
-        (point.name, point.text, point.helpful) for point in points.values()
-    ]

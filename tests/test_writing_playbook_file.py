@@ -175,39 +175,6 @@ def test_a_stale_file_makes_no_event(here: Project) -> None:
     assert (new, begin) == (here.playbook.read_bytes(), count(here))
 
 
-def test_a_removed_entry_is_retired_and_its_name_stays_used(here: Project) -> None:
-    """An entry removed by a manual edit is gone, `why` says so, and no entry gets its name."""
-    doc = read(here)
-    doc["key_points"].pop()
-    write(here, doc)
-    outcome = commands.add(here, "new", HUMAN)
-    assert ("kpt_005",) == outcome.added
-    story, _ = commands.why(here, "kpt_003")
-    assert "retired" == story["status"]
-    assert {"rater": "human"} == story["decided_by"]["by"]
-
-
-def test_a_pruned_entry_may_be_restored_by_a_manual_edit(here: Project) -> None:
-    """It is present again, with the counts in the edit."""
-    doc = read(here)
-    doc["key_points"].insert(0, point("kpt_004", "four", harmful=1))
-    write(here, doc)
-    commands.rate(here, "kpt_004", "harmful", HUMAN)
-    assert point("kpt_004", "four", harmful=2) == commands.show(here)["key_points"][0]
-    assert "kept" == commands.why(here, "kpt_004")[0]["status"]
-
-
-def test_counts_beyond_the_rule_are_pruned_by_an_update(here: Project) -> None:
-    """A manual edit prunes nothing by itself; the next update does."""
-    doc = read(here)
-    doc["key_points"][0] |= {"helpful": 0, "harmful": 9}
-    write(here, doc)
-    commands.replay(here)
-    assert 9 == entry(here, "kpt_001")["harmful"]
-    commands.record(here, {"evaluations": []}, REFLECTOR)
-    assert ["kpt_002", "kpt_003"] == [kp["name"] for kp in read(here)["key_points"]]
-
-
 def test_a_later_entry_stays_if_an_old_rendering_was_edited(here: Project) -> None:
     """An entry added after the file was written is not recorded as removed."""
     doc = read(here)
@@ -258,15 +225,6 @@ def test_an_unreadable_file_is_set_aside_byte_for_byte(here: Project, damaged: b
     assert [damaged] * 2 == [path.read_bytes() for path in here.claude.glob("playbook.json.*")]
 
 
-def test_a_missing_file_is_rendered_again(here: Project) -> None:
-    """A playbook.json that was deleted is no removal of its entries."""
-    good, begin = here.playbook.read_bytes(), count(here)
-    here.playbook.unlink()
-    assert 3 == len(compat.load_playbook()["key_points"])
-    commands.replay(here)
-    assert (good, begin) == (here.playbook.read_bytes(), count(here))
-
-
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change between the read of the file and its rendering is read again, and recorded."""
     doc = read(here)
@@ -283,36 +241,6 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
         commands.record(here, extraction(("kpt_001", "helpful")), REFLECTOR)
     assert point("kpt_001", "changed meanwhile", 4) == read(here)["key_points"][0]
     commands.check(here)
-
-
-def test_the_stamp_is_no_top_level_key(here: Project) -> None:
-    """A dict that old code read from the file and saves unchanged has the stamp, which changes nothing."""
-    doc = read(here)
-    compat.save_playbook(doc | {"owner": "me"})
-    assert {"owner"} == commands.show(here).keys() - {"version", "last_updated", "key_points"}
-    head = commands.verify(here).head
-    assert f"{head.seq}:{head.chain}" == read(here)["ledger"]
-
-
-def test_reading_records_nothing(here: Project) -> None:
-    """`show` and load include a pending manual edit, and write neither the ledger nor the file."""
-    doc = read(here)
-    doc["key_points"].append("by hand")
-    write(here, doc)
-    on_disk, begin = here.playbook.read_bytes(), count(here)
-    assert point("kpt_005", "by hand") == commands.show(here)["key_points"][-1]
-    assert point("kpt_005", "by hand") == compat.load_playbook()["key_points"][-1]
-    assert (on_disk, begin) == (here.playbook.read_bytes(), count(here))
-
-
-def test_names_of_ten_digits_stay_unique(here: Project) -> None:
-    """After the highest number that a name can have, names continue and stay unique."""
-    doc = read(here)
-    doc["key_points"].append(point("kpt_999999999", "last"))
-    write(here, doc)
-    names = [commands.add(here, text, HUMAN).added for text in ("a", "b", "c")]
-    assert 3 == len({name for added in names for name in added})
-    assert ["last", "a", "b", "c"] == [kp["text"] for kp in read(here)["key_points"]][3:]
 
 
 def skill(name: str, section: str, content: str, helpful: int = 0, harmful: int = 0, **more: Any) -> dict[str, Any]:
@@ -420,15 +348,6 @@ def test_tags_by_id_are_ratings(run: Run, project: Path) -> None:
     answer = json.loads(done.out)
     assert [("g-1", 6, 1), ("g-2", 1, 2)] == [(one["name"], one["helpful"], one["harmful"]) for one in answer["rated"]]
     assert ["names no entry", "no such entry in the playbook"] == [one["reason"] for one in answer["ignored"]]
-
-
-def test_a_file_in_no_known_format_is_refused_with_the_reason(run: Run, project: Path) -> None:
-    """The refusal names the keys that are understood, and records nothing."""
-    path = project / "notes.json"
-    path.write_text('{"memories": ["a"]}')
-    done = run("import", str(path))
-    assert (2, True) == (done.code, "object with key_points, sections, skills or bullets" in done.err)
-    assert not (project / ".claude" / "ledger").exists()
 
 
 JSON = st.recursive(

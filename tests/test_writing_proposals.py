@@ -64,26 +64,11 @@ def test_what_an_agent_types_is_the_agents(run: Run, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("project", "inside")
-def test_the_session_of_the_agent_is_recorded(run: Run) -> None:
-    """Where the client says which session runs, the event has it (rule 1)."""
-    run("add", "Always test")
-    assert {"rater": "agent", "session": "s7", "agent": "claude"} == authors(run)[-1]
-
-
-@pytest.mark.usefixtures("project", "inside")
 def test_an_agent_cannot_say_that_it_is_a_person(run: Run) -> None:
     """`--rater human` inside an agent is bad input, and nothing is recorded (rule 1)."""
     refused = run("add", "Always test", "--rater", "human")
     assert (2, 0) == (refused.code, len(authors(run)))
     assert "--rater human: is refused inside an agent (CLAUDECODE is set)" in refused.err
-
-
-@pytest.mark.usefixtures("project", "inside")
-def test_what_an_agent_types_is_screened(run: Run) -> None:
-    """A secret in an agent's text is masked (rule 1)."""
-    token = "ghp_" + "a1B2c3D4e5F6" * 3
-    run("add", f"Use {token} to push")
-    assert "[masked: GitHub Token]" in entries(run)[0][1]
 
 
 @pytest.mark.usefixtures("project")
@@ -183,12 +168,6 @@ def test_an_agent_cannot_decide_its_own_proposal(
     assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
 
 
-def test_another_rater_than_a_person_cannot_decide(run: Run, proposed: int) -> None:
-    """A hook that names itself as the rater decides nothing either."""
-    answer = run("proposals", "accept", str(proposed), "--rater", "reflector")
-    assert (1, True) == (answer.code, "the rater is reflector" in answer.err)
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -214,13 +193,6 @@ def test_accepting_all_says_what_it_left_out(project: Path, run: Run, proposed: 
     answer = run("proposals", "accept", "--all", "--json")
     assert [proposed] == [row["proposal"] for row in json.loads(answer.out)]
     assert "1 lesson left out; each is accepted by its number: tallybook proposals" in answer.err
-
-
-def test_a_proposal_that_no_longer_fits_is_refused(run: Run, proposed: int) -> None:
-    """Where the entry was retired meanwhile, the refusal says so."""
-    run("retire", "kpt_001")
-    answer = run("proposals", "accept", str(proposed))
-    assert (1, True) == (answer.code, "kpt_001: is not in the playbook" in answer.err)
 
 
 @pytest.mark.usefixtures("project", "inside")

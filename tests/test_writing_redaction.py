@@ -147,14 +147,6 @@ def test_a_dry_run_gives_the_same_answer_and_writes_nothing(here: Project, capsy
         assert named in out
 
 
-def test_a_locked_ledger_is_not_changed(here: Project) -> None:
-    """While another process has the lock, nothing is noted, spooled or changed."""
-    before = content(here)
-    with held(here), pytest.raises(LockHeldError):
-        strike(here)
-    assert before == content(here)
-
-
 def test_a_damaged_ledger_is_not_changed(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """Damage is exit code 3 for a redaction and its dry run, and nothing changes."""
     log = here.ledger / "events.jsonl"
@@ -325,24 +317,3 @@ def test_a_terminal_lists_the_events_and_asks(named: Project, answer: str, code:
     assert "Redact the whole text of 2 events?" in shown
     assert (code == 0) == (texts(named) == [REDACTED, REDACTED, TEXTS[2]])
     assert (code != 0) == (before == content(named))
-
-
-def test_the_dry_run_counts_the_spool_and_a_manual_edit(named: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """The number that --dry-run says is the one that --expect needs, with payloads and an edit not recorded yet."""
-    document = json.loads(named.playbook.read_bytes())
-    document["key_points"].append({"name": "kpt_900", "text": "Edit with care", "helpful": 1, "harmful": 0})
-    named.playbook.write_text(json.dumps(document))
-    with held(named):
-        assert commands.add(named, "Wait with the others", HUMAN).spooled
-        assert commands.record(named, {"new_key_points": ["Go with a model", "Nothing"]}, HUMAN, "once").spooled
-    before = content(named)
-    assert 0 == main.run(words(named, "--dry-run"))
-    expected = "note: 5 events in all, 3 of them not recorded yet; off a terminal, --text needs --yes --expect 5"
-    assert expected in capsys.readouterr().out
-    assert 0 == main.run(words(named, "--dry-run", "--json"))
-    answer = json.loads(capsys.readouterr().out)
-    assert (5, 3, before) == (len(answer["events"]), answer["unrecorded"], content(named))
-    assert 0 == main.run(words(named, "--yes", "--expect", "5", "--json"))
-    done = json.loads(capsys.readouterr().out)
-    assert [(one["seq"], one["kind"]) for one in answer["events"]] == [(e["seq"], e["kind"]) for e in done["events"]]
-    assert (0, 5) == (done["unrecorded"], texts(named).count(REDACTED))

@@ -17,7 +17,6 @@ from tallybook import compat
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
 
@@ -149,33 +148,6 @@ def test_a_spelling_that_cannot_be_overwritten_is_reported(here: Project) -> Non
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert None is redaction.read_pending(here.ledger)
     assert ((), [], 1) == (commands.verify(here).notes, holding(here, "hunter2"), len(commands.verify(here).redacted))
-
-
-def test_foreign_files_are_listed_and_left(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files of others in the agent's folder are named, whatever the spelling, and do not change."""
-    others = {"settings.json": json.dumps({"env": TOLD}), "agents/one.md": TOLD, "CLAUDE.md": "hunter2 alone"}
-    for place, text in others.items():
-        (here.claude / place).parent.mkdir(exist_ok=True)
-        (here.claude / place).write_text(text)
-    assert 0 == main.run(
-        [
-            "--project",
-            str(here.root),
-            "redact",
-            "--text",
-            PRIVATE,
-            "--reason",
-            "private",
-            "--yes",
-            "--expect",
-            "1",
-            "--json",
-        ]
-    )
-    answer = json.loads(capsys.readouterr().out)
-    assert [str(here.claude / name) for name in ("settings.json", "agents/one.md")] == answer["foreign"]
-    assert "git history" in answer["beyond"]
-    assert others == {place: (here.claude / place).read_text() for place in others}
 
 
 def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:

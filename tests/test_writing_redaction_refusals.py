@@ -13,12 +13,10 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.redactions import PRIVATE, TOLD, held, holding, project_with_secret, strike, texts
 from tallybook import compat
-from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,22 +126,6 @@ def test_add_refuses_a_redacted_text_and_again_accepts_it(here: Project, run: Ru
     strike(here)
     with pytest.raises(RedactedTextError):
         commands.add(here, TOLD, HUMAN)
-
-
-def test_a_text_redacted_by_its_event_is_refused_whole(here: Project) -> None:
-    """The same text is refused, also with blanks around it; another text that holds part of it is not."""
-    strike(here, None, "4")
-    with pytest.raises(RedactedTextError):
-        commands.add(here, f"  {TOLD}\n", HUMAN)
-    commands.add(here, f"also {PRIVATE}", HUMAN)
-
-
-def test_reword_refuses_a_redacted_text(here: Project) -> None:
-    """An entry cannot be given the redacted text."""
-    strike(here)
-    with pytest.raises(RedactedTextError):
-        curation.curate(here, Curation("reword", "kpt_001", text=TOLD), HUMAN)
-    assert_erased(here)
 
 
 @pytest.mark.parametrize("words", [("retire", "kpt_001"), ("undo", "3")])

@@ -22,7 +22,6 @@ from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record, secrets
-from tallybook.projections.surfaces.writing.requests import UNSCREENED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,13 +199,6 @@ def test_a_models_text_is_masked_before_it_is_written(here: Project, rater: str)
         "evaluations[1]: a secret was masked (Stripe Access Key)",
         "payload: 2 secrets were masked (Stripe Access Key, GitHub Token)",
     ] == list(outcome.notes)
-
-
-@pytest.mark.parametrize("rater", sorted(UNSCREENED))
-def test_a_persons_text_is_not_changed(here: Project, rater: str) -> None:
-    """It is recorded word for word, without a note."""
-    outcome = commands.record(here, extraction(new=[GITHUB.text]), {"rater": rater})
-    assert ([GITHUB.text], ()) == ([point["text"] for point in commands.show(here)["key_points"]], outcome.notes)
 
 
 def test_a_save_by_old_code_is_screened_and_keeps_its_names(here: Project) -> None:

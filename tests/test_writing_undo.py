@@ -76,26 +76,6 @@ def test_undo_skips_injections_citations_and_reflection_records(here: Project, r
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == shown(here)
 
 
-def test_undo_takes_an_empty_update_that_pruned(here: Project, run: Run) -> None:
-    """An update without ratings is a change where it dropped an entry."""
-    doc = json.loads(here.playbook.read_bytes())
-    doc["key_points"][0]["harmful"] = 9
-    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
-    commands.replay(here)
-    commands.record(here, extraction(), {"rater": "reflector", "session": "s1"})
-    assert {"kpt_002": (0, 1)} == shown(here)
-    assert "undone: event 10, update" in run("undo").out
-    assert {"kpt_001": (0, 9), "kpt_002": (0, 1)} == shown(here)
-
-
-def test_undo_skips_ratings_without_effect(here: Project, run: Run) -> None:
-    """A rating of an unknown entry, or an unknown rating, is not the last change."""
-    assert 0 == run("retire", "kpt_001").code
-    commands.record(here, extraction(("kpt_001", "helpful"), ("kpt_002", "superb")), {"rater": "reflector"})
-    done = run("undo")
-    assert (0, "undone: event 8, kpt_001 retired") == (done.code, done.out.partition("\n")[0])
-
-
 # What plain undo leaves alone
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tallybook.ledger.names import OTHERS, SECTION_KEYS, SECTIONS, filter_sections, find_section, section_by_name
+from tallybook.ledger import names
 from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP, UNTIL
 from tallybook.projections.playbook.confidence import interval
 
@@ -27,7 +27,7 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
         "version": None,
         "last_updated": playbook.last_updated,
         # A version from the file replaces the default.
-        **filter_sections(playbook.top, playbook.entries, playbook.placed),
+        **names.filter_sections(playbook.top, playbook.entries, playbook.placed),
         **_days(playbook),
         "key_points": [entry_json(entry) for entry in playbook.entries.values()],
     }
@@ -50,10 +50,10 @@ def with_day(entry: Mapping[str, Any], until: Mapping[str, str], today: str) -> 
 
 def entries_by_section(playbook: Playbook) -> dict[str, list[Entry]]:
     """Return the entries by section as the later format has them: an unknown heading, and none, is OTHERS."""
-    sections = section_by_name(playbook.top, playbook.placed)
-    found: dict[str, list[Entry]] = {heading: [] for heading in SECTIONS}
+    sections = names.section_by_name(playbook.top, playbook.placed)
+    found: dict[str, list[Entry]] = {heading: [] for heading in names.SECTIONS}
     for entry in playbook.entries.values():
-        found[find_section(sections.get(entry.name)) or OTHERS].append(entry)
+        found[names.find_section(sections.get(entry.name)) or names.OTHERS].append(entry)
     return found
 
 
@@ -62,7 +62,7 @@ def _sectioned_dict(playbook: Playbook) -> dict[str, Any]:
     sections = {
         heading: [entry_json(entry) for entry in entries] for heading, entries in entries_by_section(playbook).items()
     }
-    top = {key: value for key, value in playbook.top.items() if key not in SECTION_KEYS}
+    top = {key: value for key, value in playbook.top.items() if key not in names.SECTION_KEYS}
     return {"version": None, "last_updated": playbook.last_updated, **top, **_days(playbook), "sections": sections}
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import events
+from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
-from tallybook.ledger.names import BY_SECTION, PREFIX, NameGiver, join_sections, parse_number, section_by_name
 from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry_state import REDACTED, Entries, MutableEntry, Past, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
@@ -89,7 +88,7 @@ class Playbook(State):
     last_redaction: int = 0
     last_undo: int = 0
     has_begun: bool = False
-    prefix: str = attrs.field(default=PREFIX, eq=False)
+    prefix: str = attrs.field(default=names.PREFIX, eq=False)
 
     def __attrs_post_init__(self) -> None:
         """Accept any mapping for the entries."""
@@ -111,18 +110,18 @@ class Playbook(State):
     @property
     def highest(self) -> int:
         """Return the highest number that a name of its form ever had, 0 for none."""
-        if self.prefix in {PREFIX, BY_SECTION}:
+        if self.prefix in {names.PREFIX, names.BY_SECTION}:
             return self.high_water
-        return max((parse_number(name, self.prefix) or 0 for name in self.used), default=0)
+        return max((names.parse_number(name, self.prefix) or 0 for name in self.used), default=0)
 
     @property
     def sections(self) -> dict[str, str]:
         """Return the heading of the section of each entry that has one."""
-        return section_by_name(self.top, self.placed)
+        return names.section_by_name(self.top, self.placed)
 
-    def name_giver(self, taken: Collection[str] | None = None) -> NameGiver:
+    def name_giver(self, taken: Collection[str] | None = None) -> names.NameGiver:
         """Return what gives new entries their names; ``taken`` are names in place of those ever used."""
-        return NameGiver(self.highest, self.used if taken is None else taken, self.prefix)
+        return names.NameGiver(self.highest, self.used if taken is None else taken, self.prefix)
 
     def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes an entry if its counts stay the same."""
@@ -181,7 +180,7 @@ def _mark_present(state: Playbook, name: str) -> None:
 
 def _reserve_name(state: Playbook, name: str) -> None:
     state.used.add(name)
-    state.high_water = max(state.high_water, parse_number(name) or 0)
+    state.high_water = max(state.high_water, names.parse_number(name) or 0)
 
 
 def _take_out(state: Playbook, name: str) -> None:
@@ -354,7 +353,7 @@ def _adopt(state: Playbook, event: events.PlaybookAdopted, batch: Batch) -> None
     top = json.loads(event.top or "{}")
     if state.has_begun:
         # A file imported into a playbook that has entries adds entries and sections, not its version or date.
-        state.top = join_sections(state.top, top)
+        state.top = names.join_sections(state.top, top)
     else:
         state.adoption, state.source = batch.last, event.source
         state.adopted_at = top.pop("last_updated", None)

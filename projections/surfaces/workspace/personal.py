@@ -10,7 +10,7 @@ from functools import cached_property
 import os
 import stat
 
-from tallybook.ledger.errors import EXIT_DAMAGED, BadInputError, DamagedLedgerError, TallybookError, UnknownEntryError
+from tallybook.ledger import errors
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, ProjectPaths, contains, ledger_folder
 
@@ -69,7 +69,7 @@ def fault(project: AnyProject | None = None) -> str:
 def find_paths(project: AnyProject) -> ProjectPaths | None:
     """Return the paths of the person's own playbook; None where there is none, or it cannot be told in a project."""
     path = folder()
-    with suppress(OSError, TallybookError):
+    with suppress(OSError, errors.TallybookError):
         ledger = ledger_folder(path)
         if stat.S_ISREG(os.stat(os.path.join(ledger, "events.jsonl")).st_mode) and not fault(project):
             return ProjectPaths(path, path, path, ledger)
@@ -105,7 +105,7 @@ def place(project: AnyProject | None) -> PersonalPlaybook:
         BadInputError: It cannot be there.
     """
     if why := fault(project):
-        raise BadInputError(folder(), f"cannot be your own playbook: {why}", FIXES[why])
+        raise errors.BadInputError(folder(), f"cannot be your own playbook: {why}", FIXES[why])
     path = folder()
     return as_playbook(ProjectPaths(path, path, path, ledger_folder(path)))
 
@@ -118,7 +118,7 @@ def named(project: AnyProject | None) -> PersonalPlaybook:
     """
     mine = place(project)
     if not (mine.ledger / "events.jsonl").is_file():
-        raise BadInputError("--mine", "you have no playbook of your own", "make one: tallybook init --mine")
+        raise errors.BadInputError("--mine", "you have no playbook of your own", "make one: tallybook init --mine")
     return mine
 
 
@@ -127,16 +127,16 @@ def option(project: AnyProject) -> str:
     return " --mine" if isinstance(project, PersonalPlaybook) else ""
 
 
-def explain(project: AnyProject, error: UnknownEntryError) -> UnknownEntryError:
+def explain(project: AnyProject, error: errors.UnknownEntryError) -> errors.UnknownEntryError:
     """Return the error about an unknown name with the option that it needs, if it is of the person's own playbook."""
     is_own = error.name.casefold().startswith(PERSONAL_PREFIX) and find(project) is not None
-    return UnknownEntryError(error.name, "an entry of your own playbook (--mine)") if is_own else error
+    return errors.UnknownEntryError(error.name, "an entry of your own playbook (--mine)") if is_own else error
 
 
-class DamagedPlaybookError(TallybookError):
+class DamagedPlaybookError(errors.TallybookError):
     """The ledger of the person's own playbook is damaged; the project's need not be."""
 
-    exit_code = EXIT_DAMAGED
+    exit_code = errors.EXIT_DAMAGED
 
 
 @contextmanager
@@ -144,6 +144,6 @@ def named_damage(mine: Project) -> Iterator[None]:
     """Name the person's own playbook in an error about its ledger, which would seem to be about the project's."""
     try:
         yield
-    except DamagedLedgerError as error:
+    except errors.DamagedLedgerError as error:
         what = f"your own playbook, {mine.root}: {error.problems[0]}; run `tallybook verify --mine`"
         raise DamagedPlaybookError(what) from error

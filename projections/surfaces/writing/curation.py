@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Curation, check_reason
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
-from tallybook.ledger.events import (
-    KIND_OF,
-    RATINGS,
-    EventRedacted,
-    EventsVoided,
-    LiftAsked,
-    LiftStopped,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointMerged,
-    PointNoted,
-    PointRated,
-    PointSeeded,
-)
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -51,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_REASON_CHARS", "UndoResult", "curate", "undo"]
 
-_UNDOABLE: Final = UNDOABLE - {EventsVoided}
-_CHANGES: Final = _UNDOABLE - {PointNoted}
+_UNDOABLE: Final = UNDOABLE - {events.EventsVoided}
+_CHANGES: Final = _UNDOABLE - {events.PointNoted}
 _ASKED: Final = b'"kind":"lift.asked"'
-_CLOSES: Final = (PlaybookUpdated, PlaybookEdited)
-_REVERSALS: Final = (EventsVoided, EventRedacted)
+_CLOSES: Final = (events.PlaybookUpdated, events.PlaybookEdited)
+_REVERSALS: Final = (events.EventsVoided, events.EventRedacted)
 # No event number has more digits.
 _SEQ_DIGITS: Final = 18
 
@@ -111,7 +95,7 @@ def _refuse_restore(project: Project, name: str) -> None:
     why: tuple[str, int] | None = None
     for record in (record for batch in history(lambda: decode(log.read())) for record in batch.records):
         event = record.event
-        if isinstance(event, PointMerged) and name in event.merged:
+        if isinstance(event, events.PointMerged) and name in event.merged:
             why = f"was merged into {event.name} by event {record.seq}", record.seq
         elif isinstance(event, UndoneEvent) and getattr(event.event, "name", None) == name and _is_adding(event.event):
             why = f"was undone by event {event.by.seq}", event.by.seq
@@ -122,7 +106,7 @@ def _refuse_restore(project: Project, name: str) -> None:
 
 
 def _is_adding(event: object) -> bool:
-    return isinstance(event, PointAdded | PointEdited | PointSeeded)
+    return isinstance(event, events.PointAdded | events.PointEdited | events.PointSeeded)
 
 
 def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
@@ -206,8 +190,8 @@ def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
     ids: set[str] = set()
     for record in _records(log) if log.may_contain(_ASKED) else ():
         event = record.event
-        if isinstance(event, LiftAsked | LiftStopped) or (
-            isinstance(event, EventsVoided) and not ids.isdisjoint(event.ids)
+        if isinstance(event, events.LiftAsked | events.LiftStopped) or (
+            isinstance(event, events.EventsVoided) and not ids.isdisjoint(event.ids)
         ):
             ids.add(record.id)
     return not ids.isdisjoint(one.id for one in records)
@@ -339,15 +323,15 @@ def _is_change(batch: Batch, names: Collection[str]) -> bool:
     def is_change(event: object) -> bool:
         if isinstance(event, _CLOSES):
             return bool(getattr(event, "top", ""))
-        if isinstance(event, PointRated):
-            return event.name in names and event.rating in RATINGS
+        if isinstance(event, events.PointRated):
+            return event.name in names and event.rating in events.RATINGS
         return type(event) in _CHANGES
 
     return any(map(is_change, batch.events))
 
 
 def _is_import(batch: Batch) -> bool:
-    return any(isinstance(event, PlaybookAdopted) for event in batch.events)
+    return any(isinstance(event, events.PlaybookAdopted) for event in batch.events)
 
 
 def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError:
@@ -357,7 +341,7 @@ def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError
     if _is_import(last):
         what = f"is an import, event {first}, which needs its number"
         hints.insert(0, f"to undo it, run: {_command(first, option)}")
-    elif any(isinstance(event, EventsVoided) for event in last.events):
+    elif any(isinstance(event, events.EventsVoided) for event in last.events):
         what = f"is itself an undo, event {first}"
         hints.insert(0, f"to bring back what it undid, run: {_command(first, option)}")
     else:
@@ -368,7 +352,7 @@ def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError
 def _described(batch: Batch, option: str) -> str:
     """Return a batch in words, with the command that undoes it."""
     records = _undoable(batch)
-    record = next((one for one in reversed(records) if not is_of_entry(KIND_OF[type(one.event)])), records[0])
+    record = next((one for one in reversed(records) if not is_of_entry(events.KIND_OF[type(one.event)])), records[0])
     # The event that ends an update repeats what the others say.
     others = len(records) - 2 if isinstance(record.event, _CLOSES) else 0
     more = f" and {others:,} more" if others > 0 else ""
@@ -407,6 +391,6 @@ def _whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
         raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
     # One rating of an update can be wrong, but nobody wants the end of an update or the head of an import undone
     # alone.
-    if is_of_entry(KIND_OF[type(record.event)]):
+    if is_of_entry(events.KIND_OF[type(record.event)]):
         return [record]
     return [one for one in batch.records if type(one.event) in UNDOABLE]

@@ -17,15 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tallybook.ledger import errors
 from tallybook.ledger.decisions.operations import APPLY, PERSON, PROPOSE
 from tallybook.ledger.encoding import codec
-from tallybook.ledger.errors import (
-    CannotWriteError,
-    DamagedLedgerError,
-    LockHeldError,
-    OutcomeUnknownError,
-    TallybookError,
-)
 from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
@@ -97,7 +91,7 @@ def _is_own(path: Path, place: str) -> bool:
 
     try:
         document = json.loads(disk.read_file(path))
-    except (OSError, ValueError, RecursionError, TallybookError):
+    except (OSError, ValueError, RecursionError, errors.TallybookError):
         return False
     return score_files.is_score_file(path.parent.name, path.name, document)
 
@@ -172,7 +166,7 @@ def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: 
         finally:
             os.close(fd)
     except OSError as error:
-        raise CannotWriteError(path, disk.reason(error), "the text is still in it") from error
+        raise errors.CannotWriteError(path, disk.reason(error), "the text is still in it") from error
     return bool(places)
 
 
@@ -228,7 +222,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
             # Another process may have finished it, and a third may have requested more since.
             if not done.remaining and redaction.read_pending(log.folder) == pending:
                 redaction.remove_pending(log.folder)
-    except (CannotWriteError, OutcomeUnknownError) as error:
+    except (errors.CannotWriteError, errors.OutcomeUnknownError) as error:
         return attrs.evolve(done, remaining=(*done.remaining, str(error)))
     finally:
         log.close()
@@ -246,7 +240,7 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
     The list stays, because the book may not say yet that they are redacted.
     """
     for folder in copies(ledger):
-        with suppress(TallybookError):
+        with suppress(errors.TallybookError):
             before = redaction.read_pending(folder)
             ids = dict.fromkeys((*(before.ids if before else ()), *pending.ids))
             # Without the texts: the file stays.
@@ -264,9 +258,9 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
         return remaining
     try:
         # Who takes the lock of syncs removes what an interrupted append left; a sync that runs has done it.
-        with suppress(LockHeldError), replica.lock(ledger, 0):
+        with suppress(errors.LockHeldError), replica.lock(ledger, 0):
             pass
-    except TallybookError as error:
+    except errors.TallybookError as error:
         remaining.append(str(error))
     for folder in folders:
         copy = JsonlLog(folder)
@@ -274,10 +268,10 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
             listed = redaction.read_pending(folder)
             ids = (*(listed.ids if listed else ()), *pending.ids)
             redaction.erase(copy.path, copy.read(), frozenset(ids))
-        except DamagedLedgerError:
+        except errors.DamagedLedgerError:
             # One that was set aside: its bytes prove nothing, and are searched like those of any file.
             overwrite(copy.path, TextSearch(pending.texts))
-        except TallybookError as error:
+        except errors.TallybookError as error:
             remaining.append(f"{copy.path}: not erased: {error}")
     return remaining
 
@@ -338,7 +332,7 @@ def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Er
                 done["remaining"].append(
                     f"{path}: contains it in a spelling that cannot be overwritten; delete the file"
                 )
-        except (TallybookError, OSError) as error:
+        except (errors.TallybookError, OSError) as error:
             # A file that was deleted in the meantime holds nothing; one that cannot be read may.
             if path.exists():
                 done["remaining" if own else "unsearched"].append(f"{path}: could not be searched: {error}")

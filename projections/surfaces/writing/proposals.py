@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import errors, events
 from tallybook.ledger.decisions.curation import CURATIONS, Curation
 from tallybook.ledger.decisions.operations import REDACT
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import EXIT_NO, BadInputError, MissingLinesError, NothingToDoError, TallybookError
-from tallybook.ledger.events import (
-    PointAdded,
-    PointEdited,
-    PointProposed,
-    PointReworded,
-    PointSeeded,
-    ProposalDecided,
-)
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
 from tallybook.projections.proposals import LESSON_VERB, PROPOSALS, Proposals
@@ -45,16 +37,16 @@ OF_PROTECTED = frozenset({"retire", "reword", "merge"})
 """Verbs that an agent can only propose where they change a protected entry."""
 
 
-TEXT_EVENTS = (PointAdded, PointSeeded, PointEdited, PointReworded)
+TEXT_EVENTS = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointReworded)
 """The events that give an entry its text."""
 _BY_NUMBER: Final = frozenset({REDACT, LESSON_VERB})
 """Verbs of proposals that a person accepts by their number: after seeing the whole text, or because of no way back."""
 
 
-class ProposedError(TallybookError):
+class ProposedError(errors.TallybookError):
     """What an agent typed became a proposal."""
 
-    exit_code = EXIT_NO
+    exit_code = errors.EXIT_NO
 
 
 def must_propose(project: Project, wish: Curation) -> str:
@@ -99,10 +91,12 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     """
     # The event of a proposal has no field for a day.
     if wish.until:
-        raise BadInputError("--until", "cannot be proposed", "a person runs the command; nothing was recorded")
+        raise errors.BadInputError("--until", "cannot be proposed", "a person runs the command; nothing was recorded")
     wish(reading.current(reading.open_log(project)), redacted_digests.load(project.ledger), {})
     names = (wish.name, *wish.more_names)
-    proposed = [PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names]
+    proposed = [
+        events.PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names
+    ]
     return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
 
 
@@ -127,7 +121,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
         hint = "a person runs, outside the agent: tallybook redact --text - --reason WHY"
         raise ProposedError(f"{what}, and a proposal would record the text; nothing was recorded; {hint}")
     [event] = [one.id for one in found if target.event in {one.id, str(one.seq)}]
-    proposed = PointProposed(REDACT, names[0], (), "protected", "", event, reason)
+    proposed = events.PointProposed(REDACT, names[0], (), "protected", "", event, reason)
     commands.recorded(project, Request(PlainEvents((proposed,)), by))
     hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
     raise ProposedError(f"{what}, so inside an agent it was only proposed; {hint}")
@@ -162,7 +156,7 @@ def _with_present_names(log: SharedLog, found: Sequence[EventRecord]) -> Iterato
     log.ids()
     for record in found:
         event: Any = record.event
-        with suppress(MissingLinesError):
+        with suppress(errors.MissingLinesError):
             present = log.names_since(record.seq)
             merged = tuple(present.get(name, name) for name in event.merged)
             yield attrs.evolve(
@@ -200,24 +194,26 @@ def select(
         NothingToDoError: There is no such open proposal.
     """
     if [bool(numbers), session is not None, everything].count(True) != 1:
-        raise BadInputError("NUMBER", "or --of SESSION or --all is needed", "give one of them; nothing was recorded")
+        raise errors.BadInputError(
+            "NUMBER", "or --of SESSION or --all is needed", "give one of them; nothing was recorded"
+        )
     found, hint = open_proposals(project), f"see `tallybook proposals{personal.option(project)}`"
     if numbers:
         by_number = {str(record.seq): record for record in found}
         for number in numbers:
             if number not in by_number:
-                raise NothingToDoError(f"event {number}", "is not an open proposal", hint)
+                raise errors.NothingToDoError(f"event {number}", "is not an open proposal", hint)
         return [by_number[number] for number in dict.fromkeys(numbers)], []
     found = [one for one in found if everything or one.by.session == session]
     chosen = [row for row in found if not (is_acceptance and getattr(row.event, "verb", "") in _BY_NUMBER)]
     if not chosen:
         alone = "only lessons and redactions are open, and each is accepted by its number"
         what = alone if found else "none is open"
-        raise NothingToDoError("proposals", what, hint)
+        raise errors.NothingToDoError("proposals", what, hint)
     return chosen, [row for row in found if row not in chosen]
 
 
-def wish_of(event: PointProposed) -> Curation | PointProposed:
+def wish_of(event: events.PointProposed) -> Curation | events.PointProposed:
     """Return the change that a proposal would make: one of a person's verbs, or a curator's operation."""
     if event.verb in CURATIONS and event.name:
         return Curation(event.verb, event.name, event.reason or "", event.text or "", event.merged)
@@ -240,7 +236,7 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
 
         target = redact.RedactionTarget(event.text)
         remaining = redact.redact(project, target, event.reason, by).erased.remaining
-    answer = Answer(ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
+    answer = Answer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
     outcome = commands.recorded(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
     return Decided(proposal, attrs.evolve(outcome, notes=notes))
@@ -253,5 +249,5 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
         PersonsOnlyError: An agent rejects.
     """
     require_person("proposals reject", by.get("rater"))
-    answer = Answer(ProposalDecided(proposal.id, "rejected", reason))
+    answer = Answer(events.ProposalDecided(proposal.id, "rejected", reason))
     return Decided(proposal, commands.recorded(project, Request(answer, by)))

@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, errors
 from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.encoding import codec
-from tallybook.ledger.errors import (
-    BadInputError,
-    LockHeldError,
-    MissingLinesError,
-    Problem,
-    TallybookError,
-    UnknownEntryError,
-    UsedKeyError,
-)
 from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, PointNoted, PointRated, PointRestored
 from tallybook.ledger.line import normalize_key
 from tallybook.ledger.log import PreviewTransaction
@@ -119,7 +110,7 @@ class WriteResult:
     outcomes: tuple[Outcome, ...] = ()
     state: Playbook | None = None
     file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[errors.Problem, ...] = ()
     unrendered: Exception | None = None
 
 
@@ -157,7 +148,7 @@ def write(
             from tallybook.projections.surfaces.writing import erasure
 
             # If it cannot be finished now, readers still leave the redacted texts out.
-            with suppress(TallybookError):
+            with suppress(errors.TallybookError):
                 erasure.finish(project, log)
         state: Playbook | None = None
         try:
@@ -167,7 +158,7 @@ def write(
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
             if log_with_book(log) or is_undone:
                 done.state = opened.playbook()
-        except (LockHeldError, MissingLinesError) as error:
+        except (errors.LockHeldError, errors.MissingLinesError) as error:
             # No agent waits for a lock that is held: its payload waits in the spool.
             return WriteResult(_spool_refused(opened, requests, state, error), problems=problems)
         outcomes = done.outcomes
@@ -187,13 +178,13 @@ def write(
     return WriteResult(outcomes, done.state, done.file, problems, unrendered)
 
 
-def former_ledger(project: Project) -> tuple[Problem, ...]:
+def former_ledger(project: Project) -> tuple[errors.Problem, ...]:
     """Return a line about the ledger that was in a project's place and is gone; none where none is known."""
     if not caches.knows_former(project.ledger):
         return ()
     places = "in other worktrees and clones, in git's history if it was tracked, in a shared book, or in a backup"
     what = f"the ledger that was here is gone, and a new one begins; a copy can be {places}"
-    return (Problem(str(project.ledger), f"{what}: `tallybook import --ledger COPY` brings it in"),)
+    return (errors.Problem(str(project.ledger), f"{what}: `tallybook import --ledger COPY` brings it in"),)
 
 
 def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
@@ -239,7 +230,7 @@ class Appender:
     file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
     outcomes: tuple[Outcome, ...] = ()
     pruned: list[Entry] = attrs.field(factory=list)
-    problems: list[Problem] = attrs.field(factory=list)
+    problems: list[errors.Problem] = attrs.field(factory=list)
     spool_files: list[spool.SpoolFile] = attrs.field(factory=list)
     _batches: list[Batch] = attrs.field(factory=list)
     _votes: Votes | None = None
@@ -266,14 +257,14 @@ class Appender:
             self.tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
             requests = [_with_present_names(self.opened.log, request) for request in requests]
             outcomes = self.append_all(requests)
-        except (BadInputError, MissingLinesError) as error:
+        except (errors.BadInputError, errors.MissingLinesError) as error:
             # A file that cannot be recorded stays in place and costs none of the others.
-            self.problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
+            self.problems.append(errors.Problem(f"spool/{file.name}", f"{error}; it stays there"))
             return
         # Another version may have spooled it without masking.
         self.problems += [problem for request in requests for problem in request.masked]
         refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
-        self.problems += [Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
+        self.problems += [errors.Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
         self.spool_files.append(file)
 
     def append_all(self, requests: Sequence[Request]) -> tuple[Outcome, ...]:
@@ -386,7 +377,7 @@ def refuse_other_payload(request: Request, delivery: Delivery | None) -> None:
         UsedKeyError: It had another payload.
     """
     if request.key and delivery and request.payload and delivery.payload not in {"", request.payload}:
-        raise UsedKeyError(normalize_key(request.key), delivery.first, delivery.last)
+        raise errors.UsedKeyError(normalize_key(request.key), delivery.first, delivery.last)
 
 
 def _names_in_ledger(update: Update, state: Playbook) -> dict[str, str]:
@@ -430,7 +421,7 @@ def _has_effect(decision: Decision) -> bool:
 
 
 def _spool_refused(
-    opened: Opened, requests: Sequence[Request], state: Playbook | None, error: TallybookError
+    opened: Opened, requests: Sequence[Request], state: Playbook | None, error: errors.TallybookError
 ) -> tuple[Outcome, ...]:
     """Put requests into the spool that the ledger does not take now, if they can wait there; return their outcomes.
 
@@ -450,7 +441,7 @@ def _spool_refused(
     project, log = opened.project, opened.log
     known = ask.last_rendering(project, edited=True) if state is None else state
     updates = [request.decide for request in requests if isinstance(request.decide, Update)]
-    is_held = isinstance(error, LockHeldError)
+    is_held = isinstance(error, errors.LockHeldError)
     if known is None or len(updates) < len(requests) or not (requests or is_held):
         raise error
     if not requests:
@@ -468,11 +459,11 @@ def _spool_refused(
             decision = update(known, redacted_digests.NO_REDACTIONS, {})
             drafts = [codec.encode(event, request.when) for event in decision.events]
             spool.check(drafts, request.by, request.key, now.at)
-    except UnknownEntryError as unknown:
+    except errors.UnknownEntryError as unknown:
         if is_held:
             raise
         what = "is not in the last rendering of playbook.json, and lines of the shared book are missing here"
-        raise BadInputError(unknown.name, what, "run `tallybook sync` first; nothing was recorded") from unknown
+        raise errors.BadInputError(unknown.name, what, "run `tallybook sync` first; nothing was recorded") from unknown
     # A sync can give pending entries other names.
     shown = {"position": known.seq} if log_with_book(log) else {}
     waiting = [attrs.evolve(request, decide=update) for request, update in zip(requests, exact, strict=True)]
@@ -497,7 +488,7 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
             # A payload of Tallybook's own, or of an earlier version, has no digest: under its key the first delivery
             # counts.
             if any(payload not in (None, request.payload) for payload in same_key):
-                raise UsedKeyError(normalize_key(request.key))
+                raise errors.UsedKeyError(normalize_key(request.key))
 
 
 def _render(opened: Opened, done: Appender) -> tuple[Appender, Exception | None]:
@@ -518,7 +509,7 @@ def _render(opened: Opened, done: Appender) -> tuple[Appender, Exception | None]
             later = _append(opened, done.state, ())
             later.pruned, later.problems = done.pruned + later.pruned, done.problems + later.problems
             done = later
-    except (TallybookError, OSError) as error:
+    except (errors.TallybookError, OSError) as error:
         # The events are durable; the file can be rendered again at any time.
         return done, error
     return done, None

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger import errors
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.encoding import codec
-from tallybook.ledger.errors import (
-    EXIT_NO,
-    BadInputError,
-    CannotWriteError,
-    LockHeldError,
-    OutcomeUnknownError,
-    TallybookError,
-)
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, chained_bytes
 from tallybook.ledger.log import JsonlLog
@@ -45,10 +38,10 @@ if TYPE_CHECKING:
 NOTHING = "nothing was redacted"
 
 
-class NothingToRedactError(TallybookError):
+class NothingToRedactError(errors.TallybookError):
     """Neither an event nor a file holds the text."""
 
-    exit_code = EXIT_NO
+    exit_code = errors.EXIT_NO
 
     def __init__(self, what: str, mine: Path | None = None) -> None:
         """Name the text or the event, and the person's own playbook if that holds it."""
@@ -56,7 +49,7 @@ class NothingToRedactError(TallybookError):
         super().__init__(f"{what}: no event and no file of Tallybook in this project contains it{hint}")
 
 
-class UnexpectedNumberError(BadInputError):
+class UnexpectedNumberError(errors.BadInputError):
     """A text is in another number of events than was expected, or no number was given."""
 
     def __init__(self, number: int) -> None:
@@ -128,7 +121,7 @@ def _complete(project: Project, texts: Collection[str], done: RedactionResult) -
     mine, unsearched = personal.find(project), done.erased.unsearched
     try:
         found = mine is not None and _has_match(_find(mine, texts, None))
-    except TallybookError as error:
+    except errors.TallybookError as error:
         found, unsearched = False, (*unsearched, f"your own playbook: {error}")
     erased = attrs.evolve(done.erased, unsearched=unsearched)
     return attrs.evolve(done, erased=erased, alike=alike, mine=mine.root if mine is not None and found else None)
@@ -164,7 +157,7 @@ def redact(
     _check(reason, by, ())
     # The spool and a manual edit become events first, and are searched with the others.
     if recording.write(project, []).state is None:
-        raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
+        raise errors.LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     with closing(reading.open_log(project)) as log:
         if not log.exists():
             # It raises if nothing holds the text, so that no ledger is created.
@@ -191,7 +184,7 @@ def redact(
                 _remember(log, target, events)
     try:
         error: Exception | None = recording.write(project, []).unrendered
-    except TallybookError as failed:
+    except errors.TallybookError as failed:
         error = failed
     erased = _add_playbook_check(project, erased, texts, error)
     return _require_match(_complete(project, texts, RedactionResult(events, erased, bodies)), target)
@@ -251,7 +244,7 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
 def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
     """Yield the batches of copies of a shared book, as far as they verify."""
     for folder in folders:
-        with suppress(TallybookError):
+        with suppress(errors.TallybookError):
             yield from JsonlLog(folder).read()
 
 
@@ -312,17 +305,17 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
     """Refuse a reason or provenance that no event could carry, or that holds the text itself."""
     check_provenance(by)
     if (fault := text_fault(reason)) is not None:
-        raise BadInputError("--reason", fault, NOTHING)
+        raise errors.BadInputError("--reason", fault, NOTHING)
     for option, value in {"reason": reason, **by}.items():
         if value not in KNOWN_RATERS and TextSearch(texts).is_in(value):
-            raise BadInputError(f"--{option}", "contains the text itself", "use other words")
+            raise errors.BadInputError(f"--{option}", "contains the text itself", "use other words")
 
 
 def _finish(project: Project, log: JsonlLog) -> Erasure:
     """Finish the redaction just noted; after an error the next writer finishes it."""
     try:
         return erasure.finish(project, log)
-    except (LockHeldError, CannotWriteError, OutcomeUnknownError) as error:
+    except (errors.LockHeldError, errors.CannotWriteError, errors.OutcomeUnknownError) as error:
         return Erasure(remaining=(f"{log.path}: not finished, the next command that writes continues: {error}",))
 
 
@@ -354,7 +347,7 @@ def _describe_match(path: Path, texts: Collection[str]) -> str | None:
         return "holds it" if texts and erasure.holds(path, TextSearch(texts), is_read=True) else None
     except FileNotFoundError:
         return None
-    except (TallybookError, OSError) as error:
+    except (errors.TallybookError, OSError) as error:
         return f"could not be searched: {error}"
 
 
@@ -369,20 +362,20 @@ def _texts(project: Project, batches: Iterable[RawBatch], target: RedactionTarge
     """Return the texts to redact."""
     if target.text is not None:
         if len(target.text.strip()) < MIN_TEXT_CHARS:
-            raise BadInputError("--text", f"has fewer than {MIN_TEXT_CHARS} characters", NOTHING)
+            raise errors.BadInputError("--text", f"has fewer than {MIN_TEXT_CHARS} characters", NOTHING)
         if target.text == REDACTED:
-            raise BadInputError("--text", "is what takes the place of a redacted text", NOTHING)
+            raise errors.BadInputError("--text", "is what takes the place of a redacted text", NOTHING)
         if (fault := text_fault(target.text)) is not None:
-            raise BadInputError("--text", fault, NOTHING)
+            raise errors.BadInputError("--text", fault, NOTHING)
         return (target.text,)
     hint = f"see `tallybook log{personal.option(project)} --json`"
     for record in _iter_records(batches):
         if target.event in {record.id, str(record.seq)}:
             texts = [text for text in codec.texts_of(record.event).values() if text != REDACTED]
             if not texts and not isinstance(record.event, LogRecovered):
-                raise BadInputError(f"event {record.seq}", "has no text", hint)
+                raise errors.BadInputError(f"event {record.seq}", "has no text", hint)
             return tuple(text for text in texts if len(text.strip()) >= MIN_TEXT_CHARS)
-    raise BadInputError(f"event {target.event}", "is not in the ledger", hint)
+    raise errors.BadInputError(f"event {target.event}", "is not in the ledger", hint)
 
 
 def _iter_records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:

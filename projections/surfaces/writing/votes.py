@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.decisions.update import IgnoredItem
-from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointNoted, PointProposed, PointRated
 from tallybook.ledger.playbook_constants import RATE
 from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.surfaces.history.reading import Form
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tallybook.ledger.decisions.update import Decision
-    from tallybook.ledger.events import Entry, Event
     from tallybook.projections.playbook.view import Playbook
 
 HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
@@ -54,33 +53,35 @@ def count_votes(decision: Decision, request: Request, state: Playbook, read: Cal
     entries = {id(event): entry for event in decision.events if (entry := _entry_of(event, state)) is not None}
     if not entries:
         return decision
-    notes = {event.name: event for event in decision.events if isinstance(event, PointNoted)}
+    notes = {event.name: event for event in decision.events if isinstance(event, events.PointNoted)}
     cast = _Cast(read(), state, by, notes)
     results: list[tuple[Any, Any]] = [
         (event, cast.vote(event, entries[id(event)], by_marks=by_marks) if id(event) in entries else event)
         for event in decision.events
     ]
     dropped = {
-        event.name for event, result in results if isinstance(event, PointRated) and not isinstance(result, PointRated)
+        event.name
+        for event, result in results
+        if isinstance(event, events.PointRated) and not isinstance(result, events.PointRated)
     }
     remaining = [
         attrs.evolve(result, rated=result.rated - len(dropped), ignored=result.ignored + len(dropped))
-        if isinstance(result, PlaybookUpdated)
+        if isinstance(result, events.PlaybookUpdated)
         else result
         for _, result in results
-        if result is not None and not (isinstance(result, PointNoted) and result.name in dropped)
+        if result is not None and not (isinstance(result, events.PointNoted) and result.name in dropped)
     ]
-    if dropped and all(isinstance(event, PlaybookUpdated | PointProposed) for event in remaining):
+    if dropped and all(isinstance(event, events.PlaybookUpdated | events.PointProposed) for event in remaining):
         # Nothing is left that an update would close.
-        remaining = [event for event in remaining if isinstance(event, PointProposed)]
+        remaining = [event for event in remaining if isinstance(event, events.PointProposed)]
     spent = tuple(IgnoredItem(event.name, SPENT, event.name) for event, result in results if result is None)
     return attrs.evolve(decision, events=tuple(remaining), ignored=(*decision.ignored, *spent))
 
 
-def _entry_of(event: Event, state: Playbook) -> Entry | None:
+def _entry_of(event: events.Event, state: Playbook) -> events.Entry | None:
     """Return the entry on which an event votes; None where it is no vote that can count."""
-    is_vote = isinstance(event, PointRated) and event.rating in RATINGS
-    if not is_vote and not (isinstance(event, PointProposed) and event.verb == RATE):
+    is_vote = isinstance(event, events.PointRated) and event.rating in events.RATINGS
+    if not is_vote and not (isinstance(event, events.PointProposed) and event.verb == RATE):
         return None
     name = getattr(event, "name", "")
     return state.entries.get(state.merged.get(name, name))
@@ -93,9 +94,9 @@ class _Cast:
     votes: Votes
     state: Playbook
     by: Mapping[str, str]
-    notes: Mapping[str, PointNoted]
+    notes: Mapping[str, events.PointNoted]
 
-    def vote(self, event: Any, entry: Entry, *, by_marks: bool) -> Any:
+    def vote(self, event: Any, entry: events.Entry, *, by_marks: bool) -> Any:
         """Return what a vote comes to; None where its lineage has voted on the entry."""
         name, session = event.name, self.by.get("session", "")
         if session:
@@ -103,7 +104,7 @@ class _Cast:
                 return None
             # A second vote of the same batch is not in the ledger yet, and has no effect either.
             self.votes.sessions[session].rated[name] = None
-        if self.by["rater"] != AGENT or not isinstance(event, PointRated):
+        if self.by["rater"] != AGENT or not isinstance(event, events.PointRated):
             return event
         if event.rating == HARMFUL:
             worse = attrs.evolve(entry, harmful=entry.harmful + 1)
@@ -112,11 +113,11 @@ class _Cast:
         is_courtesy = by_marks and event.rating == HELPFUL and not self.votes.has_cited(session, name)
         return attrs.evolve(event, rating=NEUTRAL) if is_courtesy else event
 
-    def _dispute(self, event: PointRated) -> Event:
+    def _dispute(self, event: events.PointRated) -> events.Event:
         """Return the proposal to retire an entry; a person is asked once."""
         if event.name in self.votes.disputed:
             return attrs.evolve(event, rating=NEUTRAL)
         self.votes.disputed.add(event.name)
         note = self.notes.get(event.name)
         reason = (note.note or "").partition(": ")[2] if note else ""
-        return PointProposed(RETIRE, event.name, (), DISPUTE, "", "", reason)
+        return events.PointProposed(RETIRE, event.name, (), DISPUTE, "", "", reason)
