@@ -18,9 +18,9 @@ from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import pair
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
@@ -32,7 +32,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.personal import pair
+from tallybook.projections.surfaces.writing import pair
 
 write, left = pair.recording.write, int(sys.argv[2])
 

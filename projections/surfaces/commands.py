@@ -52,11 +52,10 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.history import ask, playbook_file
     from tallybook.projections.surfaces.history.ask import AsOf
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.personal import pair
     from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing import pair, requests
     from tallybook.projections.surfaces.writing import record as recording
-    from tallybook.projections.surfaces.writing import requests
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
@@ -73,7 +72,7 @@ else:
         "tallybook.projections.surfaces.workspace.settings",
         "tallybook.projections.surfaces.history.ask",
         "tallybook.projections.surfaces.history.playbook_file",
-        "tallybook.projections.surfaces.personal.pair",
+        "tallybook.projections.surfaces.writing.pair",
     )
 
 

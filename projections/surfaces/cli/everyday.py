@@ -207,12 +207,12 @@ def _linked_stories(
     project: Project, mine: Project, name: str, *, is_mine: bool
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the stories of the entries that an entry came from or went to, by `promote` and `demote`."""
-    from tallybook.projections.surfaces.personal import pair
+    from tallybook.projections.surfaces.cli.personal import linked_names
 
     other = project if is_mine else mine
     # Damage of the other playbook does not keep this story back.
     with suppress(TallybookError):
-        return [commands.why(other, one) for one in pair.linked_names(project, mine, name, is_mine=is_mine)]
+        return [commands.why(other, one) for one in linked_names(project, mine, name, is_mine=is_mine)]
     return []
 
 

@@ -146,7 +146,7 @@ def _begin_mine(context: click.Context, *, alone: bool, dry_run: bool, as_json: 
     """
     if not alone:
         raise BadInputError("init --mine", "takes no agent, --all or --user", "nothing was created")
-    from tallybook.projections.surfaces.personal import cli as personal
+    from tallybook.projections.surfaces.cli import personal
 
     personal.begin(context.obj, dry_run=dry_run, as_json=as_json)
 

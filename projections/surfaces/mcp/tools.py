@@ -213,9 +213,9 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 def _present(ledger: Ledger, playbook: Playbook) -> Playbook:
     """Return the project's playbook, with the entries of the person's own after its own."""
     if personal.find(ledger.project) is not None:
-        from tallybook.projections.surfaces.personal import pair
+        from tallybook.projections.surfaces.writing import pair
 
-        return pair.together(ledger.project, playbook)
+        return pair.merge_playbooks(ledger.project, playbook)
     return playbook
 
 

@@ -22,13 +22,12 @@ from tallybook.projections.surfaces.console.consent import require_consent
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
 from tallybook.projections.surfaces.reflection.schedule import is_of_project
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import pair, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,7 +227,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
 
     The results of earlier pieces change the playbook in the prompts of later ones, so the texts are approximate.
     """
-    playbook = pair.together(project, commands.playbook(project).state)
+    playbook = pair.merge_playbooks(project, commands.playbook(project).state)
     for name, session in sessions.items():
         if not session.transcript or not transcript.locate(Path(session.transcript)).is_file():
             continue

@@ -32,7 +32,6 @@ from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.personal import pair
 from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.mark_requests import mark_requests
@@ -41,7 +40,7 @@ from tallybook.projections.surfaces.review.decisions import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
-from tallybook.projections.surfaces.writing import record, votes
+from tallybook.projections.surfaces.writing import pair, record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _S
     report = record.write(project, [])
     if report.state is None:
         raise _StopError(HELD)
-    playbook = pair.together(project, report.state)
+    playbook = pair.merge_playbooks(project, report.state)
     own_texts = tuple(one.text for name, one in playbook.entries.items() if name not in report.state.entries)
     known = schedule.load_reflections(project, before)
     return _State(project, plan, known, playbook, report.state.used, own_texts)
