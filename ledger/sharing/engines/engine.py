@@ -279,6 +279,10 @@ class Engine:
                 false += [segment.number] * (stored != _join([found.get(entry, b"") for entry in group]))
         return false
 
+    def knows_authors(self) -> bool:
+        """Return whether the engine says who stored a run."""
+        return any(entry.author for entry in self._list_new(NOTHING) or [])
+
     def close(self) -> None:
         """Close connections."""
         self._store.close()

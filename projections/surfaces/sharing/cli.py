@@ -18,8 +18,9 @@ from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status, upkeep
+from tallybook.projections.surfaces.sharing import engines, joining, members, membership, results, status, upkeep
 from tallybook.projections.surfaces.sharing.membership import Membership
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,10 +50,11 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     """Share the playbook with other machines.
 
     The machines meet in a book that git, PostgreSQL or an object store holds. ACTION is git, postgres or objects to
-    join the book there or make it, or to move it there from where this project shares it; status; verify, repair or
-    upgrade to look after the book; publish to let the masked text of an own event leave, which ADDRESS names; or off
-    to stop sharing. For git, ADDRESS is the name or address of a remote, by default origin. Joining, and what changes
-    the book for everyone, asks first; off a terminal it needs --yes, and inside an agent it is refused.
+    join the book there or make it, or to move it there from where this project shares it; status or members; verify,
+    repair or upgrade to look after the book; publish to let the masked text of an own event leave, which ADDRESS
+    names; or off to stop sharing. For git, ADDRESS is the name or address of a remote, by default origin. Joining,
+    and what changes the book for everyone, asks first; off a terminal it needs --yes, and inside an agent it is
+    refused.
     """
     if action in engines.ENGINES:
         try:
@@ -395,8 +397,25 @@ def _off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  
     return 0
 
 
+def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+    part, engine = _opened(project)
+    copy = SharedLog(project.ledger).copy
+    try:
+        with closing(engine):
+            found = members.find_members(copy, part.writer, engine)
+    except UnreachableError as error:
+        note(str(error))
+        found = members.find_members(copy, part.writer, None)
+    if as_json:
+        answer([attrs.asdict(member) for member in found])
+    else:
+        say(*members.member_lines(found))
+    return 0
+
+
 ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
     "status": _status,
+    "members": _members,
     "verify": _verify,
     "repair": _repair,
     "upgrade": _upgrade,

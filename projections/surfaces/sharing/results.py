@@ -13,7 +13,7 @@ from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.sharing.counting import SKIPPED
 from tallybook.projections.surfaces.console.output import format_time, note
 from tallybook.projections.surfaces.hooks import sync_results
-from tallybook.projections.surfaces.sharing import engines, joining, membership, status
+from tallybook.projections.surfaces.sharing import engines, joining, members, membership, status
 from tallybook.projections.surfaces.sharing.own_history import arrivals
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -139,6 +139,8 @@ def sync_unattended(project: Project, limit_s: float) -> int:
     if part is not None:
         with suppress(Exception):
             # Nobody reads an error here, and what went wrong is stored.
+            if part.engine == "git" and (log := SharedLog(project.ledger)).history.pending:
+                clock.wait_about(members.longest_wait(log.copy))
             sync(project, part, limit_s)
     return 0
 

@@ -1,0 +1,69 @@
+"""`share members`, and how machines of a large team take turns."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import attrs
+
+from helpers.memory_store import MemoryStore
+from helpers.sharing_projects import make_team
+from tallybook.projections.surfaces.sharing import members, membership
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from helpers.command_line import Run
+    from tallybook.ledger.sharing.engines.store import Entry
+
+
+class KnowingStore(MemoryStore):
+    """A store that knows who stored each run, as a database does."""
+
+    def list(self, after: int) -> Sequence[Entry]:
+        """Return the numbers with an author."""
+        return [entry._replace(author="role_of_all") for entry in super().list(after)]
+
+
+def test_members_are_listed_with_what_they_published(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writer has its events, when it was seen last, how far behind it may be, and who logged in."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    for machine in ("anna", "ben", "cleo"):
+        team.share(machine, "--as", machine)
+    for machine in ("anna", "ben"):
+        team.run(machine, "add", f"Advice of {machine}")
+        team.sync(machine)
+    found = json.loads(team.run("ben", "share", "members", "--json").out)
+    assert [("ben", 3, 0, True), ("anna", 4, 3, False)] == [
+        (one["writer"].rpartition("-")[0], one["events"], one["behind"], one["is_this"]) for one in found
+    ]
+    assert "(this machine): 3 events, last seen " in team.run("ben", "share", "members").out
+    assert "logged in" not in team.run("ben", "share", "members").out
+    knowing = KnowingStore()
+    knowing.runs = team.memory.runs
+    team.memory = knowing
+    assert "logged in as role_of_all" in team.run("ben", "share", "members").out
+    assert "role_of_all" == json.loads(team.run("ben", "share", "members", "--json").out)[0]["author"]
+
+
+def test_the_more_write_the_longer_a_push_may_wait(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six pushes a minute need no turns; a larger team spreads them, over a minute at most."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    team.share("anna")
+    project = Project(team.root("anna"))
+    assert 0 == members.longest_wait(SharedLog(project.ledger).copy)
+    expected = {5: 0, 8: 20, 20: 60}
+    for number in range(1, 21):
+        part = membership.require(project)
+        membership.save(project, attrs.evolve(part, writer=f"machine-{number}"))
+        team.run("anna", "add", f"Advice {number}")
+        team.sync("anna")
+        if number in expected:
+            # The first machine has written as well: it made the book.
+            assert expected[number] <= members.longest_wait(SharedLog(project.ledger).copy) <= expected[number] + 10
