@@ -72,4 +72,8 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
 }
 """Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 
+MAKERS: Final = (PointAdded, PointSeeded, PointEdited, PointMatched)
+"""Classes of the events that make an entry; a manual edit only where its writer had no entry of that name."""
+TEXT_GIVERS: Final = (*MAKERS, PointReworded)
+"""Classes of the events that give an entry its text."""
 KIND_OF: Final[dict[type[Any], str]] = {cls: kind for kind, (cls, _) in EVENT_TYPES.items()}

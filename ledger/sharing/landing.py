@@ -18,6 +18,8 @@ from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     KIND_OF,
+    MAKERS,
+    TEXT_GIVERS,
     BookTaken,
     EventRedacted,
     EventRepeated,
@@ -56,9 +58,6 @@ if TYPE_CHECKING:
 
 REDACTED: Final = "[redacted]"
 """The text under which a redacted text lands: its digest would prove nothing to machines that never had it."""
-MAKERS: Final = (PointAdded, PointSeeded, PointEdited, PointMatched)
-"""Classes of the events that make an entry; a manual edit only where its writer had no entry of that name."""
-_GIVE_TEXT: Final = (*MAKERS, PointReworded)
 _LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
 
 
@@ -215,7 +214,7 @@ class Ground:
         if len(equal) == 1:
             return frozenset()
         records = (one for batch in decode(chain(self.read(), self.landed)) for one in batch.records)
-        found: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, _GIVE_TEXT)]
+        found: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, TEXT_GIVERS)]
         texts = {event.name: event_id for event_id, event in found}
         return frozenset(name for name, event_id in texts.items() if event_id in equal)
 

@@ -9,7 +9,7 @@ import unicodedata
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.projections.entry_history.view import ADDING_KINDS, EventPlace, NamedEvent, Uses, text_of
+from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses, text_of
 from tallybook.projections.event_rows import by_json, happened, kind_of, reference, summary
 from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -311,7 +311,7 @@ def _undos(story: Story) -> Iterator[EventRecord]:
         undone_event = ignored.record.event
         if isinstance(undone_event, UndoneEvent):
             yield undone_event.by
-            if isinstance(undone_event.event, ADDING_KINDS):
+            if isinstance(undone_event.event, events.MAKERS):
                 yield ignored.record
 
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.records import Batch, EventRecord
 
-ADDING_KINDS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointMatched)
-"""Kinds that give a name to a text; where such an event is undone, and no other one did, the entry is undone."""
-
 _BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced, events.PointLimited)
 """Kinds of steps that change neither text nor counts."""
 
@@ -155,7 +152,7 @@ class Story:
     def undone_addition(self) -> UndoneEvent | None:
         """Return the event that had brought an undone entry, with its undo; None for an entry of another status."""
         undone = [row.record.event for row in self.ignored if isinstance(row.record.event, UndoneEvent)]
-        added = [event for event in undone if isinstance(event.event, ADDING_KINDS)]
+        added = [event for event in undone if isinstance(event.event, events.MAKERS)]
         return added[-1] if added and self.status == UNDONE else None
 
 
@@ -269,7 +266,7 @@ def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
             # Two redacted texts are not one text; compared, they would make entries of different advice related.
             if new is not None and new.text != REDACTED:
                 state.texts.setdefault(name, {})[new.text] = None
-    if isinstance(event, UndoneEvent) and isinstance(event.event, ADDING_KINDS):
+    if isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS):
         state.undone[event.event.name] = (text_of(event.event), event.by)
 
 

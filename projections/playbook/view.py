@@ -197,7 +197,7 @@ def _take_out(state: Playbook, name: str) -> None:
 
 def _apply_undone(state: Playbook, event: UndoneEvent, batch: Batch) -> None:
     """Reserve the name of an added entry although the event is undone: names are never used again."""
-    if isinstance(event.event, events.PointAdded | events.PointSeeded | events.PointEdited | events.PointMatched):
+    if isinstance(event.event, events.MAKERS):
         _reserve_name(state, event.event.name)
     elif isinstance(event.event, events.EventsVoided):
         _rewrite(state, event.event, batch)

@@ -380,14 +380,11 @@ def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
 
 def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
     """Record the words of a new text."""
-    if isinstance(event, _TEXTS):
+    if isinstance(event, events.TEXT_GIVERS):
         point = playbook.entries.get(event.name)
         # All redacted texts read the same, and would pass for one piece of advice.
         if point is not None and point.text != REDACTED:
             playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
-
-
-_TEXTS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointReworded)
 
 
 def _rated(playbook: ScoredPlaybook, event: events.PointRated) -> dict[str, float]:

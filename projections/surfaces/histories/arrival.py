@@ -17,7 +17,6 @@ from tallybook.ledger.events import KIND_OF, BookTaken, EventRepeated, NamesMean
 from tallybook.ledger.line import START, batch_key, split_key
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import (
-    MAKERS,
     REDACTED,
     SHARED,
     Landed,
@@ -185,7 +184,7 @@ class Landing:
     def _without_redacted(self, record: EventRecord) -> Iterator[EventRecord]:
         """Yield an event unless it brings back a text that was redacted here; in a book it lands without the text."""
         event: Any = record.event
-        text = getattr(event, "text", None) if isinstance(event, (*MAKERS, events.PointReworded)) else None
+        text = getattr(event, "text", None) if isinstance(event, events.TEXT_GIVERS) else None
         why = self._redactions.refusal(text) if text else None
         if text is None or why is None:
             yield record

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import EventsVoided, PointMatched
-from tallybook.ledger.sharing.landing import MAKERS, Ground
+from tallybook.ledger.events import MAKERS, EventsVoided, PointMatched
+from tallybook.ledger.sharing.landing import Ground
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle

@@ -14,13 +14,12 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.events import KIND_OF, NamesMeant
+from tallybook.ledger.events import KIND_OF, MAKERS, NamesMeant
 from tallybook.ledger.line import GENESIS, START, Draft, Position, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.landing import (
-    MAKERS,
     REDACTED,
     SHARED,
     Ground,

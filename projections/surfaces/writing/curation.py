@@ -97,16 +97,12 @@ def _refuse_restore(project: Project, name: str) -> None:
         event = record.event
         if isinstance(event, events.PointMerged) and name in event.merged:
             why = f"was merged into {event.name} by event {record.seq}", record.seq
-        elif isinstance(event, UndoneEvent) and getattr(event.event, "name", None) == name and _is_adding(event.event):
+        elif isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS) and event.event.name == name:
             why = f"was undone by event {event.by.seq}", event.by.seq
-        elif getattr(event, "name", None) == name and _is_adding(event):
+        elif isinstance(event, events.MAKERS) and event.name == name:
             why = None
     if why is not None:
         raise NothingToDoError(name, why[0], f"run: {_command(why[1], personal.option(project))}")
-
-
-def _is_adding(event: object) -> bool:
-    return isinstance(event, events.PointAdded | events.PointEdited | events.PointSeeded)
 
 
 def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:

@@ -37,8 +37,6 @@ OF_PROTECTED = frozenset({"retire", "reword", "merge"})
 """Verbs that an agent can only propose where they change a protected entry."""
 
 
-TEXT_EVENTS = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointReworded)
-"""The events that give an entry its text."""
 _BY_NUMBER: Final = frozenset({REDACT, LESSON_VERB})
 """Verbs of proposals that a person accepts by their number: after seeing the whole text, or because of no way back."""
 
@@ -130,7 +128,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
 def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str]:
     """Return the protected entries of which these events have a text."""
     state = reading.current(reading.open_log(project))
-    names = dict.fromkeys(one.event.name for one in found if isinstance(one.event, TEXT_EVENTS))
+    names = dict.fromkeys(one.event.name for one in found if isinstance(one.event, events.TEXT_GIVERS))
     entries = [state.entries[name] for name in (state.merged.get(one, one) for one in names) if name in state.entries]
     return [entry.name for entry in entries if state.is_protected(entry)]
 
