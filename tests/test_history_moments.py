@@ -13,7 +13,7 @@ from tallybook.ledger.clock import moment, to_unix_us
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft
-from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, resolve
+from tallybook.projections.surfaces.history.moments import Moment, _find, _Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ LOG = log_at([1, 3, 3, 7])
 )
 def test_a_moment_is_the_last_event_recorded_by_then(when: str, seq: int) -> None:
     """A date is its start in UTC, an age counts back from now, and an event number is itself."""
-    assert seq == resolve(LOG, when, NOW)
+    assert seq == of(LOG, when).seq
 
 
 @pytest.mark.parametrize(
@@ -98,21 +98,21 @@ def test_a_moment_is_the_last_event_recorded_by_then(when: str, seq: int) -> Non
 def test_an_invalid_moment_is_refused(when: str) -> None:
     """The error lists what would be accepted."""
     with pytest.raises(BadInputError, match="is not a moment; use an event number, ~N, a date, an age"):
-        resolve(LOG, when, NOW)
+        of(LOG, when)
 
 
 def test_an_empty_ledger_has_one_moment() -> None:
     """Every time is the beginning of an empty ledger, and every event number is refused."""
     log = MemoryLog()
-    assert [0, 0, 0] == [resolve(log, when, NOW) for when in ("0", "1d", "2026-11-20")]
+    assert [0, 0, 0] == [of(log, when).seq for when in ("0", "1d", "2026-11-20")]
     with pytest.raises(BadInputError, match=r"^--at 1: the ledger has no event yet$"):
-        resolve(log, "1", NOW)
+        of(log, "1")
 
 
 def test_a_date_without_dashes_is_an_event_number() -> None:
     """Digits alone are an event number, and the error shows how to write a date."""
     with pytest.raises(BadInputError, match=r"ends at seq 9; the date is written 2026-11-20$"):
-        resolve(LOG, "20261120", NOW)
+        of(LOG, "20261120")
 
 
 # Times
@@ -121,8 +121,8 @@ def test_a_date_without_dashes_is_an_event_number() -> None:
 def test_a_clock_that_ran_back_hides_no_event_and_is_reported() -> None:
     """As of a time is the largest event recorded at or before it; later times among those are counted."""
     log = log_at([500, 7])
-    assert 5 == resolve(log, "2026-11-20T00:07", NOW)
-    assert 0 == resolve(log, "2026-11-20T00:06", NOW)
+    assert 5 == of(log, "2026-11-20T00:07").seq
+    assert 0 == of(log, "2026-11-20T00:06").seq
     moment_ = of(log, "2026-11-20T00:07")
     assert ("the clock ran back: 3 events up to event 5 have a later time than 2026-11-20 00:07 UTC",) == moment_.notes
 
@@ -133,7 +133,7 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
     log = log_at(minutes)
     at = moment(BEGIN + minute * MINUTE_US).at
     recorded = [one for batch in decode(log.read()) for one in batch.records]
-    assert max((one.seq for one in recorded if one.at <= at), default=0) == resolve(log, at, NOW)
+    assert max((one.seq for one in recorded if one.at <= at), default=0) == of(log, at).seq
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ BUSY = sessions("abc-1", "", "abd", "abc-1", "ab", 'q"\\ü')
 )
 def test_a_session_is_before_its_first_or_after_its_last_event(when: str, seq: int) -> None:
     """A whole id counts before the prefix of another; characters that JSON escapes do not matter."""
-    assert seq == resolve(BUSY, when, NOW)
+    assert seq == of(BUSY, when).seq
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_session_is_before_its_first_or_after_its_last_event(when: str, seq: i
 def test_an_unknown_or_ambiguous_session_is_refused(when: str, message: str) -> None:
     """The error lists the candidates, or names the nearest."""
     with pytest.raises(BadInputError) as caught:
-        resolve(BUSY, when, NOW)
+        of(BUSY, when)
     assert f"--at {when}: {message}" == str(caught.value)
 
 

@@ -48,7 +48,7 @@ def test_a_moment_before_an_undo_shows_the_undone_events() -> None:
         tx.append([encode(EventsVoided((rated.id,), None, ""))], HUMAN)
     undoing = list(decode(log.read()))[-1]
     for at, helpful in ((rated.at, 1), (undoing.at, 0)):
-        seq = moments.resolve(log, at, log.now())
+        seq = moments._find(moments._Question(log, at, log.now(), None, "--at")).seq
         state = fold_history(PLAYBOOK, lambda: decode(log.read()), seq)
         assert helpful == state.entries["kpt_001"].helpful
 

@@ -120,6 +120,6 @@ def test_at_a_commit_with_another_history_the_page_has_that_history(here: Projec
     assert ["one", "theirs"] == texts_at(out, 5)
     meta, _ = read_page(out.read_text(encoding="utf-8"))
     # `show --at 5` would print the project's own history.
-    assert ({}, {""}) == (meta["commands"], {policy["command"] for policy in meta["policies"]})
+    assert (False, {""}) == (meta["commands"], {policy["command"] for policy in meta["policies"]})
     assert 0 == run("page", "-o", str(out)).code
     assert ["one", "ours"] == texts_at(out, 5)

@@ -6,7 +6,6 @@ from base64 import b64encode
 from hashlib import sha256
 import json
 import re
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,7 @@ from helpers.reference_model import extraction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
-from tallybook.projections.surfaces.page.make import ALTERNATIVES, quote_all, quote_argument, quote_value
+from tallybook.projections.surfaces.page.make import ALTERNATIVES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -169,23 +168,11 @@ def test_secrets_are_masked_and_redacted_texts_gone(here: Project, run: Run) -> 
     assert ["the texts of 1 event are redacted"] == meta["warnings"]
 
 
-def test_a_value_in_a_command_is_quoted_or_refused() -> None:
-    """A shell takes a quoted value as one word; one with control characters or marks of direction has no command."""
-    values = ["kpt_001", SESSION, "a b", "-x", "line\nbreak", "\x1b[2J", "\u202eabc", "it's"]
-    quoted = quote_all(values, quote_value)
-    assert {1: "'$(touch owned)'", 2: "'a b'", 3: "-x", 4: None, 5: None, 6: None, 7: "'it'\"'\"'s'"} == quoted
-    assert [value for number, value in enumerate(values) if quoted.get(number)] == [
-        shlex.split(text)[0] for text in quoted.values() if text
-    ]
-    assert ("-- -x", None, "'a b'") == (quote_argument("-x"), quote_argument("\0"), quote_argument("a b"))
-    assert "'a;b'" == quote_value("a;b")
-
-
 def test_sessions_have_who_acted_in_them(here: Project, run: Run) -> None:
     """Each session has its id, agent and model, and its moments name it; an id is quoted for commands."""
     _, document, _ = page(here, run)
     film, sessions = document["film"], document["sessions"]
-    assert (["s-one", SESSION], {"1": f"'{SESSION}'"}) == (sessions["ids"], sessions["quoted"])
+    assert ["s-one", SESSION] == sessions["ids"]
     assert ["agent-x, model-y", "agent-x, model-y"] == sessions["agents"]
     authors = [film["authors"][number] for number in film["m_author"]]
     assert [0, 0, 0, 0, 1, 2] == [session for _, session in authors]

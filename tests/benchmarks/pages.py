@@ -16,7 +16,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document
 from tallybook.projections.surfaces.page.film import fold_film
-from tallybook.projections.surfaces.page.make import Choices, alternatives, history_of, make
+from tallybook.projections.surfaces.page.make import Choices, alternatives, make, reader_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _replay(project: Project) -> object:
 
 def _film(project: Project, policies: dict[str, Any]) -> bytes:
     """Return a page that has the film and other policies alone."""
-    film = fold_film(history_of(project), {"film": SPEC_POLICY, **policies})
+    film = fold_film(reader_of(open_log(project)), {"film": SPEC_POLICY, **policies})
     return document.assemble({"served": False}, film.part(with_texts=True))
 
 

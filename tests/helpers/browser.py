@@ -84,6 +84,8 @@ class Tab:
 
     def open(self, fragment: str) -> None:
         """Go to a fragment, and wait until the whole page is there."""
+        # Of the tabs of one browser only the one in front draws at its full rate.
+        self.page.bring_to_front()
         self.page.goto(f"{self.address}#{fragment}" if fragment else self.address)
         self.page.locator("body[data-ready]").wait_for(state="attached")
         self.settle()

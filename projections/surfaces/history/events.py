@@ -21,7 +21,7 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
-from tallybook.projections.surfaces.history.reading import current, log_with_book, search
+from tallybook.projections.surfaces.history.reading import bytes_of, current, log_with_book, search
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
@@ -61,10 +61,9 @@ def find_start(log: JsonlLog, count: int) -> Position:
 
 def _needles(event_filter: EventFilter) -> list[tuple[bytes, ...]]:
     """Return groups of byte strings; a batch with a wanted event holds one of each group."""
+    fields = {"session": event_filter.session, "rater": event_filter.rater}
     needles: list[tuple[bytes, ...]] = [
-        (_by(field, value),)
-        for field, value in ((b"session", event_filter.session), (b"rater", event_filter.rater))
-        if value is not None
+        (bytes_of(field, value),) for field, value in fields.items() if value is not None
     ]
     if event_filter.name is not None:
         needles.append((_quote(event_filter.name),))
@@ -73,12 +72,8 @@ def _needles(event_filter: EventFilter) -> list[tuple[bytes, ...]]:
     return needles
 
 
-def _by(field: bytes, value: str) -> bytes:
-    return b'"%b":%b' % (field, _quote(value))
-
-
 def _of_kind(kind: str) -> bytes:
-    return b'"kind":' + (_quote(kind[:-1])[:-1] if kind.endswith(".*") else _quote(kind))
+    return bytes_of("kind", kind[:-1])[:-1] if kind.endswith(".*") else bytes_of("kind", kind)
 
 
 def _quote(value: str) -> bytes:
@@ -91,7 +86,7 @@ def _may_match(batch: RawBatch, event_filter: EventFilter, needles: Iterable[tup
 
 def comes_from(log: Log, rater: str) -> bool:
     """Return whether any event may come from a rater, without decoding one."""
-    return log.may_contain(_by(b"rater", rater))
+    return log.may_contain(bytes_of("rater", rater))
 
 
 def raters(log: Log) -> list[str]:
@@ -150,7 +145,7 @@ def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
 
 def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
     """Return the numbers of the events with these ids."""
-    batches = search(log, [_by(b"id", id_) for id_ in ids]) if ids else ()
+    batches = search(log, [bytes_of("id", id_) for id_ in ids]) if ids else ()
     lines = [line.partition(SECTION)[0] for batch in batches for line in batch.lines]
     return {id_: shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
 

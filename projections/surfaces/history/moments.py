@@ -17,12 +17,11 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, head_field, split_lines
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log, search
+from tallybook.projections.surfaces.history.reading import bytes_of, log_with_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -179,11 +178,6 @@ def find_here(project: Project, when: str, option: str) -> Moment:
     return moment
 
 
-def resolve(log: Log, when: str, now: clock.Now) -> int:
-    """Return the event number that a WHEN names, as ``find``, where there is no repository."""
-    return _find(_Question(log, when, now, None, "--at")).seq
-
-
 def _find(question: _Question) -> Moment:
     when = question.when
     if when.isascii() and when.isdigit():
@@ -320,8 +314,7 @@ def _nearest(log: Log, beginning: str) -> str:
 
 def spans_of(log: Log, beginning: str) -> dict[str, Span]:
     """Return the sessions whose id begins with something, by their whole id, in the order they began."""
-    # Every writer writes it so.
-    needle = b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
+    needle = bytes_of("session", beginning)[:-1]
     spans: dict[str, Span] = {}
     for batch in search(log, (needle,)):
         for seq, line in enumerate(split_lines(batch.data), batch.first):

@@ -17,6 +17,7 @@ import msgspec
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, EventsVoided
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.search import find_batches, read_batch_at
@@ -125,6 +126,11 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     if blob is not None and until is None and (checkpoint is None or checkpoint.is_outgrown_by(state)):
         _store(form, blob, state)
     return state
+
+
+def bytes_of(field: str, value: str) -> bytes:
+    """Return the bytes of a field in the log: every writer writes it in the same way."""
+    return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
 
 
 def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:

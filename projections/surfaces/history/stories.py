@@ -7,7 +7,7 @@ Folding these batches gives what all of history gives. Other batches are not rea
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -22,17 +22,16 @@ from tallybook.ledger.events import (
     PointMerged,
     PointNoted,
 )
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
 from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, NamedEvent, Uses, entries_view
-from tallybook.projections.fold import fold_history
+from tallybook.projections.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.history.ask import state_at
-from tallybook.projections.surfaces.history.reading import Form, fold_view, log_with_book, open_log, search
+from tallybook.projections.surfaces.history.reading import Form, bytes_of, fold_view, log_with_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -137,14 +136,15 @@ def history_of(log: Log, names: Collection[str]) -> Callable[[], Iterable[Batch]
 
 
 def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
-    events = [
-        event for batch in decode(search(log, (_kind(PointMerged), _kind(EventsVoided)))) for event in batch.events
-    ]
-    kin = _find_kin(names, events)
-    undone = _Undone.of(events)
+    # Also what an undo undid that was undone later itself.
+    merges, undone = [], UndoneIds()
+    for batch in decode(search(log, (_kind(PointMerged), _kind(EventsVoided)))):
+        merges += [{event.name, *event.merged} for event in batch.events if isinstance(event, PointMerged)]
+        for undo in undos_in(batch):
+            undone.add(undo, cast("EventsVoided", undo.event))
+    kin = _find_kin(names, merges)
     read_up_to = 0
-    # A name has one form on disk, and reading refuses any other.
-    needles = [f'"name":{dumps(name)}'.encode("utf-8", "replace") for name in kin]
+    needles = [bytes_of("name", name) for name in kin]
     for batch in decode(search(log, (*needles, _kind(EventsVoided), _kind(EventRedacted)))):
         # A batch that was read on the way to an update is not read twice.
         if batch.begin >= read_up_to:
@@ -157,10 +157,10 @@ def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
 
 
 def _kind(kind: type[Any]) -> bytes:
-    return b'"kind":"%b"' % KIND_OF[kind].encode()
+    return bytes_of("kind", KIND_OF[kind])
 
 
-def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undone: _Undone) -> Iterator[Batch]:
+def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undone: UndoneIds) -> Iterator[Batch]:
     """Yield the batches after one, up to an update after which none of these entries can be due."""
     for following in decode(log.read(Position(batch.last, batch.chain, batch.end))):
         yield following
@@ -168,9 +168,8 @@ def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undo
             return
 
 
-def _find_kin(names: Collection[str], events: Iterable[Any]) -> set[str]:
+def _find_kin(names: Collection[str], merges: Iterable[set[str]]) -> set[str]:
     """Return entries with every entry that was ever merged with one of them, directly or not."""
-    merges = [{event.name, *event.merged} for event in events if isinstance(event, PointMerged)]
     kin, size = set(names), -1
     while len(kin) > size:
         size = len(kin)
@@ -178,31 +177,7 @@ def _find_kin(names: Collection[str], events: Iterable[Any]) -> set[str]:
     return kin
 
 
-@attrs.frozen
-class _Undone:
-    """What was ever undone.
-
-    Attributes:
-        ids: Ids of events.
-        sessions: Sessions of which every event was undone.
-    """
-
-    ids: frozenset[str]
-    sessions: frozenset[str]
-
-    @classmethod
-    def of(cls, events: Iterable[Any]) -> _Undone:
-        """Return what these events undo, also where that undoing was undone later."""
-        undoings = [event for event in events if isinstance(event, EventsVoided)]
-        ids = frozenset(id_ for event in undoings for id_ in event.ids)
-        return cls(ids, frozenset(event.session for event in undoings if event.session))
-
-    def may_touch(self, batch: Batch) -> bool:
-        """Return False where nothing in a batch was ever undone."""
-        return (bool(self.ids) and batch.may_contain_ids(self.ids)) or any(map(batch.may_contain_text, self.sessions))
-
-
-def _leaves_open(batch: Batch, names: Collection[str], undone: _Undone) -> bool | None:
+def _leaves_open(batch: Batch, names: Collection[str], undone: UndoneIds) -> bool | None:
     """Return whether one of these entries may be due after a batch, None where the batch does not decide that.
 
     An update prunes what is due, unless it is undone: then a later update does.

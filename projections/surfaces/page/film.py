@@ -195,20 +195,9 @@ class Track:
         return placed
 
 
-class Interned:
-    """Values by number, in the order of first use.
-
-    Attributes:
-        numbers: Value → its number, from 0.
-    """
-
-    def __init__(self) -> None:
-        """Begin without a value."""
-        self.numbers: dict[Any, int] = {}
-
-    def number(self, value: Hashable) -> int:
-        """Return the number of a value."""
-        return self.numbers.setdefault(value, len(self.numbers))
+def number_of(table: dict[Any, int], value: Hashable) -> int:
+    """Return the number of a value in a table; a new one is added with the next number, from 0."""
+    return table.setdefault(value, len(table))
 
 
 @attrs.define
@@ -245,16 +234,16 @@ class Film:
     undos: Sequence[EventRecord]
     spans: Sequence[tuple[int, int, int]]
     base: int
-    names: Interned = attrs.field(factory=Interned)
+    names: dict[Any, int] = attrs.field(factory=dict)
     sizes: array[int] = attrs.field(factory=lambda: array("I"))
     times: array[int] = attrs.field(factory=lambda: array("q"))
     moment_authors: list[int] = attrs.field(factory=list)
     kinds: list[int] = attrs.field(factory=list)
     entries: list[int] = attrs.field(factory=list)
-    kind_names: Interned = attrs.field(factory=Interned)
-    authors: Interned = attrs.field(factory=Interned)
-    raters: Interned = attrs.field(factory=Interned)
-    sessions: Interned = attrs.field(factory=Interned)
+    kind_names: dict[Any, int] = attrs.field(factory=dict)
+    authors: dict[Any, int] = attrs.field(factory=dict)
+    raters: dict[Any, int] = attrs.field(factory=dict)
+    sessions: dict[Any, int] = attrs.field(factory=dict)
     agents: dict[int, tuple[str | None, str | None]] = attrs.field(factory=dict)
     injections: list[tuple[int, list[int]]] = attrs.field(factory=list)
     quotes: list[tuple[int, str, str]] = attrs.field(factory=list)
@@ -294,7 +283,7 @@ class Film:
             self._fold_again(0, self.base)
             self._note(Track.all_names, {}, self.base)
             self.quotes.clear()
-            given = [self.names.number(name) for name in self._injected]
+            given = [number_of(self.names, name) for name in self._injected]
             # The first injection of the page tells what differs from this one.
             self.injections = [(self.base, given)] if given else []
 
@@ -319,12 +308,12 @@ class Film:
             self._copy(batch, len(self.sizes))
         rated |= self._ratable(batch)
         # The lines on which a text goes on have numbers, and no event.
-        size, continued = batch.last - self.last, self.kind_names.number((CONTINUED, "text continued"))
+        size, continued = batch.last - self.last, number_of(self.kind_names, (CONTINUED, "text continued"))
         kinds, entries = [continued] * size, [0] * size
         for seq, event in numbered:
             name = getattr(event, "name", None)
-            kinds[seq - self.last - 1] = self.kind_names.number(kind_words(event, rated))
-            entries[seq - self.last - 1] = self.names.number(name) + 1 if isinstance(name, str) else 0
+            kinds[seq - self.last - 1] = number_of(self.kind_names, kind_words(event, rated))
+            entries[seq - self.last - 1] = number_of(self.names, name) + 1 if isinstance(name, str) else 0
         self.kinds += kinds
         self.entries += entries
 
@@ -348,7 +337,7 @@ class Film:
         elif isinstance(event, events.PlaybookInjected):
             new = dict.fromkeys(event.names)
             changed = [*(n for n in new if n not in self._injected), *(n for n in self._injected if n not in new)]
-            self.injections.append((seq, [self.names.number(name) for name in changed]))
+            self.injections.append((seq, [number_of(self.names, name) for name in changed]))
             self._injected = new
         elif isinstance(event, events.EventRedacted):
             self.redacted += 1
@@ -365,11 +354,11 @@ class Film:
             self.moment_authors.append(self._author_numbers[key])
             return
         by = batch.records[0].by
-        session = 0 if by.session is None else self.sessions.number(by.session) + 1
+        session = 0 if by.session is None else number_of(self.sessions, by.session) + 1
         agent, model = self.agents.get(session, (None, None))
         self.agents[session] = (agent or by.agent, model or by.model)
-        rater = self.raters.number(f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
-        self._author_numbers[key] = self.authors.number((rater, session))
+        rater = number_of(self.raters, f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
+        self._author_numbers[key] = number_of(self.authors, (rater, session))
         self.moment_authors.append(self._author_numbers[key])
 
     # Undos
@@ -406,22 +395,22 @@ class Film:
 
     def words_of(self, seq: int) -> str:
         """Return what an event did, in a few words."""
-        words: str = list(self.kind_names.numbers)[self.kinds[seq - self.base - 1]][1] if seq > self.base else ""
+        words: str = list(self.kind_names)[self.kinds[seq - self.base - 1]][1] if seq > self.base else ""
         return words
 
     def part(self, *, with_texts: bool) -> dict[str, Any]:
         """Return tables, moments, events and changes as the document has them; README.md has the format."""
-        texts, times = Interned(), self.times[self.skipped :]
+        texts, times = dict[str, int](), self.times[self.skipped :]
         start = times[0] if times else 0
         streams = {stream: self._columns(track.changes, texts) for stream, track in self.tracks.items()}
         own = streams.pop(next(iter(self.tracks)))
         part: dict[str, Any] = {
             "base": self.base,
-            "names": list(self.names.numbers),
-            "kinds": list(self.kind_names.numbers),
-            "authors": list(self.authors.numbers),
+            "names": list(self.names),
+            "kinds": list(self.kind_names),
+            "authors": list(self.authors),
             # The label of a machine has the name of its user.
-            "raters": [rater if with_texts else rater.partition(_AT)[0] for rater in self.raters.numbers],
+            "raters": [rater if with_texts else rater.partition(_AT)[0] for rater in self.raters],
             "start": start,
             "m_size": list(self.sizes[self.skipped :]),
             "m_time": [time - start for time in times],
@@ -435,17 +424,17 @@ class Film:
         }
         if with_texts:
             # What people typed is recorded as it is, and a page can be mailed.
-            part["texts"] = [mask(text).text for text in texts.numbers]
+            part["texts"] = [mask(text).text for text in texts]
         return part
 
-    def _columns(self, rows: Iterable[tuple[int, str, Row]], texts: Interned) -> dict[str, list[int]]:
+    def _columns(self, rows: Iterable[tuple[int, str, Row]], texts: dict[str, int]) -> dict[str, list[int]]:
         """Return the rows of a policy in columns, each with the 95 % interval of the helpful share in thousandths."""
-        number, columns = self.names.number, list[tuple[int, ...]]()
+        columns: list[tuple[int, ...]] = []
         for seq, name, row in sorted(rows, key=itemgetter(0)):
-            text = texts.number(row.text) + 1 if row.text else 0
-            into = number(row.into) + 1 if row.into else 0
+            text = number_of(texts, row.text) + 1 if row.text else 0
+            into = number_of(self.names, row.into) + 1 if row.into else 0
             trust = _trust(row.helpful, row.harmful)
-            columns.append((seq, number(name), *row[:3], text, row.flags, into, row.place, *trust))
+            columns.append((seq, number_of(self.names, name), *row[:3], text, row.flags, into, row.place, *trust))
         fields = ("event", "entry", "status", "helpful", "harmful", "text", "flags", "into", "place", "low", "high")
         return {f"c_{field}": [row[index] for row in columns] for index, field in enumerate(fields)}
 

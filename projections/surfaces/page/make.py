@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
+from datetime import date, datetime, time
 from functools import lru_cache
 from importlib.metadata import version
-import re
-from shlex import quote
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
-import unicodedata
 
 import attrs
 
@@ -24,18 +24,24 @@ from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.scores import summary
+from tallybook.projections.scores.config import SESSION
+from tallybook.projections.scores.files import OVERALL_ID
+from tallybook.projections.scores.scoring import DASHBOARD, alerts
+from tallybook.projections.scores.view import Scores, series
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.page import document
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
-from tallybook.projections.surfaces.page.scores import scores_part
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.sharing.own_history import renumber
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
@@ -56,12 +62,6 @@ MAX_STORIES: Final = 500
 
 _STATES: Final = 8
 """How many earlier states are held at a time; entries ask for the moments before the same undos."""
-
-PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
-"""What the script puts into a command as it is; README.md repeats it."""
-
-_REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of characters that a terminal obeys or hides: controls, marks of direction, halves of pairs, line ends."""
 
 ALTERNATIVES: Final[dict[str, Policy]] = {
     **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
@@ -85,24 +85,6 @@ ALTERNATIVES: Final[dict[str, Policy]] = {
     },
 }
 """Options of `what-if` → another policy that is computed for the page."""
-
-COMMANDS: Final = {
-    "show": "tallybook show --at {event}",
-    "log": "tallybook log --since {before} --until {event}",
-    "diff": "tallybook diff {other} {event}",
-    "former": "tallybook show --gone --at {event}",
-    "why_at": "tallybook why --at {event} {entry}",
-    "log_entry": "tallybook log {entry}",
-    "log_session": "tallybook log --session={session}",
-    "undo_event": "tallybook undo {event}",
-    "undo_session": "tallybook undo --of={session}",
-    "without_session": "tallybook what-if --without=session:{session}",
-    "score_session": "tallybook score --session={session} --detail",
-    "score": "tallybook score --at {event}",
-    "blame": "tallybook score --blame {from}..{to}",
-    "page": "tallybook page --at {event}",
-}
-"""Name → a command line to copy; README.md has what its places are filled with."""
 
 
 @attrs.frozen
@@ -165,7 +147,7 @@ def make(project: Project, choices: Choices) -> Page:
     elif log_with_book(log):
         read = _from_beginning(lambda: _numbered_history(log, numbers))
     else:
-        read = history_of(project)
+        read = reader_of(log)
     film = fold_film(read, {"film": SPEC_POLICY, **alternatives(head.seq)}, MAX_MOMENTS)
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
@@ -176,10 +158,7 @@ def make(project: Project, choices: Choices) -> Page:
         meta |= {"head": f"{head.seq}:{head.chain}", "labels": [[new, label] for new, label in labels.items()]}
         meta["opens"]["event"] = film.last
     content = {
-        "film": {
-            **film.part(with_texts=choices.with_texts),
-            "quoted": quote_all(film.names.numbers, quote_argument),
-        },
+        "film": film.part(with_texts=choices.with_texts),
         "sessions": _sessions_part(film) if choices.with_texts else {},
         "stories": _stories_part(film, lambda: read(START), choices),
         "quotes": _quotes_part(film) if choices.with_quotes else None,
@@ -187,7 +166,7 @@ def make(project: Project, choices: Choices) -> Page:
     }
     sections = ""
     try:
-        content["scores"] = scores_part(project, film, commit)
+        content["scores"] = _scores_part(project, film, commit)
     except BadInputError:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
@@ -198,6 +177,17 @@ def make(project: Project, choices: Choices) -> Page:
         with suppress(BadInputError):
             sections = page_section(project)
     return Page(document.assemble(meta, content, sections), meta)
+
+
+def alternatives(events: int) -> dict[str, Policy]:
+    """Return the other policies that are computed for a history of about so many events, by their options."""
+    is_short = events <= AGED_EVENTS
+    return {name: policy for name, policy in ALTERNATIVES.items() if is_short or not isinstance(policy, AgedPolicy)}
+
+
+def reader_of(log: Log) -> Read:
+    """Return what reads the history of a ledger after a position."""
+    return lambda position: decode(log.read(position))
 
 
 def _from_beginning(read: Callable[[], Iterable[Batch]]) -> Read:
@@ -223,24 +213,9 @@ def _numbered_history(log: Log, numbers: dict[int, int]) -> Iterator[Batch]:
     return decode(batches())
 
 
-def alternatives(events: int) -> dict[str, Policy]:
-    """Return the other policies that are computed for a history of about so many events, by their options."""
-    return {
-        options: policy
-        for options, policy in ALTERNATIVES.items()
-        if events <= AGED_EVENTS or not isinstance(policy, AgedPolicy)
-    }
-
-
-def history_of(project: Project) -> Read:
-    """Return what reads the history of a project's ledger after a position."""
-    log = open_log(project)
-    return lambda position: decode(log.read(position))
-
-
 def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool) -> dict[str, Any]:
     """Return what the script knows before it unpacks the document."""
-    numbers = film.names.numbers
+    numbers = film.names
     name = None if choices.name is None else find_name(choices.name, set(numbers))
     if choices.name is not None and name is None:
         raise UnknownEntryError(choices.name, None)
@@ -273,7 +248,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
             "moments": len(film.sizes),
             "entries": len(film.own.book.mutable),
             "names": len(numbers),
-            "sessions": len(film.sessions.numbers),
+            "sessions": len(film.sessions),
         },
         "opens": {
             "event": film.last if choices.moment is None else choices.moment.seq,
@@ -284,16 +259,16 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "policies": [policy for policy in policies if policy["stream"] in film.tracks],
         "omitted_policies": [policy for policy in policies if policy["stream"] not in film.tracks],
         # The commands read the project's ledger, and not the one of a commit.
-        "commands": COMMANDS if has_commands else {},
+        "commands": has_commands,
         "undo": {kind: "event" if is_of_entry(kind) else "batch" for kind in sorted(KIND_OF[one] for one in UNDOABLE)},
     }
 
 
 def _sessions_part(film: Film) -> dict[str, Any]:
     """Return the sessions by number: ids, agents and models."""
-    ids = list(film.sessions.numbers)
+    ids = list(film.sessions)
     agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(ids) + 1)]
-    return {"ids": ids, "quoted": quote_all(ids, quote_value), "agents": agents}
+    return {"ids": ids, "agents": agents}
 
 
 def _quotes_part(film: Film) -> dict[str, Any]:
@@ -304,12 +279,65 @@ def _quotes_part(film: Film) -> dict[str, Any]:
     }
 
 
+# The scores, day by day under the axis of the slider
+
+
+def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[str, Any] | None:
+    """Return the scores of a project, None where nothing was measured or scoring is off.
+
+    Args:
+        project: The project.
+        film: Its film.
+        moment: The moment of a commit whose own history the film shows; None for the project's.
+
+    Raises:
+        BadInputError: The configuration of the scores is invalid.
+    """
+    config = configuration.load(project)
+    if not config.enabled:
+        return None
+    state = state_of(project, config, moment)
+    days = sorted(state.days)
+    if not days:
+        return None
+    labels = summary.names(config)
+    rows = [_score_series(state, score, labels[score], days) for score in config.score_ids]
+    low = [
+        [number, alert.score_id, alert.level]
+        for number in range(len(days))
+        for alert in alerts({row["id"]: row["values"][number] for row in rows}, config.levels, DASHBOARD)
+    ]
+    # The last event that was recorded by the end of each day, also where the clock ran back.
+    by_time = sorted(zip(film.times, accumulate(film.sizes), strict=True))
+    times, numbers = [at for at, _ in by_time], [0, *accumulate((seq for _, seq in by_time), max)]
+    ends = (datetime.combine(date.fromisoformat(day), time.max, config.timezone).timestamp() for day in days)
+    last = [numbers[bisect_right(times, int(end * 1000))] for end in ends]
+    return {"days": days, "ends": last, "series": rows, "alerts": low}
+
+
+def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
+    """Return a score on each day; None on a day on which too little of it was measured to show it."""
+    enough = {day.isoformat(): value for day, value in series(state.days, score, state.config.display.min_coverage)}
+    baseline = state.baselines.get(score)
+    composite = "composite" if score.startswith(SESSION) else "component"
+    return {
+        "id": score,
+        "label": label,
+        "group": "overall" if score == OVERALL_ID else composite,
+        "values": [enough.get(day) for day in days],
+        "coverage": [
+            state.days[day].measured(score) / 100 if score in state.days[day].scores else None for day in days
+        ],
+        "baseline": None if baseline is None else baseline.value,
+    }
+
+
 # Stories: what `why` says about each entry, and the numbers of the events that decided
 
 
 def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, Any]:
     """Return the stories of the entries that changed last, as of the end of the film."""
-    counts, numbers = Counter(film.entries), film.names.numbers
+    counts, numbers = Counter(film.entries), film.names
     names, told, rows = list(numbers), list[str](), 0
     for entry in filter(None, dict.fromkeys(reversed(film.entries))):
         rows += counts[entry]
@@ -328,7 +356,7 @@ def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choi
 
 def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices: Choices) -> dict[str, Any]:
     """Return a story as the page shows it: ``{entry, sentences, deciding, others}``."""
-    state, numbers = as_of(film.last), film.names.numbers
+    state, numbers = as_of(film.last), film.names
     story, extras = explain(state.stories[name], state, lambda until: as_of(until).stories[name])
     shown = extras
     if not choices.with_quotes:
@@ -355,22 +383,3 @@ def _hide(story: Mapping[str, Any]) -> dict[str, Any]:
 
     rows = {key: [hidden(row) for row in story[key]] for key in ("trail", "ignored")}
     return {**story, **rows, "decided_by": story["decided_by"] and hidden(story["decided_by"])}
-
-
-# Values in commands to copy: quoted for a shell, and refused where they hold control characters
-
-
-def quote_value(value: str) -> str | None:
-    """Return a value quoted for a shell, None where it holds control characters."""
-    return None if any(unicodedata.category(char) in _REFUSED for char in value) else quote(value)
-
-
-def quote_argument(value: str) -> str | None:
-    """Return a value as the last argument of a command: one that looks like an option follows ``--``."""
-    text = quote_value(value)
-    return f"-- {text}" if text is not None and value.startswith("-") else text
-
-
-def quote_all(values: Iterable[str], form: Callable[[str], str | None]) -> dict[int, str | None]:
-    """Return each value that is not plain by its index, quoted for a shell, or None where it is refused."""
-    return {number: form(value) for number, value in enumerate(values) if not PLAIN.fullmatch(value)}

@@ -1,11 +1,39 @@
 // Commands to copy, and what is shown as JSON or CSV. The page itself changes nothing.
 
+/** Command lines to copy, with places for values. */
+const COMMANDS = {
+  show: "tallybook show --at {event}",
+  log: "tallybook log --since {before} --until {event}",
+  diff: "tallybook diff {other} {event}",
+  former: "tallybook show --gone --at {event}",
+  why_at: "tallybook why --at {event} {entry}",
+  log_entry: "tallybook log {entry}",
+  log_session: "tallybook log --session={session}",
+  undo_event: "tallybook undo {event}",
+  undo_session: "tallybook undo --of={session}",
+  without_session: "tallybook what-if --without=session:{session}",
+  score_session: "tallybook score --session={session} --detail",
+  score: "tallybook score --at {event}",
+  blame: "tallybook score --blame {from}..{to}",
+  page: "tallybook page --at {event}",
+};
 const PLAIN = /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/;
+/** Characters that a terminal obeys or hides: controls, marks of direction, halves of pairs, line ends. */
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+/** Return the pattern of a command, undefined on a page of a commit: commands read the project's own ledger. */
+const patternOf = (kind) => (META.commands ? COMMANDS[kind] : undefined);
 
 /** Return a value for a shell, null where it cannot be given to one. */
-function quoteFor(value, index, quoted) {
+function quoteFor(value) {
   if (PLAIN.test(value)) return value;
-  return quoted?.[index] ?? null;
+  return UNSAFE.test(value) ? null : `'${value.replaceAll("'", `'"'"'`)}'`;
+}
+
+/** Return a value as the last argument of a command: one that looks like an option follows `--`. */
+function argumentFor(value) {
+  const text = quoteFor(value);
+  return text !== null && value.startsWith("-") ? `-- ${text}` : text;
 }
 
 /** Return the command of a kind, with its values; null where there is none, or a value cannot be given to a shell. */
@@ -13,7 +41,7 @@ function commandLine(
   kind,
   { event = view.event, other = view.since, entry = view.entry, session = view.session } = {},
 ) {
-  const pattern = META.commands?.[kind];
+  const pattern = patternOf(kind);
   if (!pattern) return null;
   const { history } = page,
     values = {
@@ -21,9 +49,9 @@ function commandLine(
       other: history.label(other),
       before: history.label(history.firstOf(history.momentOf(event)) - 1),
     };
-  if (entry >= 0) values.entry = quoteFor(history.name(entry), entry, history.film.quoted);
+  if (entry >= 0) values.entry = argumentFor(history.name(entry));
   if (session >= 0 && page.sessions?.ids)
-    values.session = quoteFor(page.sessions.ids[session], session, page.sessions.quoted);
+    values.session = quoteFor(page.sessions.ids[session]);
   let refused = false;
   const line = pattern.replace(/\{([a-z]+)\}/g, (_, name) => {
     refused ||= values[name] === null || values[name] === undefined;
@@ -36,7 +64,7 @@ function commandLine(
 function commandBox(kind, values, what) {
   const line = commandLine(kind, values);
   if (!line) {
-    const reason = META.commands?.[kind]
+    const reason = patternOf(kind)
       ? META.texts
         ? "the value has control characters"
         : "the page was made without texts"

@@ -198,7 +198,7 @@ function leads() {
     [from, to] = [view.from, view.to].map((day) => (days.includes(day) ? day : "")).sort(),
     option = (key) => (value) => el("option", { value, text: value || "no day", selected: view[key] === value }),
     choose = (key) => (event) => show({ [key]: event.target.value }),
-    line = from && from !== to && META.commands.blame?.replace("{from}", from).replace("{to}", to);
+    line = from && from !== to && patternOf("blame")?.replace("{from}", from).replace("{to}", to);
   return [
     el("h3", { text: "Why a score fell" }),
     el(
