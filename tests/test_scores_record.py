@@ -21,7 +21,6 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import read as ingest
-from tallybook.projections.surfaces.scores.cli import report_json
 from tallybook.projections.surfaces.scores.read import PROBLEMS_SHOWN, Defaults, Item, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -383,7 +382,7 @@ def test_processes_that_record_the_same_file_record_it_once(crowd: Project, tmp_
 def record_lines(project: Path, lines: list[Any]) -> dict[str, Any]:
     """Record a file of these lines and return the answer."""
     file = written(project / "a.jsonl", lines)
-    return report_json(feed(Project(project), [items(str(file))], Defaults(), lambda _: None))
+    return feed(Project(project), [items(str(file))], Defaults(), lambda _: None).as_json()
 
 
 def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:

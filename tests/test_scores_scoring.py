@@ -12,7 +12,7 @@ import pytest
 from helpers.documentation import examples
 from helpers.injections import injected
 from helpers.score_examples import AT, config, folded, noon
-from helpers.score_histories import LINEAR, config_of, line, metrics, scored, session_of, value_of
+from helpers.score_histories import LINEAR, config_of, line, metrics, session_of, value_of
 from helpers.sweep import slice_of
 from helpers.view_histories import history
 from tallybook.ledger.events import (
@@ -97,7 +97,7 @@ def test_the_six_others_weigh_their_three_measures_equally(component: str) -> No
 )
 def test_no_data_is_no_score(component: str, values: dict[str, float]) -> None:
     """Without a measurement, or with a whole of 0, there is no score: not 0, not 75, and no error."""
-    assert scored(component, **values) is None
+    assert value_of(component, **values) is None
 
 
 # A user's own
@@ -125,7 +125,7 @@ def joined(*events: Any, own: str = "", component: str = "ac03") -> tuple[int, f
     """Return score and coverage of a component whose three metrics may have been measured as 80 each."""
     config = config_of(own)
     found = component_score(config.components[component], session_of(*events), config)
-    return None if found is None else (found.value, found.coverage)
+    return None if found.value is None else (found.value, found.coverage)
 
 
 ALL_80 = metrics("ac03", thoroughness=80, accuracy=80, actionability=80)
@@ -260,8 +260,7 @@ def default() -> Config:
 
 def worth(config: Config, component: str, values: dict[str, float]) -> int | None:
     """Return the score of a component with these measurements."""
-    found = component_score(config.components[component], session_of(metrics(component, **values)), config)
-    return None if found is None else found.value
+    return component_score(config.components[component], session_of(metrics(component, **values)), config).value
 
 
 @pytest.mark.parametrize(("component", "name", "sign"), ROWS)

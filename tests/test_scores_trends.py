@@ -18,13 +18,11 @@ from tallybook.projections.scores.trends import (
     Gate,
     GateQuery,
     History,
-    Reason,
     Scored,
     Trend,
-    by_deviation,
-    by_trend,
     forecast,
     gate,
+    regressions,
     trend,
 )
 from tallybook.projections.scores.view import Baseline
@@ -142,12 +140,18 @@ def test_a_shift_moves_only_the_forecast(series: Series, points: int, days: int)
         assert (found.next_7_days + points, found.confidence) == (moved.next_7_days, moved.confidence)
 
 
-CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 0}, trends={"short_term_days": 2})
-LIMITS = CONFIG.regressions
+DAY = date(2026, 1, 5)
+CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, trends={"short_term_days": 2})
+
+
+def history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
+    """Return the history of a score, of sessions with the events 10, 20 and so on."""
+    sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
+    return History(score_id, tuple(sessions), (), baseline)
 
 
 @pytest.mark.parametrize(
-    ("before", "bound", "told"),
+    ("before", "bound", "mean"),
     [
         # Squares of 4, 0, 4 … : 8 + 8 of five values, by four: a variance of 4.
         pytest.param((78, 80, 82, 78, 82), 76, "80", id="deviation 2"),
@@ -155,39 +159,31 @@ LIMITS = CONFIG.regressions
         pytest.param((80, 81, 80, 81, 80), 78.4, "80.4", id="less than 1 does too"),
     ],
 )
-def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: str) -> None:
+def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, mean: str) -> None:
     """Two deviations below the mean are allowed, and a lower score is a regression."""
     below = int(bound) - (bound == int(bound))
-    text = (
-        f"ac06 is {below}, below {number(bound)}: 2 standard deviations under the mean of the 5 sessions before, {told}"
-    )
-    assert Reason("z-score", "ac06", below, bound, text) == by_deviation("ac06", below, before, LIMITS)
-    assert by_deviation("ac06", below + 1, before, LIMITS) is None
+    (reason,) = regressions(history("ac06", *before, below), CONFIG)
+    assert ("z-score", "ac06", below, bound) == attrs.astuple(reason)[:4]
+    deviations = f"2 standard deviations under the mean of the 5 sessions before, {mean}"
+    assert f"ac06 is {below}, below {number(bound)}: {deviations}; not acknowledged" == reason.text
+    assert [] == list(regressions(history("ac06", *before, below + 1), CONFIG))
 
 
-@pytest.mark.parametrize(
-    ("values", "was"),
-    [
-        ((70, 70, 80, 80, 74, 74), "improving"),
-        ((80, 80, 80, 80, 74, 74), "stable"),
-    ],
-)
-def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
-    """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80."""
+@pytest.mark.parametrize("values", [(70, 70, 80, 80, 74, 74), (80, 80, 80, 80, 74, 74)])
+def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
+    """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80; 75 is only 5 less."""
+    was = "improving" if values[0] == 70 else "stable"
+    turned = history("ac06", 74)
+    turned = attrs.evolve(turned, days=tuple((DAY + timedelta(n), value) for n, value in enumerate(values)))
+    (reason,) = regressions(turned, CONFIG)
+    assert ("trend", "ac06", 74.0, 80.0) == attrs.astuple(reason)[:4]
     text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
-    assert Reason("trend", "ac06", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
-    assert by_trend("ac06", values, 2, 6.1) is None
+    assert f"{text}; not acknowledged" == reason.text
+    assert [] == list(regressions(attrs.evolve(turned, days=(*turned.days[:-2], *((DAY, 75),) * 2)), CONFIG))
 
 
-DAY = date(2026, 1, 5)
 CONFIG_GATES = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
 ANY = GateQuery()
-
-
-def history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
-    """Return the history of a score, of sessions with the events 10, 20 and so on."""
-    sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
-    return History(score_id, tuple(sessions), (), baseline)
 
 
 def texts(answer: Gate) -> list[str]:

@@ -224,53 +224,41 @@ class Score:
     """A component's score in a session.
 
     Attributes:
-        value: 0 to 100.
+        value: 0 to 100; None where nothing of it was measured.
         coverage: The share of the weight of its metrics, and of its benchmarks where it has some, that was measured,
             0 to 1; feedback measures nothing.
         parts: Its parts, those without data as well.
     """
 
-    value: int
+    value: int | None
     coverage: float
     parts: tuple[Part, ...]
 
 
-def component_score(component: Component, session: Session, config: Config) -> Score | None:
-    """Return a component's score in a session, None where nothing of it was measured."""
-    measures = _measures(component, session, config)
+def component_score(component: Component, session: Session, config: Config) -> Score:
+    """Return a component's score in a session."""
+    measures = _measure_parts(component, session, config)
     parts = (*measures, *_feedback(measures, component, session, config))
     value = weighted((part.points, part.weight) for part in parts if part.points is not None)
-    if value is None:
-        return None
-    measured = sum(part.weight for part in measures if part.measured)
-    return Score(half_up(value), measured / sum(part.weight for part in measures), parts)
+    coverage = sum(part.weight for part in measures if part.measured) / sum(part.weight for part in measures)
+    return Score(None if value is None else half_up(value), coverage, parts)
 
 
-def parts_of(component: Component, session: Session, config: Config) -> tuple[Part, ...]:
-    """Return the parts of a component's score in a session, those without data as well."""
-    measures = _measures(component, session, config)
-    return (*measures, *_feedback(measures, component, session, config))
-
-
-def _measures(component: Component, session: Session, config: Config) -> list[Part]:
+def _measure_parts(component: Component, session: Session, config: Config) -> list[Part]:
     """Return the metrics, and the benchmarks where there are some; their weight compares with 1 for all metrics."""
-    measures = _metrics(component, session)
+    measured = session.measured(component)
+    scored = [(metric, points(metric, measured)) for metric in component.metrics]
+    # The specification takes 80 for a missing review; by itself, that would score a component that nothing measured.
+    some = any(value is not None for _, value in scored)
+    measures = [
+        Part(metric.name, metric.missing if value is None and some else value, metric.weight, value is not None)
+        for metric, value in scored
+    ]
     # A benchmark counts as much whatever weights a project gives its metrics, which need not sum to 1.
     if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
         weight = config.benchmarks.weight * _total(component)
         measures.append(Part(BENCHMARKS, benchmarks.quotient * FULL, weight, measured=True))
     return measures
-
-
-def _metrics(component: Component, session: Session) -> list[Part]:
-    measured = session.measured(component)
-    scored = [(metric, points(metric, measured)) for metric in component.metrics]
-    # The specification takes 80 for a missing review; by itself, that would score a component that nothing measured.
-    some = any(one is not None for _, one in scored)
-    return [
-        Part(metric.name, metric.missing if one is None and some else one, metric.weight, one is not None)
-        for metric, one in scored
-    ]
 
 
 def _feedback(measures: Sequence[Part], component: Component, session: Session, config: Config) -> Iterator[Part]:
@@ -302,13 +290,11 @@ def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str,
     """
     # Most sessions measure only a few components.
     present = session.components
-    component_scores = {
-        name: score
-        for name, component in config.components.items()
-        if name in present and (score := component_score(component, session, config)) is not None
-    }
-    values = {name: score.value for name, score in component_scores.items()}
-    shares = {name: score.coverage for name, score in component_scores.items()}
+    values, shares = {}, {}
+    for name, component in config.components.items():
+        score = component_score(component, session, config) if name in present else None
+        if score is not None and score.value is not None:
+            values[name], shares[name] = score.value, score.coverage
     if not session.named:
         return values, shares
     feedback = session.feedback.get("")

@@ -12,41 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded
+from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
+from tallybook.projections.scores import files, inputs, scoring
 from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL, component_id
-from tallybook.projections.scores.files import OVERALL_ID, coverage, divided, first_of
-from tallybook.projections.scores.inputs import (
-    PLAYBOOK,
-    PLAYBOOK_KINDS,
-    RUN,
-    ScoredPlaybook,
-    measure_batch,
-    session_of,
-    time_of,
-)
-from tallybook.projections.scores.scoring import (
-    BENCHMARKS,
-    DASHBOARD,
-    FEEDBACK,
-    LOG,
-    alerts,
-    component_score,
-    grade_of,
-    parts_of,
-)
-from tallybook.projections.scores.trends import forecast, trend
+from tallybook.projections.scores.trends import Trend, forecast, trend
 from tallybook.projections.scores.view import series
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.config import Component, Config
-    from tallybook.projections.scores.inputs import Session
-    from tallybook.projections.scores.scoring import Alert, Part
-    from tallybook.projections.scores.trends import Trend
+    from tallybook.projections.scores.config import Component, Config, Metric
     from tallybook.projections.scores.view import Scores, Series
+
+    Row = dict[str, Any]
 
 # In the example of the specification 75 and 78 are focus areas, and 82 is not.
 TARGET_GRADE: Final = 1
@@ -89,27 +69,6 @@ class CurrentScore:
         return self.series[-1:] == self.shown[-1:]
 
 
-@attrs.frozen
-class Focus:
-    """A component that deserves attention.
-
-    Attributes:
-        id: Which component.
-        name: Its name for people.
-        value: Its score, 0 to 100.
-        below: Whether that is below the target.
-        drop: By how many points it declines; None where it does not, or not by enough.
-        action: What to do, by its grade.
-    """
-
-    id: str
-    name: str
-    value: int
-    below: bool
-    drop: float | None
-    action: str
-
-
 def names(config: Config) -> dict[str, str]:
     """Return score id → its name for people."""
     components = {one.id: one.name for one in config.components.values()}
@@ -124,40 +83,41 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
     Args:
         state: What was scored, counted.
     """
-    known, days = names(state.config), _last_days(state)
-    return {score: _current_score(state, score, known[score], days.get(score, "")) for score in state.config.score_ids}
-
-
-def _current_score(state: Scores, score: str, name: str, day: str) -> CurrentScore:
-    # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
-    days = series(state.days, score)
-    shown = series(state.days, score, state.config.display.min_coverage)
-    measured = state.days[days[-1][0].isoformat()].measured(score) if days else 0
-    short = trend([value for _, value in days], state.config.trends.short_term_days)
-    return CurrentScore(score, name, days, shown, days[-1][1] if day else None, day, measured, short)
-
-
-def _last_days(state: Scores) -> dict[str, str]:
-    """Return score id → the last day that has it, without days that are too long ago."""
-    if not state.days:
-        return {}
+    config, known = state.config, names(state.config)
     # Old data must not look current.
-    first = first_of(max(state.days), state.config.trends.long_term_days)
-    days = sorted(day for day in state.days if day >= first)
-    return {score: day for day in days for score in state.days[day].scores}
+    first = files.first_of(max(state.days), config.trends.long_term_days) if state.days else ""
+    found = {}
+    for score in config.score_ids:
+        # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
+        days = series(state.days, score)
+        last, value = (days[-1][0].isoformat(), days[-1][1]) if days else ("", None)
+        found[score] = CurrentScore(
+            score,
+            known[score],
+            days,
+            series(state.days, score, config.display.min_coverage),
+            value=value if last >= first else None,
+            day=last if last >= first else "",
+            measured=state.days[last].measured(score) if days else 0,
+            trend=trend([average for _, average in days], config.trends.short_term_days),
+        )
+    return found
 
 
-def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str) -> tuple[Alert, ...]:
+def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str) -> tuple[scoring.Alert, ...]:
     """Return the alerts of the scores of which enough was measured, for one channel."""
-    return alerts({one.id: one.value for one in scores.values() if one.is_shown}, config.levels, channel)
+    shown = {score.id: score.value for score in scores.values() if score.is_shown}
+    return scoring.alerts(shown, config.levels, channel)
 
 
 def logged(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
     scores = current_scores(state) if state.config.enabled else {}
     # Two long sentences about each score hid which one it was: a log gets one line.
-    low = low_scores(scores, state.config, LOG)
-    shown = [f"{one.score_id} is {one.value:g} on {scores[one.score_id].day} ({one.level})" for one in low[:LOGGED]]
+    low = low_scores(scores, state.config, scoring.LOG)
+    shown = [
+        f"{alert.score_id} is {alert.value:g} on {scores[alert.score_id].day} ({alert.level})" for alert in low[:LOGGED]
+    ]
     more = f" and {len(low) - LOGGED} more" if len(low) > LOGGED else ""
     return f"low scores: {', '.join(shown)}{more}" if low else ""
 
@@ -167,48 +127,55 @@ def target(config: Config) -> int:
     return config.grades[min(TARGET_GRADE, len(config.grades) - 1)].least
 
 
-def focus(scores: Iterable[CurrentScore], config: Config) -> list[Focus]:
+def focus(scores: Iterable[CurrentScore], config: Config) -> list[Row]:
     """Return the components below the target or declining, the worst first.
 
     Args:
         scores: The current scores; composites are left out, since their components say more.
         config: Its second grade begins at the target.
+
+    Returns:
+        Each ``{id, name, value, below, drop, action}``: whether it is below the target, by how many points it
+        declines, None where it does not or not by enough, and what to do, by its grade.
     """
     areas = []
-    for one in scores:
-        if one.value is None or not one.is_shown or one.id not in config.components:
+    for score in scores:
+        if score.value is None or not score.is_shown or score.id not in config.components:
             continue
-        drop = -one.trend.delta if one.trend is not None and one.trend.delta <= -LEAST_DROP else None
-        if one.value < target(config) or drop is not None:
-            grade = grade_of(one.value, config.grades)
-            action = "" if grade is None else grade.action
-            areas.append(Focus(one.id, one.name, one.value, one.value < target(config), drop, action))
-    return sorted(areas, key=lambda one: (not one.below, one.value))
+        drop = -score.trend.delta if score.trend is not None and score.trend.delta <= -LEAST_DROP else None
+        below = score.value < target(config)
+        if below or drop is not None:
+            grade = scoring.grade_of(score.value, config.grades)
+            area = {"id": score.id, "name": score.name, "value": score.value, "below": below, "drop": drop}
+            areas.append(area | {"action": "" if grade is None else grade.action})
+    return sorted(areas, key=lambda area: (not area["below"], area["value"]))
 
 
-def current(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
+def current(scores: Mapping[str, CurrentScore], config: Config) -> Row:
     """Return the current scores: ``{date, component_scores, session_scores, grade, coverage, days}``.
 
     The date is that of the last data; coverage and day of each score are those of its own last day.
     """
-    values = {one.id: one.value for one in scores.values() if one.value is not None}
-    day = max((one.day for one in scores.values()), default="")
-    measured = {one.id: one.measured for one in scores.values() if one.value is not None}
-    days = {one.id: one.day for one in scores.values() if one.value is not None}
-    return {"date": day or None, **divided(values, config), "coverage": coverage(measured), "days": days}
-
-
-def summary(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
-    """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
+    known = {score.id: score for score in scores.values() if score.value is not None}
     return {
-        **current(scores, config),
-        "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),
-        "focus": [attrs.asdict(area) for area in focus(scores.values(), config)],
+        "date": max((score.day for score in known.values()), default=None),
+        **files.divided({id_: score.value for id_, score in known.items() if score.value is not None}, config),
+        "coverage": files.coverage({id_: score.measured for id_, score in known.items()}),
+        "days": {id_: score.day for id_, score in known.items()},
     }
 
 
-def feed(state: Scores) -> dict[str, Any]:
-    """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them.
+def summary(scores: Mapping[str, CurrentScore], config: Config) -> Row:
+    """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``."""
+    return {
+        **current(scores, config),
+        "trend": trend_of(scores[files.OVERALL_ID], config.trends.short_term_days),
+        "focus": focus(scores.values(), config),
+    }
+
+
+def feed(state: Scores) -> Row:
+    """Return the feed of a dashboard: ``{current, trend, alerts}``, those each ``{score, level, value, day, …}``.
 
     Where scoring is off that is ``{enabled}`` alone, which is false.
     """
@@ -217,38 +184,33 @@ def feed(state: Scores) -> dict[str, Any]:
     scores, config = current_scores(state), state.config
     return {
         "current": current(scores, config),
-        "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),
-        "alerts": alerts_of(scores, config),
+        "trend": trend_of(scores[files.OVERALL_ID], config.trends.short_term_days),
+        "alerts": [
+            {
+                "score": alert.score_id,
+                "level": alert.level,
+                "value": alert.value,
+                "day": scores[alert.score_id].day,
+                "below": alert.below,
+                "notify": list(alert.notify),
+            }
+            for alert in low_scores(scores, config, scoring.DASHBOARD)
+        ],
     }
 
 
-def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
-    """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, day, below, notify}``."""
-    return [
-        {
-            "score": one.score_id,
-            "level": one.level,
-            "value": one.value,
-            "day": scores[one.score_id].day,
-            "below": one.below,
-            "notify": list(one.notify),
-        }
-        for one in low_scores(scores, config, DASHBOARD)
-    ]
-
-
-def trend_of(one: CurrentScore, days: int) -> dict[str, Any]:
+def trend_of(score: CurrentScore, days: int) -> Row:
     """Return a score's trend over so many days in the format of "Trend Output" of the scoring framework.
 
     Returns:
         ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
         and None for a trend or a forecast where there is not enough data.
     """
-    values = [value for _, value in one.series]
+    values = [value for _, value in score.series]
     # The forecast reads the whole series, as its methods are tried on every earlier day.
-    compared, expected = trend(values, days), forecast(one.series)
+    compared, expected = trend(values, days), forecast(score.series)
     return {
-        "metric": f"score.{one.id}",
+        "metric": f"score.{score.id}",
         "period": f"{days}_days",
         "data": values[-days:],
         "trend": compared and attrs.asdict(compared),
@@ -256,7 +218,7 @@ def trend_of(one: CurrentScore, days: int) -> dict[str, Any]:
     }
 
 
-KINDS: Final = (MetricsRecorded, BenchmarkRecorded, FeedbackRecorded)
+KINDS: Final = (events.MetricsRecorded, events.BenchmarkRecorded, events.FeedbackRecorded)
 DIGITS: Final = 2
 
 
@@ -270,7 +232,7 @@ class Evidence(State):
     """
 
     records: list[EventRecord] = attrs.field(factory=list)
-    playbook: ScoredPlaybook = attrs.field(factory=ScoredPlaybook)
+    playbook: inputs.ScoredPlaybook = attrs.field(factory=inputs.ScoredPlaybook)
 
 
 def evidence_view(session: str, component: str) -> View[Evidence]:
@@ -278,11 +240,12 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
 
     def add_records(state: Evidence, batch: Batch) -> None:
         # Decoding heads is slow, and few batches are of the session.
-        if batch.may_contain_text(session.removeprefix(RUN)):
-            state.records += [record for record in batch.records if session_of(record) == session and is_about(record)]
+        if batch.may_contain_text(session.removeprefix(inputs.RUN)):
+            records = (record for record in batch.records if inputs.session_of(record) == session)
+            state.records += filter(is_about, records)
 
     def add_playbook_records(state: Evidence, batch: Batch) -> None:
-        measured = measure_batch(state.playbook, batch)
+        measured = inputs.measure_batch(state.playbook, batch)
         if measured is not None and measured.by.session == session:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
             state.records.append(measured)
@@ -291,12 +254,12 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
     def is_about(record: EventRecord) -> bool:
         return isinstance(record.event, KINDS) and component_id(record.event.component) == component
 
-    if component == PLAYBOOK:
-        return batch_view(Evidence, (*KINDS, *PLAYBOOK_KINDS), add_playbook_records)
+    if component == inputs.PLAYBOOK:
+        return batch_view(Evidence, (*KINDS, *inputs.PLAYBOOK_KINDS), add_playbook_records)
     return batch_view(Evidence, KINDS, add_records)
 
 
-def explain(session: Session, component: Component, config: Config, records: Iterable[EventRecord]) -> dict[str, Any]:
+def explain(session: inputs.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
     """Return why a component has its score in a session.
 
     Args:
@@ -310,31 +273,52 @@ def explain(session: Session, component: Component, config: Config, records: Ite
         those that have points, what it gives, the values it was made of, and the numbers of the events that brought
         them; score None without data.
     """
-    score = component_score(component, session, config)
+    score = scoring.component_score(component, session, config)
     rows = [_row(record) for record in records]
-    parts = parts_of(component, session, config)
+    metrics = {metric.name: metric for metric in component.metrics}
     measured = session.measured(component)
+    parts = []
+    for part, share in _shares(score.parts):
+        if metric := metrics.get(part.name):
+            names = _value_names(metric, measured)
+            brought = {seq for name in names for seq in _bringing(name, component, rows)}
+        else:
+            names, brought = [], {row["seq"] for row in rows if row["what"] == part.name}
+        parts.append(
+            {
+                "name": part.name,
+                "points": None if part.points is None else round(part.points, DIGITS),
+                "weight": part.weight,
+                "share": None if share is None else round(share, 2 * DIGITS),
+                "gives": None if part.points is None or share is None else round(part.points * share, DIGITS),
+                "measured": part.measured,
+                "values": {name: measured[name] for name in names},
+                "events": sorted(brought),
+            }
+        )
     return {
         "session_id": session.id,
         "timestamp": session.at,
-        "score": None if score is None else score.value,
-        "coverage": 0.0 if score is None else round(score.coverage, DIGITS),
-        "parts": [_part(part, given, component, measured, rows) for part, given in _given(parts)],
+        "score": score.value,
+        "coverage": round(score.coverage, DIGITS),
+        "parts": parts,
         "events": rows,
     }
 
 
-def _row(record: EventRecord) -> dict[str, Any]:
-    event: Any = record.event
-    row = {"seq": record.seq, "at": time_of(record), "session": session_of(record), "rater": record.by.rater}
-    if isinstance(event, MetricsRecorded):
-        return row | {"what": "metrics", "values": dict(event.metrics)}
-    if isinstance(event, BenchmarkRecorded):
-        return row | {"what": BENCHMARKS, "values": {"passed": event.passed, "total": event.total}}
-    return row | {"what": FEEDBACK, "values": {"score": event.score}}
+def _row(record: EventRecord) -> Row:
+    row = {"seq": record.seq, "at": inputs.time_of(record), "session": inputs.session_of(record)}
+    row["rater"] = record.by.rater
+    match record.event:
+        case events.MetricsRecorded(metrics=metrics):
+            return row | {"what": "metrics", "values": dict(metrics)}
+        case events.BenchmarkRecorded(passed=passed, total=total):
+            return row | {"what": scoring.BENCHMARKS, "values": {"passed": passed, "total": total}}
+        case event:
+            return row | {"what": scoring.FEEDBACK, "values": {"score": getattr(event, "score", None)}}
 
 
-def _given(parts: Sequence[Part]) -> Iterator[tuple[Part, float | None]]:
+def _shares(parts: Sequence[scoring.Part]) -> Iterator[tuple[scoring.Part, float | None]]:
     """Yield each part with its share of the weight of those that have points; None where it has none."""
     total = sum(part.weight for part in parts if part.points is not None)
     for part in parts:
@@ -342,37 +326,16 @@ def _given(parts: Sequence[Part]) -> Iterator[tuple[Part, float | None]]:
         yield part, None if part.points is None or not total else part.weight / total
 
 
-def _part(
-    part: Part, share: float | None, component: Component, measured: Mapping[str, float], rows: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    points = part.points
-    row: dict[str, Any] = {
-        "name": part.name,
-        "points": None if points is None else round(points, DIGITS),
-        "weight": part.weight,
-        "share": None if share is None else round(share, 2 * DIGITS),
-        "gives": None if points is None or share is None else round(points * share, DIGITS),
-        "measured": part.measured,
-    }
-    if part.name in {BENCHMARKS, FEEDBACK} and part.name not in {metric.name for metric in component.metrics}:
-        return row | {"values": {}, "events": [row["seq"] for row in rows if row["what"] == part.name]}
-    names = _names(component, part.name, measured)
-    events = dict.fromkeys(seq for name in names for seq in _bringing(name, component, rows))
-    return row | {"values": {name: measured[name] for name in names}, "events": sorted(events)}
-
-
-def _names(component: Component, metric_name: str, measured: Collection[str]) -> list[str]:
+def _value_names(metric: Metric, measured: Mapping[str, float]) -> list[str]:
     """Return the values that a metric was made of: the first way in which it can be, and was."""
-    (metric,) = (one for one in component.metrics if one.name == metric_name)
     own = (metric.of, metric.per) if metric.per else (metric.of,)
-    shares = (f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}")
-    for names in (own, shares, metric.counts):
+    for names in (own, (f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"), metric.counts):
         if names and names[-1] in measured:
             return [name for name in names if name in measured]
     return []
 
 
-def _bringing(name: str, component: Component, rows: Sequence[dict[str, Any]]) -> list[int]:
+def _bringing(name: str, component: Component, rows: Sequence[Row]) -> list[int]:
     """Return the numbers of the events that brought a value: all of a sum, of anything else the last."""
     brought = [row for row in rows if row["what"] == "metrics" and name in row["values"]]
     if not component.adds_up(name):
@@ -400,17 +363,16 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
     given = _by_day(state, component, known[0])
     now, before = _average(given, recent), _average(given, earlier)
     names = sorted({*now, *before}, key=lambda name: (-abs(now.get(name, 0.0) - before.get(name, 0.0)), name))
+    parts = [(name, now.get(name, 0.0), before.get(name, 0.0)) for name in names]
     return {
         "days": days,
         "now": round(sum(now.values()), DIGITS),
         "before": round(sum(before.values()), DIGITS),
-        "parts": [_change(name, now.get(name, 0.0), before.get(name, 0.0)) for name in names],
+        "parts": [
+            {"name": name, "now": round(a, DIGITS), "before": round(b, DIGITS), "delta": round(a - b, DIGITS)}
+            for name, a, b in parts
+        ],
     }
-
-
-def _change(name: str, now: float, before: float) -> dict[str, Any]:
-    values = {"now": now, "before": before, "delta": now - before}
-    return {"name": name} | {key: round(value, DIGITS) for key, value in values.items()}
 
 
 def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[dict[str, float]]]:
@@ -421,7 +383,7 @@ def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[d
             day = session.contribution.day
             if day < first:
                 break
-            parts = _given(parts_of(component, session, state.config))
+            parts = _shares(scoring.component_score(component, session, state.config).parts)
             given[day].append(
                 {part.name: part.points * share for part, share in parts if part.points is not None and share}
             )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import date
 
-    from tallybook.projections.scores.config import AlertLevel, Config, Sensitivity
+    from tallybook.projections.scores.config import Config
     from tallybook.projections.scores.view import Baseline, Scores
 
     Series = Sequence[tuple[date, int]]
@@ -332,77 +332,55 @@ class Reason:
     day: str = ""
 
 
-def by_baseline(score_id: str, value: int, baseline: float, drop: float) -> Reason | None:
-    """Return the regression of a score that is more than ``drop`` points below its baseline ("Integration Points")."""
-    bound = baseline - drop
-    if value >= bound:
-        return None
-    text = f"{score_id} is {value}, more than {number(drop)} points below its baseline of {number(baseline)}"
-    return Reason(BY_BASELINE, score_id, value, bound, text)
+def _refuse(score_id: str, latest: Scored, rule: str, bound: float, why: str) -> Reason:
+    """Return the reason that the latest value of a score is below a bound."""
+    text = f"{score_id} is {latest.value}, {why}{_name_day(latest)}"
+    return Reason(rule, score_id, latest.value, bound, text, day=latest.day)
 
 
-def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensitivity) -> Reason | None:
-    """Return the regression of a score that is too many standard deviations below the mean of those before it.
-
-    The deviation is that of a sample, and LEAST_SPREAD where it is less; a shorter history tells nothing.
-    """
-    if len(before) < max(limits.least_sessions, _LEAST_HISTORY):
-        return None
-    # Rounded, so that a value equal to the bound is not below it by a rounding error.
-    bound = round(fmean(before) - limits.z_score * max(stdev(before), LEAST_SPREAD), 6)
-    if value >= bound:
-        return None
-    text = (
-        f"{score_id} is {value}, below {number(bound)}: {number(limits.z_score)} standard deviations under "
-        f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
-    )
-    return Reason(BY_DEVIATION, score_id, value, bound, text)
+def _name_day(latest: Scored) -> str:
+    return f" ({latest.day})" if latest.day else ""
 
 
-def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Reason | None:
-    """Return the regression of a score that declines by ``turn`` points or more, and did not before.
+def regressions(history: History, config: Config) -> Iterator[Reason]:
+    """Yield every regression of the latest session with a score that no baseline acknowledged.
 
-    Args:
-        score_id: Which score.
-        values: The averages of its days, in order.
-        days: How many of them make up one side of a trend.
-        turn: How far the average has to fall, 0 or more; whatever it is, the trend has to decline.
-
-    Returns:
-        None too where there is not enough data for the trend before: a first trend has not turned.
-    """
-    now, before = trend(values, days), trend(values[:-days], days)
-    if now is None or before is None or before.direction == "declining":
-        return None
-    if now.direction != "declining" or -now.delta < turn:
-        return None
-    text = (
-        f"{score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
-        f"{number(now.previous_avg)} of those before, and until then it was {before.direction}"
-    )
-    return Reason(BY_TREND, score_id, now.current_avg, now.previous_avg, text)
-
-
-def regressions(history: History, config: Config) -> tuple[Reason, ...]:
-    """Return every regression of the latest session with a score that no baseline acknowledged.
-
-    A drop also ends once a later session scores high enough again.
+    A score regressed that is too far below its baseline ("Integration Points"); that is too many standard deviations,
+    each that of a sample and LEAST_SPREAD at least, below the mean of the sessions before; or whose average declines
+    by ``turn`` points or more, and did not before. A drop also ends once a later session scores high enough again.
     """
     latest, baseline, limits = history.latest, history.baseline, config.regressions
     if latest is None or (baseline is not None and baseline.seq > latest.seq):
-        return ()
-    score_id, value = history.score_id, latest.value
+        return
+    if baseline is not None and latest.value < (bound := baseline.value - limits.points):
+        why = f"more than {number(limits.points)} points below its baseline of {number(baseline.value)}"
+        yield _refuse(history.score_id, latest, BY_BASELINE, bound, f"{why}{_OPEN}")
     before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
+    # A shorter history tells nothing.
+    if len(before) >= max(limits.least_sessions, _LEAST_HISTORY):
+        # Rounded, so that a value equal to the bound is not below it by a rounding error.
+        bound = round(fmean(before) - limits.z_score * max(stdev(before), LEAST_SPREAD), 6)
+        mean_text = f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
+        why = f"below {number(bound)}: {number(limits.z_score)} standard deviations under {mean_text}"
+        if latest.value < bound:
+            yield _refuse(history.score_id, latest, BY_DEVIATION, bound, f"{why}{_OPEN}")
     # By the day and not by the session: the day on which it was set has scores from before it.
-    days = [score for day, score in history.days if baseline is None or day > baseline.day]
-    drops = (
-        None if baseline is None else by_baseline(score_id, value, baseline.value, limits.points),
-        by_deviation(score_id, value, before, limits),
-        by_trend(score_id, days, config.trends.short_term_days, limits.turn),
-    )
-    return tuple(regression for regression in drops if regression is not None)
+    values = [score for day, score in history.days if baseline is None or day > baseline.day]
+    days = config.trends.short_term_days
+    now, earlier = trend(values, days), trend(values[:-days], days)
+    # A first trend has not turned.
+    if now is None or earlier is None or earlier.direction == "declining" or now.direction != "declining":
+        return
+    if -now.delta >= limits.turn:
+        why = (
+            f"{history.score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
+            f"{number(now.previous_avg)} of those before, and until then it was {earlier.direction}"
+        )
+        reason = _refuse(history.score_id, latest, BY_TREND, now.previous_avg, "")
+        yield attrs.evolve(reason, value=now.current_avg, text=f"{why}{_OPEN}{_name_day(latest)}")
 
 
+_OPEN: Final = "; not acknowledged"
 CRITICAL: Final = "critical"
 OWN: Final = "own score"
 MINIMUM: Final = "min"
@@ -437,79 +415,15 @@ class Gate:
         open: Whether the evolution may go on.
         reasons: The reasons, closing ones first; an open gate has reasons only where data are missing.
         day: The latest day of a checked score; empty where none has data.
+        scored: How many of all scores have data.
+        without_data: How many have none.
     """
 
     open: bool
     reasons: tuple[Reason, ...]
     day: str = ""
-
-
-def _scored(histories: Iterable[History]) -> Iterator[tuple[History, Scored]]:
-    return ((history, history.latest) for history in histories if history.latest is not None)
-
-
-def _critical(histories: Iterable[History], levels: Sequence[AlertLevel]) -> Iterator[Reason]:
-    """Yield the reasons that close every gate."""
-    values = {history.score_id: float(latest.value) for history, latest in _scored(histories)}
-    for alert in alerts(values, levels, BLOCK):
-        text = (
-            f"{alert.score_id} is {number(alert.value)}, below {number(alert.below)}: {alert.level}, which blocks all"
-        )
-        yield Reason(CRITICAL, alert.score_id, alert.value, alert.below, text)
-
-
-def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
-    """Yield a reason for each score below a bound; ``meaning`` describes the bound."""
-    for history, latest in _scored(judged):
-        if latest.value < bound:
-            text = f"{history.score_id} is {latest.value}, below {number(bound)}, {meaning}"
-            yield Reason(rule, history.score_id, latest.value, bound, text)
-
-
-def _regressed(judged: Iterable[History], config: Config) -> Iterator[Reason]:
-    for history in judged:
-        for drop in regressions(history, config):
-            yield attrs.evolve(drop, text=f"{drop.text}; not acknowledged")
-
-
-def _dropped(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
-    """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
-    first = []
-    for history, latest in _scored(judged):
-        # A baseline is what a person accepted as the state to compare with, whatever the session before it scored.
-        if history.baseline is not None:
-            before, name = history.baseline.value, "its baseline"
-        elif len(history.sessions) > 1:
-            before, name = float(history.sessions[-2].value), "the session before"
-        else:
-            first.append(history.score_id)
-            continue
-        if latest.value < before - greatest:
-            text = (
-                f"{history.score_id} is {latest.value}, {number(before - latest.value)} points below {name}, "
-                f"{number(before)}, and no more than {number(greatest)} are allowed"
-            )
-            yield Reason(DROP, history.score_id, latest.value, before - greatest, text)
-    yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
-
-
-def _about_all(rule: str, score_ids: Sequence[str], what: str, *, closes: bool) -> Iterator[Reason]:
-    """Yield one reason about all of these scores, none without scores."""
-    if score_ids:
-        score_id = score_ids[0] if len(score_ids) == 1 else ""
-        yield Reason(rule, score_id, None, None, f"{', '.join(score_ids)}: {what}", closes)
-
-
-def _unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
-    """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
-    unknown = [one.score_id for one in judged if one.latest is None and one.partial is None]
-    partial = [(one.score_id, one.partial) for one in judged if one.partial is not None]
-    closes = closes and len(unknown) + len(partial) == len(judged)
-    for score_id, latest in partial:
-        on = f" on {latest.day}" if latest.day else ""
-        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
-        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes, latest.day)
-    yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
+    scored: int = 0
+    without_data: int = 0
 
 
 def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate:
@@ -530,32 +444,84 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     """
     if not config.enabled:
         return Gate(open=True, reasons=(Reason(OFF, "", None, None, SCORING_OFF, closes=False),))
-    named = query.score_id is not None
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
-    if named and not judged:
-        judged = [History(str(query.score_id))]
+    if query.score_id is not None and not judged:
+        judged = [History(query.score_id)]
+    reasons = sorted(_find_reasons(histories, judged, config, query), key=lambda reason: not reason.closes)
+    day = max((latest.day for _, latest in _scored(judged)), default="")
+    scored = sum(history.latest is not None for history in histories)
+    is_open = not any(reason.closes for reason in reasons)
+    return Gate(is_open, tuple(reasons), day, scored, len(histories) - scored)
+
+
+def _find_reasons(
+    histories: Sequence[History], judged: Sequence[History], config: Config, query: GateQuery
+) -> Iterator[Reason]:
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
-    reasons = [*_critical(histories, config.levels)]
-    if named:
+    known = dict(_scored(histories))
+    for alert in alerts({score_id: float(one.value) for score_id, one in known.items()}, config.levels, BLOCK):
+        why = f"below {number(alert.below)}: {alert.level}, which blocks all"
+        reason = _refuse(alert.score_id, known[alert.score_id], CRITICAL, alert.below, why)
+        yield attrs.evolve(reason, value=alert.value)
+    if query.score_id is not None:
         # The specification blocks the evolution of a component by its own score, below 70.
-        reasons += _below(judged, config.gates.least, OWN, "the least with which it may evolve")
-    reasons += _regressed(judged, config)
+        yield from _find_below(judged, config.gates.least, OWN, "the least with which it may evolve")
+    for history in judged:
+        yield from regressions(history, config)
     if query.minimum is not None:
-        reasons += _below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
+        yield from _find_below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
     if query.greatest_drop is not None:
-        reasons += _dropped(judged, query.greatest_drop)
+        yield from _find_drops(judged, query.greatest_drop)
     # CI that lost its measurements must not pass.
-    reasons += _unmeasured(judged, closes=not query.allow_no_data)
-    reasons.sort(key=lambda reason: not reason.closes)
-    days = {history.score_id: latest.day for history, latest in _scored(histories)}
-    dated = tuple(_dated(reason, days.get(reason.score_id, "")) for reason in reasons)
-    return Gate(
-        not any(reason.closes for reason in reasons),
-        dated,
-        max((days.get(history.score_id, "") for history in judged), default=""),
-    )
+    yield from _unmeasured(judged, closes=not query.allow_no_data)
 
 
-def _dated(reason: Reason, day: str) -> Reason:
-    """Return a reason that names the day of its score; one that names its own, or is about none, stays as it is."""
-    return reason if reason.day or not day else attrs.evolve(reason, text=f"{reason.text} ({day})", day=day)
+def _scored(histories: Iterable[History]) -> Iterator[tuple[str, Scored]]:
+    return ((history.score_id, history.latest) for history in histories if history.latest is not None)
+
+
+def _find_below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
+    """Yield a reason for each score below a bound."""
+    for score_id, latest in _scored(judged):
+        if latest.value < bound:
+            yield _refuse(score_id, latest, rule, bound, f"below {number(bound)}, {meaning}")
+
+
+def _find_drops(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
+    """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
+    first = []
+    for history in judged:
+        # A baseline is what a person accepted as the state to compare with, whatever the session before it scored.
+        if history.latest is None:
+            continue
+        if history.baseline is None and len(history.sessions) == 1:
+            first.append(history)
+            continue
+        before = history.baseline.value if history.baseline else float(history.sessions[-2].value)
+        name = "its baseline" if history.baseline else "the session before"
+        if history.latest.value < before - greatest:
+            fell = f"{number(before - history.latest.value)} points below {name}, {number(before)}"
+            why = f"{fell}, and no more than {number(greatest)} are allowed"
+            yield _refuse(history.score_id, history.latest, DROP, before - greatest, why)
+    yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
+
+
+def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) -> Iterator[Reason]:
+    """Yield one reason about all of these scores, none without scores."""
+    if about:
+        only = about[0] if len(about) == 1 else History("")
+        day = only.latest.day if only.latest is not None else ""
+        text = f"{', '.join(history.score_id for history in about)}: {what}" + (f" ({day})" if day else "")
+        yield Reason(rule, only.score_id, None, None, text, closes, day)
+
+
+def _unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
+    """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
+    unknown = [history for history in judged if history.latest is None and history.partial is None]
+    partial = [(history.score_id, history.partial) for history in judged if history.partial is not None]
+    closes = closes and len(unknown) + len(partial) == len(judged)
+    for score_id, latest in partial:
+        on = f" on {latest.day}" if latest.day else ""
+        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
+        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes, latest.day)
+    yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)

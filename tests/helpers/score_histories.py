@@ -64,7 +64,7 @@ def session_of(*events: Any) -> Session:
     return session
 
 
-def scored(component: str, own: str = "", /, **values: float) -> Score | None:
+def scored(component: str, own: str = "", /, **values: float) -> Score:
     """Return the score of a component with these measurements, by the default with YAML merged into it."""
     config = config_of(own)
     return component_score(config.components[component], session_of(metrics(component, **values)), config)
@@ -72,8 +72,7 @@ def scored(component: str, own: str = "", /, **values: float) -> Score | None:
 
 def value_of(component: str, own: str = "", /, **values: float) -> int | None:
     """Return the same score as a number."""
-    found = scored(component, own, **values)
-    return None if found is None else found.value
+    return scored(component, own, **values).value
 
 
 def batches(*records: EventRecord) -> list[Batch]:

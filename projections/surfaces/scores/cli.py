@@ -12,24 +12,13 @@ import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
 from tallybook.ledger.events import BaselineSet
-from tallybook.projections.scores import summary
-from tallybook.projections.scores.scoring import SCORING_OFF, number
-from tallybook.projections.scores.trends import METHODS, NO_DATA, NOT_ENOUGH, GateQuery, gate, histories
+from tallybook.projections.scores import scoring, summary, trends
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console import options as common
 from tallybook.projections.surfaces.console.notices import find_moment
-from tallybook.projections.surfaces.console.options import (
-    Verb,
-    announce_input,
-    as_json,
-    at_when,
-    provenance_of,
-    with_reason,
-)
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
 from tallybook.projections.surfaces.history.ask import describe
 from tallybook.projections.surfaces.scores import answers, blame, configuration, work
-from tallybook.projections.surfaces.scores.answers import reasons
-from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.scores.state import state_of
@@ -37,16 +26,13 @@ from tallybook.projections.surfaces.selection import lift_notes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from tallybook.projections.scores.trends import Gate, History, Reason
     from tallybook.projections.scores.view import Scores
-    from tallybook.projections.surfaces.console.options import Command
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores.pages import Page
     from tallybook.projections.surfaces.scores.read import IngestReport
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.record import Outcome
 
 _EXAMPLES = 5
 _TYPES_SHOWN = 10
@@ -62,64 +48,43 @@ NOUNS: Final = {
 """Kind of event that `score record` records → the words for one of them, and for several."""
 
 
-def report_json(report: IngestReport) -> dict[str, Any]:
-    """Return the answer of ``--json``."""
-    problems = [{"source": one.source, "message": one.message} for one in report.problems]
-    return {
-        "recorded": dict(report.recorded.most_common()),
-        "repeated": report.repeated,
-        "kept": dict(report.unscored_types.most_common()),
-        "problems": problems,
-        "more_problems": report.more,
-        "seq_from": report.seq_from,
-        "seq_to": report.seq_to,
-        "spooled": bool(report.spooled),
-        "unscored": dict(report.unscored.most_common()),
-    }
-
-
-def lines(report: IngestReport) -> Iterator[str]:
+def _report_lines(report: IngestReport) -> Iterator[str]:
     """Yield the answer for people, a line each: first what is in no score."""
     if report.unscored:
-        yield f"in no score: {reasons(report.unscored.most_common())}; `tallybook score --config` shows what is scored"
+        why = answers.reasons(report.unscored.most_common())
+        yield f"in no score: {why}; `tallybook score --config` shows what is scored"
     if report.recorded:
-        counts = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
-        nouns = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-        one = report.seq_from == report.seq_to
-        yield f"recorded {nouns} as " + (
-            f"event {report.seq_to}" if one else f"events {report.seq_from} to {report.seq_to}"
-        )
+        *counts, last = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
+        nouns = " and ".join(filter(None, (", ".join(counts), last)))
+        events = "event" if report.seq_from == report.seq_to else f"events {report.seq_from} to"
+        yield f"recorded {nouns} as {events} {report.seq_to}"
     if report.repeated:
         yield f"{report.repeated:,} recorded before"
     if report.spooled:
         yield "another process holds the ledger; spooled, the next command that writes records it"
-    if report.unscored_types:
-        types = [
-            f"{type_ or 'without a type'} ({count:,})"
-            for type_, count in report.unscored_types.most_common(_TYPES_SHOWN)
-        ]
-        rest = len(report.unscored_types) - _TYPES_SHOWN
-        yield f"recorded, but in no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
+    if report.kept:
+        types = [f"{type_ or 'without a type'} ({count:,})" for type_, count in report.kept.most_common(_TYPES_SHOWN)]
+        more = len(report.kept) - _TYPES_SHOWN
+        yield f"recorded, but in no score: {', '.join(types)}" + (f", and {more} other types" if more > 0 else "")
 
 
-def problem_lines(report: IngestReport) -> Iterator[str]:
+def _problem_lines(report: IngestReport) -> Iterator[str]:
     """Yield the first few problems, a line each."""
     yield from map(str, report.problems[:_EXAMPLES])
-    rest = len(report.problems) + report.more - _EXAMPLES
-    if rest > 0:
-        yield f"and {rest:,} more of what was odd; --json lists {'all' if not report.more else 'many'} of it"
+    more = len(report.problems) + report.more_problems - _EXAMPLES
+    if more > 0:
+        yield f"and {more:,} more of what was odd; --json lists {'many' if report.more_problems else 'all'} of it"
 
 
 @click.command(
     "score record",
-    epilog="Example: tallybook score record .claude/logs/*.jsonl; tallybook score record startup_ms=8000",
+    cls=common.Verb,
+    example="tallybook score record .claude/logs/*.jsonl; tallybook score record startup_ms=8000",
 )
 @click.argument("files", metavar="[FILE|NAME=VALUE]...", nargs=-1)
 @click.option("--session", metavar="ID", help="Use this session for items without one.")
 @click.option("--component", metavar="ID", help="Use this component for items without one.")
 @click.option("--tz", metavar="ZONE", help="Use this time zone for times without one; default UTC.")
-@as_json
-@click.pass_obj
 def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **options: str | None) -> int:
     """Record metrics and benchmarks of the agent.
 
@@ -133,24 +98,24 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     words = [word for word in files if read.is_typed(word)]
     names = [word for word in files if not read.is_typed(word)] or ([] if words else ["-"])
     if "-" in names:
-        announce_input("what was measured, as JSON")
+        common.announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(read.typed(words)), *map(read.items, names)]
     given = read.defaults(options["session"], options["component"], options["tz"])
     report = read.feed(project, sources, given, lambda done: METER.update(done, 0))
-    return tell(report, as_json=as_json)
+    return _tell(report, as_json=as_json)
 
 
-def tell(report: IngestReport, *, as_json: bool) -> int:
+def _tell(report: IngestReport, *, as_json: bool) -> int:
     """Print the report and return the exit code."""
     code = 0 if report.read_count else EXIT_BAD_INPUT
     if as_json:
-        answer(report_json(report))
+        answer(report.as_json())
         return code
     if code:
         first = str(report.problems[0]) if report.problems else "there is no object"
         return complain(f"nothing could be read; {first}", code)
-    note(*problem_lines(report))
-    say(*lines(report))
+    note(*_problem_lines(report))
+    say(*_report_lines(report))
     return code
 
 
@@ -196,7 +161,7 @@ def _configured(project: Project, *, as_json: bool) -> None:
     answer(document) if as_json else write(text.removesuffix("\n") + "\n")
 
 
-@click.command(epilog="Example: tallybook score --component ac06 --detail")
+@click.command(cls=common.Verb, example="tallybook score --component ac06 --detail")
 @click.option(
     "--session", metavar="[ID]", is_flag=False, flag_value=_CURRENT, help="Show a session; without ID, the current one."
 )
@@ -215,9 +180,7 @@ def _configured(project: Project, *, as_json: bool) -> None:
 )
 @click.option("--feed", is_flag=True, help="Print the data of a dashboard as JSON.")
 @click.option("--config", "configured", is_flag=True, help="Print the configuration in force as YAML.")
-@at_when
-@as_json
-@click.pass_obj
+@common.at_when
 def score(project: Project, /, **options: Any) -> None:
     """Show the scores of the agent.
 
@@ -228,17 +191,18 @@ def score(project: Project, /, **options: Any) -> None:
     if period == "configured":
         _configured(project, as_json=options["as_json"])
         return
-    config = load(project)
+    config = configuration.load(project)
     named = options["component"]
     component = None if named is None else answers.find_component(config.components, named)
     # No old score is shown, so that none looks current.
     if not config.enabled:
-        answer({"enabled": False}) if options["as_json"] or period == "feed" else say(SCORING_OFF)
+        answer({"enabled": False}) if options["as_json"] or period == "feed" else say(scoring.SCORING_OFF)
         return
     when = find_moment(project, options["when"])
     state = state_of(project, config, when)
     # The files show the end of the ledger, and an earlier moment does not set them back.
-    note(*([] if when else refresh(project, state)), *commands.spool_notes(project), *_low(state, is_now=when is None))
+    note(*([] if when else refresh(project, state)), *commands.spool_notes(project))
+    _note_low(state, when)
     if period == "feed":
         answer(summary.feed(state))
         return
@@ -263,10 +227,10 @@ def score(project: Project, /, **options: Any) -> None:
         say(*filter(None, [page.day, work.line(project) if is_summary else ""]))
 
 
-def _low(state: Scores, *, is_now: bool) -> list[str]:
-    """Return the line for a log about low scores, as long as these are the present ones; else none."""
-    low = summary.logged(state) if is_now else ""
-    return [low] if low else []
+def _note_low(state: Scores, when: Moment | None) -> None:
+    """Print the line for a log about low scores, as long as these are the present ones."""
+    if when is None:
+        note(*filter(None, [summary.logged(state)]))
 
 
 def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
@@ -319,57 +283,7 @@ FEED: Final = (
 )
 
 
-def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
-    """Yield a line for each score that closes a gate, and one of how many there are; ``--json`` has the sentences."""
-    # Two long sentences about each score hid what closes the gate.
-    closing: dict[str, list[Reason]] = {}
-    for reason in reasons:
-        if reason.closes and reason.bound is not None:
-            closing.setdefault(reason.score_id, []).append(reason)
-    for score, why in closing.items():
-        value, bounds = why[0].value, [(number(one.bound), one.rule) for one in why if one.bound is not None]
-        below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
-        on = f" on {why[0].day}" if why[0].day else ""
-        yield f"- {score} is {number(value) if value is not None else NO_DATA}{on}: {below}"
-    yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
-    scored = sum(one.latest is not None for one in known)
-    regressed = any(one.rule in METHODS for why in closing.values() for one in why)
-    hint = "; `tallybook score baseline SCORE` acknowledges a drop" if regressed else ""
-    yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
-
-
-def set_baseline(
-    project: Project, given: str, value: float | None, reason: str, by: Mapping[str, str]
-) -> tuple[BaselineSet, Outcome]:
-    """Set the baseline of a score, which acknowledges the drops so far.
-
-    Args:
-        project: Whose score.
-        given: The score.
-        value: From 0 to 100; None for what the latest session with that score has.
-        reason: Why; may be empty.
-        by: Who sets it.
-
-    Raises:
-        BadInputError: There is no such score.
-        NothingToDoError: No session has it.
-    """
-    config = load(project)
-    score = score_named(config, given, "score baseline")
-    if value is None:
-        value = _latest(state_of(project, config), score)
-    event = BaselineSet(score, value, reason)
-    return event, commands.recorded(project, Request(PlainEvents((event,)), by))
-
-
-def _latest(state: Scores, score: str) -> int:
-    (history,) = (one for one in histories(state) if one.score_id == score)
-    if history.latest is None:
-        raise NothingToDoError(score, "has no data and so no value for a baseline", "give --value N")
-    return history.latest.value
-
-
-def gate_options(command: Command) -> Command:
+def gate_options(command: common.Command) -> common.Command:
     """Give a verb the options of a gate."""
     for option in (
         click.option("--allow-no-data", is_flag=True, help="Open the gate if no score has data."),
@@ -386,23 +300,22 @@ def gate_options(command: Command) -> Command:
     return command
 
 
-def ask(project: Project, query: GateQuery, when: Moment | None = None) -> tuple[Gate, Scores]:
+def ask(project: Project, query: trends.GateQuery, when: Moment | None = None) -> tuple[trends.Gate, Scores]:
     """Return the answer of a gate, and the scores that it has looked at.
 
     Raises:
         BadInputError: There is no such score.
     """
-    state = state_of(project, load(project), when)
+    state = state_of(project, configuration.load(project), when)
     if query.score_id is not None:
-        query = attrs.evolve(query, score_id=score_named(state.config, query.score_id, "--component"))
-    return gate(histories(state), state.config, query), state
+        score_id = configuration.score_named(state.config, query.score_id, "--component")
+        query = attrs.evolve(query, score_id=score_id)
+    return trends.gate(trends.histories(state), state.config, query), state
 
 
-@click.command("score gate", epilog="Example: tallybook score gate --component ac06 --min 75 --no-drop 3")
+@click.command("score gate", cls=common.Verb, example="tallybook score gate --component ac06 --min 75 --no-drop 3")
 @gate_options
-@at_when
-@as_json
-@click.pass_obj
+@common.at_when
 def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options: Any) -> int:
     """Exit with 0 if the scores let the agent evolve, else 1.
 
@@ -410,32 +323,48 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
     """
-    query = GateQuery(**options)
-    answered, state = ask(project, query, find_moment(project, when))
-    note(*_low(state, is_now=when is None))
+    moment = find_moment(project, when)
+    gate, state = ask(project, trends.GateQuery(**options), moment)
+    _note_low(state, moment)
     if as_json:
-        reasons = [attrs.asdict(reason) for reason in answered.reasons]
-        answer({"open": answered.open, "day": answered.day or None, "reasons": reasons})
+        reasons = [attrs.asdict(reason) for reason in gate.reasons]
+        answer({"open": gate.open, "day": gate.day or None, "reasons": reasons})
     else:
-        say("open" if answered.open else "closed")
-        if any(one.closes and one.bound is None for one in answered.reasons):
-            say(f"- {FEED}")
-        sentences = [f"{'- ' if one.closes else '  '}{one.text}" for one in answered.reasons]
-        named = query.score_id is not None or not state.config.enabled
-        say(*(sentences if named else brief(answered.reasons, histories(state))))
-        say(*([f"  the latest score is of {answered.day}"] if answered.day else []))
-    return 0 if answered.open else EXIT_NO
+        say("open" if gate.open else "closed", *_gate_lines(gate, options["score_id"] is None and state.config.enabled))
+    return 0 if gate.open else EXIT_NO
+
+
+def _gate_lines(gate: trends.Gate, of_all: bool) -> Iterator[str]:  # noqa: FBT001 - the only other argument
+    """Yield what closes a gate; of a gate of all scores a line for each score, and how many there are."""
+    if any(reason.closes and reason.bound is None for reason in gate.reasons):
+        yield f"- {FEED}"
+    if not of_all:
+        yield from (f"{'- ' if reason.closes else '  '}{reason.text}" for reason in gate.reasons)
+    else:
+        # Two long sentences about each score hid what closes the gate; --json has them.
+        closing = [reason for reason in gate.reasons if reason.closes and reason.bound is not None]
+        by_score = {reason.score_id: [one for one in closing if one.score_id == reason.score_id] for reason in closing}
+        for score_id, why in by_score.items():
+            below = ", ".join(f"below {scoring.number(one.bound or 0)} ({one.rule})" for one in why)
+            on = f" on {why[0].day}" if why[0].day else ""
+            yield f"- {score_id} is {scoring.number(why[0].value or 0)}{on}: {below}"
+        yield from (f"  {reason.text}" for reason in gate.reasons if reason.rule == trends.NOT_ENOUGH)
+        regressed = any(reason.rule in trends.METHODS for reason in closing)
+        hint = "; `tallybook score baseline SCORE` acknowledges a drop" if regressed else ""
+        yield f"  {len(by_score) or 'none'} of {gate.scored} scores close it, {gate.without_data} have no data{hint}"
+    if gate.day:
+        yield f"  the latest score is of {gate.day}"
 
 
 @click.command(
     "score baseline",
-    cls=Verb,
+    cls=common.Verb,
     rater="human",
     example="tallybook score baseline ac06 --reason 'the new prompt is worth it'",
 )
 @click.argument("score", required=False)
 @click.option("--value", metavar="N", type=_POINTS, help="Set N, 0 to 100; else the score of the latest session.")
-@with_reason
+@common.with_reason
 def baseline(
     project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool, **by: Any
 ) -> None:
@@ -444,23 +373,33 @@ def baseline(
     SCORE is a component or overall; without it, the baselines are listed. A new baseline acknowledges the drops so far,
     and they no longer close a gate.
     """
+    config = configuration.load(project)
     if score is None:
-        _list(project, as_json=as_json)
+        _list_baselines(state_of(project, config), as_json=as_json)
         return
-    event, outcome = set_baseline(project, score, value, reason, provenance_of(by))
+    score_id = configuration.score_named(config, score, "score baseline")
+    if value is None:
+        histories = trends.histories(state_of(project, config))
+        latest = next(history.latest for history in histories if history.score_id == score_id)
+        if latest is None:
+            raise NothingToDoError(score_id, "has no data and so no value for a baseline", "give --value N")
+        value = latest.value
+    event = BaselineSet(score_id, value, reason)
+    outcome = commands.recorded(project, Request(PlainEvents((event,)), common.provenance_of(by)))
     if as_json:
         answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
     else:
         say(f"baseline of {event.score} set to {event.value:g}")
 
 
-def _list(project: Project, *, as_json: bool) -> None:
-    baselines = state_of(project, load(project)).baselines
-    rows = [{"score": name, "value": one.value, "day": str(one.day), "seq": one.seq} for name, one in baselines.items()]
+def _list_baselines(state: Scores, *, as_json: bool) -> None:
+    rows = [
+        {"score": name, "value": one.value, "day": str(one.day), "seq": one.seq}
+        for name, one in state.baselines.items()
+    ]
     if as_json:
         answer(rows)
         return
-    for row in rows:
-        say(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}")
+    say(*(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}" for row in rows))
     if not rows:
         say("no score has a baseline; `tallybook score baseline SCORE` sets one")

@@ -266,9 +266,9 @@ class IngestReport:
     Attributes:
         recorded: Kind → events of it that were recorded.
         repeated: How many objects had been recorded before.
-        unscored_types: Type of telemetry that measures no score, or cannot be used → how many were recorded.
+        kept: Type of telemetry that measures no score, or cannot be used → how many were recorded.
         problems: Problems, as many as are shown.
-        more: How many further ones there were.
+        more_problems: How many further ones there were.
         seq_from: Number of the first event recorded, None for none.
         seq_to: Number of the last one.
         spooled: How many objects wait, because another process held the ledger.
@@ -277,9 +277,9 @@ class IngestReport:
 
     recorded: Counter[str] = attrs.field(factory=Counter)
     repeated: int = 0
-    unscored_types: Counter[str] = attrs.field(factory=Counter)
+    kept: Counter[str] = attrs.field(factory=Counter)
     problems: list[Problem] = attrs.field(factory=list)
-    more: int = 0
+    more_problems: int = 0
     seq_from: int | None = None
     seq_to: int | None = None
     spooled: int = 0
@@ -290,11 +290,19 @@ class IngestReport:
         """Return how many of the sent events and objects could be read."""
         return self.recorded.total() + self.repeated + self.spooled
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as ``--json`` prints it, its counts by their frequency."""
+        values = attrs.asdict(self, recurse=False) | {"spooled": bool(self.spooled)}
+        values["problems"] = [{"source": problem.source, "message": problem.message} for problem in self.problems]
+        return {
+            name: dict(value.most_common()) if isinstance(value, Counter) else value for name, value in values.items()
+        }
+
     def note(self, problem: Problem) -> None:
         """Add a problem: only the first few of a kind are shown."""
         full = len(self.problems) >= PROBLEMS_SHOWN
         if full or sum(one.message == problem.message for one in self.problems) >= _SAME_SHOWN:
-            self.more += 1
+            self.more_problems += 1
         else:
             self.problems.append(problem)
 
@@ -306,7 +314,7 @@ class IngestReport:
         self.seq_from = seqs[0] if self.seq_from is None else self.seq_from
         self.seq_to = seqs[1]
         self.recorded.update(draft.kind for draft in one.drafts)
-        type_, counts = one.unscored_type, self.unscored_types
+        type_, counts = one.unscored_type, self.kept
         if type_ is not None:
             counts[type_ if type_ in counts or len(counts) < _TYPES_SHOWN else _OTHERS] += 1
 
