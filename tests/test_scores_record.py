@@ -21,7 +21,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import read as ingest
-from tallybook.projections.surfaces.scores.read import PROBLEMS_SHOWN, Defaults, Item, feed, items
+from tallybook.projections.surfaces.scores.read import PROBLEMS_SHOWN, Item, defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def crowd(project: Path) -> Project:
 
 def feed_file(project: Project, file: Path) -> ingest.IngestReport:
     """Record a file in this process."""
-    return feed(project, [items(str(file))], Defaults(), lambda _: None)
+    return feed(project, [items(str(file))], defaults(), lambda _: None)
 
 
 def expected(project: Path, objects: Sequence[Any]) -> list[str]:
@@ -382,7 +382,7 @@ def test_processes_that_record_the_same_file_record_it_once(crowd: Project, tmp_
 def record_lines(project: Path, lines: list[Any]) -> dict[str, Any]:
     """Record a file of these lines and return the answer."""
     file = written(project / "a.jsonl", lines)
-    return feed(Project(project), [items(str(file))], Defaults(), lambda _: None).as_json()
+    return feed(Project(project), [items(str(file))], defaults(), lambda _: None).as_json()
 
 
 def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:
@@ -414,7 +414,7 @@ def test_a_long_file_is_recorded_in_parts(project: Path, monkeypatch: pytest.Mon
         ahead.append(len(read) - done)
 
     source = items(str(file))
-    fed = feed(Project(project), [counted(source)], Defaults(), tell)  # type: ignore[arg-type]
+    fed = feed(Project(project), [counted(source)], defaults(), tell)  # type: ignore[arg-type]
     assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
     assert 10 == len(ahead)
     assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(Project(project))]

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock
-from tallybook.ledger.events import (
-    BaselineSet,
-    BenchmarkRecorded,
-    FeedbackRecorded,
-    MetricsRecorded,
-    Numbers,
-    SessionEnded,
-    TelemetryKept,
-)
+from tallybook.ledger import clock, events
 from tallybook.ledger.kinds.limits import MAX_INT
 from tallybook.ledger.line import digest
 from tallybook.ledger.telemetry.mapping import BY_TYPE, ENDINGS, FAILED, FLAG, GAUGES, STATED, SUCCEEDED, Row
@@ -34,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from tallybook.ledger.events import Event
 
 MAX_NAME_CHARS: Final = 200
 DIGEST_PREFIX: Final = "digest:"
@@ -268,36 +258,23 @@ _UNSCORED = "events of this type say nothing of a score"
 
 @attrs.frozen
 class Intake:
-    """The events that an object translates to.
+    """The events that an object translates to. Readers return a text instead where the object cannot be used.
 
     Attributes:
         events: The events to record as one batch, at least one.
+        rater: Default rater: human for feedback and baselines, import for telemetry, else agent.
+        wants: What such an object should name: component, session or time.
         session: The session that it is about; empty without one.
         when: When it happened, in the ledger's format; None where it names no time.
-        rater: Default rater: human for feedback and baselines, import for telemetry, else agent.
         problems: What was left out or is missing, each in a few words.
     """
 
-    events: tuple[Event, ...]
-    session: str
-    when: str | None
-    rater: str
-    problems: tuple[str, ...] = ()
-
-
-@attrs.frozen
-class _Reading:
-    """The result of reading an object by its shape. Readers return a text instead where the object cannot be used.
-
-    Attributes:
-        events: The events to record.
-        rater: Default rater.
-        wants: What such an object should name: component, session or time.
-    """
-
-    events: tuple[Event, ...]
+    events: tuple[events.Event, ...]
     rater: str = "agent"
     wants: tuple[str, ...] = ()
+    session: str = ""
+    when: str | None = None
+    problems: tuple[str, ...] = ()
 
 
 def fill_defaults(
@@ -344,10 +321,11 @@ def read_object(fields: Mapping[str, Any]) -> Intake:
     if isinstance(reading, str):
         notes = [] if reading == _UNSCORED else [f"{reading}; it is kept and counts nothing"]
         typed = bool(_find_type(fields))
-        reading = _Reading((_make_unscored_event(fields, reading),), _choose_rater(fields), _WANTED if typed else ())
+        reading = Intake((_make_unscored_event(fields, reading),), _choose_rater(fields), _WANTED if typed else ())
     session, when = _find_session(fields), _find_time(fields)
     named = {"component": _find_name(fields, COMPONENT_KEYS), "session": session, "time": when or ""}
-    return Intake(reading.events, session, when, reading.rater, (*notes, *_find_oddities(fields, named, reading.wants)))
+    problems = (*notes, *_find_oddities(fields, named, reading.wants))
+    return attrs.evolve(reading, session=session, when=when, problems=problems)
 
 
 def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
@@ -403,11 +381,11 @@ def _choose_rater(fields: Mapping[str, Any]) -> str:
     return "import" if _find_type(fields) else "agent"
 
 
-def _make_unscored_event(fields: Mapping[str, Any], reason: str) -> TelemetryKept:
-    return TelemetryKept(_find_name(fields, COMPONENT_KEYS), _find_type(fields), reason, encode_original(fields))
+def _make_unscored_event(fields: Mapping[str, Any], reason: str) -> events.TelemetryKept:
+    return events.TelemetryKept(_find_name(fields, COMPONENT_KEYS), _find_type(fields), reason, encode_original(fields))
 
 
-def _choose_reader(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
+def _choose_reader(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], Intake | str]:
     """Return the function that reads an object of this shape."""
     kind, type_ = fields.get("kind"), _find_type(fields)
     if isinstance(kind, str) and kind in KINDS:
@@ -422,7 +400,7 @@ def _choose_reader(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], li
     return next(shapes, _read_as_benchmark if isinstance(fields.get("summary"), dict) else _read_as_telemetry)
 
 
-def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
     sent = fields.get("metrics")
     if not isinstance(sent, dict):
         return "the metrics are no object of names and numbers"
@@ -430,8 +408,8 @@ def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> _Reading | 
     if not metrics:
         return "there is no number among the metrics"
     source = read_name(fields.get("source"), _MOST_TYPE_CHARS) or _find_type(fields)
-    events = tuple(_make_metrics_events(fields, metrics, source))
-    return _Reading(events, _choose_rater(fields), ("component", "session"))
+    recorded = tuple(_make_metrics_events(fields, metrics, source))
+    return Intake(recorded, _choose_rater(fields), ("component", "session"))
 
 
 def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
@@ -454,51 +432,41 @@ def _is_metric(name: str) -> bool:
 
 def _make_metrics_events(
     fields: Mapping[str, Any], metrics: Mapping[str, float], source: str
-) -> Iterator[MetricsRecorded]:
+) -> Iterator[events.MetricsRecorded]:
     """Yield metrics in as many events as their lines need."""
     component, pairs = _find_name(fields, COMPONENT_KEYS), list(metrics.items())
     for begin in range(0, len(pairs), METRICS_AN_EVENT):
-        yield MetricsRecorded(component, Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
+        yield events.MetricsRecorded(component, events.Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
 
 
-def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
     parts = list(_list_benchmark_parts(fields))
     if not parts:
         event = _read_benchmark(fields)
-        return event if isinstance(event, str) else _Reading((event,), wants=("component",))
-    events = []
-    for place, part in parts:
-        event = _read_benchmark(part)
+        return event if isinstance(event, str) else Intake((event,), wants=("component",))
+    results = [(place, _read_benchmark(part)) for place, part in parts]
+    for place, event in results:
         if isinstance(event, str) or not event.component:
-            why = event if isinstance(event, str) else "it names no component"
-            notes.append(f"{place} was left out: {why}")
-        else:
-            events.append(event)
-    return _Reading(tuple(events)) if events else "none of its components is a benchmark"
+            notes.append(f"{place} was left out: {event if isinstance(event, str) else 'it names no component'}")
+    recorded = tuple(event for _, event in results if not isinstance(event, str) and event.component)
+    return Intake(recorded) if recorded else "none of its components is a benchmark"
 
 
 def _list_benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the results of a benchmark of several components, each with its place in the object."""
     sent = fields.get("components")
     own = {"benchmark": name} if (name := _find_name(fields, _BENCHMARK_KEYS)) else {}
-    if isinstance(sent, list):
-        # Each component has its own cases: totals for all of them are not counted again.
-        for index, part in enumerate(sent):
-            yield f"components[{index}]", own | _read_part(part, ("id", "name"))
-    elif isinstance(sent, dict):
-        for name, part in sent.items():
-            yield f"components.{name}", own | {COMPONENT_KEYS[0]: name} | _read_part(part, ())
+    # Each component has its own cases: totals for all of them are not counted again.
+    for index, part in enumerate(sent if isinstance(sent, list) else ()):
+        result = dict(part) if isinstance(part, dict) else {}
+        if not _find_name(result, COMPONENT_KEYS) and (name := _find_name(result, ("id", "name"))):
+            result = {key: value for key, value in result.items() if key not in {"id", "name"}} | {"component": name}
+        yield f"components[{index}]", own | result
+    for name, part in sent.items() if isinstance(sent, dict) else ():
+        yield f"components.{name}", own | {"component": name} | (part if isinstance(part, dict) else {})
 
 
-def _read_part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return one component's result, with the component's name moved from one of these keys to the usual one."""
-    result = dict(part) if isinstance(part, dict) else {}
-    if not _find_name(result, COMPONENT_KEYS) and (name := _find_name(result, keys)):
-        result = {key: value for key, value in result.items() if key not in keys} | {COMPONENT_KEYS[0]: name}
-    return result
-
-
-def _read_benchmark(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
+def _read_benchmark(fields: Mapping[str, Any]) -> events.BenchmarkRecorded | str:
     summary = fields.get("summary")
     inner = summary if isinstance(summary, dict) else {}
     passed, total, failed = (_read_count(fields.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
@@ -509,7 +477,9 @@ def _read_benchmark(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
         total = passed + failed
     if passed is None or total is None or passed > total:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
-    return BenchmarkRecorded(_find_name(fields, COMPONENT_KEYS), _find_name(fields, _BENCHMARK_KEYS), passed, total)
+    return events.BenchmarkRecorded(
+        _find_name(fields, COMPONENT_KEYS), _find_name(fields, _BENCHMARK_KEYS), passed, total
+    )
 
 
 def _read_count(value: object) -> int | None:
@@ -520,7 +490,7 @@ def _read_count(value: object) -> int | None:
     return int(number)
 
 
-def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
     words = (fields[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(fields.get(key), str))
     verdict = next((word for word in words if word in VERDICTS), "")
     numbers = (_read_percent(fields.get(key)) for key in ("feedback", "score"))
@@ -528,8 +498,8 @@ def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading |
     if score is None:
         return f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}"
     note = _read_text(fields.get("note"), "note", notes)
-    event = FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note)
-    return _Reading((event,), "human", ("session",))
+    event = events.FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note)
+    return Intake((event,), "human", ("session",))
 
 
 def _read_percent(value: object) -> float | None:
@@ -550,18 +520,18 @@ def _read_text(value: object, what: str, notes: list[str]) -> str:
     return value[:MAX_NOTE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
     value = _read_percent(fields.get("baseline", fields.get("value")))
     score = _find_name(fields, ("score", "component"))
     if value is None or not score:
         return "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
-    return _Reading((BaselineSet(score, value, _read_text(fields.get("reason"), "reason", notes)),), "human")
+    return Intake((events.BaselineSet(score, value, _read_text(fields.get("reason"), "reason", notes)),), "human")
 
 
-def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
+def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> Intake | str:
     if "session_ended" in fields and read_number(fields["session_ended"]) is not True:
         return "session_ended is not true"
-    return _Reading((SessionEnded(_find_version([fields])),), wants=("session",))
+    return Intake((events.SessionEnded(_find_version([fields])),), wants=("session",))
 
 
 def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
@@ -571,7 +541,7 @@ def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
     return next((name for name in names if name and name != "unknown"), "")
 
 
-def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
     type_ = _find_type(fields)
     if not type_:
         return "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
@@ -583,14 +553,14 @@ def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> _Reading 
     metrics = {name: value for name, value in read_metrics(row, areas).items() if _is_metric(name)}
     if isinstance(sent := fields.get("metrics"), dict):
         metrics |= _read_metrics(sent, notes)
-    ended = (SessionEnded(_find_version(areas)),) if row.ends_session else ()
+    ended = (events.SessionEnded(_find_version(areas)),) if row.ends_session else ()
     if not metrics and not ended:
         return "the event brings no number"
     wants = _WANTED[1:] if ended else _WANTED
-    return _Reading((*ended, *_make_metrics_events(fields, metrics, type_)), "import", wants)
+    return Intake((*ended, *_make_metrics_events(fields, metrics, type_)), "import", wants)
 
 
-KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], _Reading | str]]] = {
+KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], Intake | str]]] = {
     "metrics.recorded": _read_as_metrics,
     "benchmark.recorded": _read_as_benchmark,
     "feedback.recorded": _read_as_feedback,

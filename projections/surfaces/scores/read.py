@@ -8,8 +8,9 @@ objects is appended in one transaction, with one flush.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
 from itertools import chain
@@ -24,23 +25,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, events
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
-from tallybook.ledger.events import MAX_INT, BaselineSet, FeedbackRecorded, TelemetryKept
 from tallybook.ledger.storage import disk, spool
-from tallybook.ledger.storage.disk import reason
-from tallybook.ledger.telemetry.read import (
-    DIGEST_PREFIX,
-    MAX_NAME_CHARS,
-    encode_original,
-    fill_defaults,
-    idempotency_key,
-    read_name,
-    read_number,
-    read_object,
-)
+from tallybook.ledger.telemetry import read as telemetry
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.console.options import provenance_of
 from tallybook.projections.surfaces.history import cache_files
@@ -50,14 +40,16 @@ from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.record import former_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft
     from tallybook.ledger.log import JsonlLog
     from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.workspace.project import Project
+
+    Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
+    """Adds the defaults that an object lacks."""
 
 MAX_DOCUMENT_BYTES: Final = MAX_PAYLOAD_BYTES
 """What is not one object a line is read as a whole, up to here; a single line may be as long."""
@@ -107,7 +99,7 @@ def items(file: str) -> Iterator[Item | Problem]:
             # A log that was packed since it was sent brings nothing new.
             yield from _unpack(stream, file, path.name.removesuffix(".gz"))
     except OSError as error:
-        yield Problem(file, f"cannot be read: {reason(error)}")
+        yield Problem(file, f"cannot be read: {disk.reason(error)}")
 
 
 def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
@@ -116,7 +108,7 @@ def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Pro
     try:
         yield from _objects(_lines(GzipFile(fileobj=stream) if is_packed else stream), name, file)
     except (EOFError, zlib.error, OSError) as error:
-        why = reason(error) if isinstance(error, OSError) and error.errno else str(error)
+        why = disk.reason(error) if isinstance(error, OSError) and error.errno else str(error)
         yield Problem(name, f"cannot be read to its end: {why}; everything before that was read")
 
 
@@ -138,9 +130,7 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Pr
         yield Problem(name, "is empty")
         return
     values = _document(first_lines, rest) if _is_open(first_lines[0][1]) else []
-    for index, value in enumerate(values):
-        place = f"{name}[{index}]" if len(values) > 1 else name
-        yield from _spread(value, place, file, sum(len(line) for _, line in first_lines) // len(values))
+    yield from _spread(values, name, file, sum(len(line) for _, line in first_lines))
     if not values:
         objects = (
             one for number, line in chain(first_lines, rest) for one in _line(line.strip(), f"{name}:{number}", file)
@@ -177,27 +167,26 @@ def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
     if text in _BRACKETS:
         return
     values, fault = _values(text.removesuffix(b","))
-    for index, value in enumerate(values):
-        where = f"{place}[{index}]" if len(values) > 1 else place
-        yield from _spread(value, where, file, len(text) // len(values))
+    yield from _spread(values, place, file, len(text))
     if fault:
         yield Problem(place, f"{fault}; it is not recorded")
 
 
-def _spread(value: Any, place: str, file: str, size: int) -> Iterator[Item | Problem]:
-    """Yield the objects of a JSON value: itself, or those in a list."""
-    if isinstance(value, dict):
-        yield Item(value, place, file, size)
-    elif isinstance(value, list):
-        if not value:
-            yield Problem(place, "is an empty list")
-        for index, one in enumerate(value):
-            if isinstance(one, dict):
-                yield Item(one, f"{place}[{index}]", file, size // len(value))
-            else:
-                yield Problem(f"{place}[{index}]", _NO_OBJECT)
-    else:
-        yield Problem(place, _NO_OBJECT)
+def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator[Item | Problem]:
+    """Yield the objects of JSON values that stand in one place: themselves, or those in a list."""
+    for index, value in enumerate(values):
+        where = f"{place}[{index}]" if len(values) > 1 else place
+        if value == []:
+            yield Problem(where, "is an empty list")
+        elif isinstance(value, list):
+            share = size // len(values) // len(value)
+            yield from (_item(one, f"{where}[{at}]", file, share) for at, one in enumerate(value))
+        else:
+            yield _item(value, where, file, size // len(values))
+
+
+def _item(value: Any, place: str, file: str, size: int) -> Item | Problem:
+    return Item(value, place, file, size) if isinstance(value, dict) else Problem(place, _NO_OBJECT)
 
 
 def _values(data: bytes) -> tuple[list[Any], str]:
@@ -228,7 +217,7 @@ def _values(data: bytes) -> tuple[list[Any], str]:
 
 
 def _whole(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= MAX_INT else digits
+    return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= events.MAX_INT else digits
 
 
 def _broken(digits: str) -> float | str:
@@ -252,7 +241,11 @@ _FUTURE: Final = "the time is in the future, so it counts for now; --tz gives th
 _SAME_SHOWN = 20
 _TYPES_SHOWN = 500
 _OTHERS = "others"
-_FREE_TEXT: Final[dict[type[Any], str]] = {TelemetryKept: "original", FeedbackRecorded: "note", BaselineSet: "reason"}
+_FREE_TEXT: Final[dict[type[Any], str]] = {
+    events.TelemetryKept: "original",
+    events.FeedbackRecorded: "note",
+    events.BaselineSet: "reason",
+}
 _MOST_CHUNK_BYTES = 8 * 1024 * 1024
 # Enough of a digest to tell a file's objects apart; where it did not, the second of them would count as a repetition
 # of the first under a number of its own.
@@ -337,21 +330,6 @@ class PreparedObject(NamedTuple):
     size: int
 
 
-@attrs.frozen
-class Defaults:
-    """The session, component and time zone of objects that name none.
-
-    Attributes:
-        session: The session; empty for none.
-        component: The component; empty for none.
-        zone: The zone of a time that names none.
-    """
-
-    session: str = ""
-    component: str = ""
-    zone: tzinfo = UTC
-
-
 def typed(words: Sequence[str]) -> Iterator[Item]:
     """Yield the metrics that were typed as NAME=VALUE, all as one object.
 
@@ -360,7 +338,7 @@ def typed(words: Sequence[str]) -> Iterator[Item]:
     """
     pairs = [word.partition("=")[::2] for word in words]
     for name, value in pairs:
-        if not name or read_number(value) is None:
+        if not name or telemetry.read_number(value) is None:
             hint = "give NAME=NUMBER, or true or false; there is no file of that name"
             raise BadInputError(f"{name}={value}", "is not a metric", hint)
     if pairs:
@@ -373,17 +351,19 @@ def is_typed(word: str) -> bool:
     return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
 
 
-def defaults(session: str | None, component: str | None, zone: str | None = None) -> Defaults:
-    """Return the session, component and time zone of objects that name none.
+def defaults(session: str | None = None, component: str | None = None, zone: str | None = None) -> Fill:
+    """Return what adds the session and component of objects that name none, and the time zone of their times.
 
     Raises:
         BadInputError: One of them is not a valid name.
     """
     provenance_of({"session": session})
-    if component is not None and (not (name := read_name(component)) or name.startswith(DIGEST_PREFIX)):
-        most = MAX_NAME_CHARS
+    name = telemetry.read_name(component)
+    if component is not None and (not name or name.startswith(telemetry.DIGEST_PREFIX)):
+        most = telemetry.MAX_NAME_CHARS
         raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
-    return Defaults(session or "", component or "", UTC if zone is None else _zone_named(zone))
+    named_zone = UTC if zone is None else _zone_named(zone)
+    return partial(telemetry.fill_defaults, session=session or "", component=component or "", zone=named_zone)
 
 
 def _zone_named(name: str) -> tzinfo:
@@ -404,7 +384,7 @@ def _zone_named(name: str) -> tzinfo:
 def feed(
     project: Project,
     sources: Iterable[Iterable[Item | Problem]],
-    defaults: Defaults,
+    fill: Fill,
     progress: Callable[[int], None],
 ) -> IngestReport:
     """Record objects.
@@ -412,15 +392,17 @@ def feed(
     Args:
         project: Where.
         sources: For each file what it holds.
-        defaults: The session, component and time zone of objects that name none.
+        fill: Adds the defaults, as ``defaults`` returns it.
         progress: Called now and then with the number of objects that are done.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written; what was recorded by then says so.
     """
-    report = IngestReport()
-    config = _config(project)
-    prepared_objects = (one for source in sources for one in _prepare(source, defaults, report, config))
+    report, config = IngestReport(), None
+    # `doctor` and `score` report a configuration that is invalid.
+    with suppress(BadInputError):
+        config = configuration.load(project)
+    prepared_objects = (one for source in sources for one in _prepare(source, fill, report, config))
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
             report.note(problem)
@@ -435,16 +417,8 @@ def feed(
     return report
 
 
-def _config(project: Project) -> Config | None:
-    """Return the configuration of the scores, None where it is invalid: `doctor` and `score` report that."""
-    try:
-        return configuration.load(project)
-    except BadInputError:
-        return None
-
-
 def _prepare(
-    source: Iterable[Item | Problem], defaults: Defaults, report: IngestReport, config: Config | None
+    source: Iterable[Item | Problem], fill: Fill, report: IngestReport, config: Config | None
 ) -> Iterator[PreparedObject]:
     """Yield the objects of one file prepared to be appended; problems go to the report."""
     counts: Counter[int] = Counter()
@@ -452,8 +426,8 @@ def _prepare(
         if isinstance(item, Problem):
             report.note(item)
             continue
-        value = fill_defaults(item.value, defaults.session, defaults.component, defaults.zone)
-        content = read_object(value)
+        value = fill(item.value)
+        content = telemetry.read_object(value)
         for message in content.problems:
             report.note(Problem(item.place, message))
         if content.when is not None and content.when > clock.utc_now().at:
@@ -462,34 +436,36 @@ def _prepare(
         if config is not None:
             report.unscored.update(why for event in content.events for why in unknown_parts(config, event))
         # With a time the same object is a repetition; typed or piped in twice without one, it happened twice.
-        key = idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
+        key = telemetry.idempotency_key(value) if content.when is not None else _key_by_number(value, item.file, counts)
         rater = "import" if item.file else content.rater
-        events = content.events
+        recorded = content.events
         if rater != "human":
-            events = tuple(_mask_secrets(event, value, item.place, report) for event in events)
-        unscored_type = next((event.type for event in events if isinstance(event, TelemetryKept)), None)
+            recorded = tuple(_mask_secrets(event, value, item.place, report) for event in recorded)
+        unscored_type = next((event.type for event in recorded if isinstance(event, events.TelemetryKept)), None)
         by = {"rater": rater} | ({"session": content.session} if content.session else {})
-        yield PreparedObject([encode(event, content.when) for event in events], by, key, unscored_type, item.size)
+        yield PreparedObject([encode(event, content.when) for event in recorded], by, key, unscored_type, item.size)
 
 
-def _key_by_number(value: dict[str, Any], file: str, counts: Counter[int]) -> str | None:
+def _key_by_number(value: Mapping[str, Any], file: str, counts: Counter[int]) -> str | None:
     """Return the key of an object that names no time: which of those like it in its file it is; None outside of one."""
     if not file:
         return None
     # A number takes less room than a text, and a file may have a million of them.
-    like = int(idempotency_key(value, file)[-_SEEN_CHARS:], 16)
+    like = int(telemetry.idempotency_key(value, file)[-_SEEN_CHARS:], 16)
     before, counts[like] = counts[like], counts[like] + 1
-    return idempotency_key(value, file, before)
+    return telemetry.idempotency_key(value, file, before)
 
 
-def _mask_secrets(event: Any, value: dict[str, Any], place: str, report: IngestReport) -> Event:
+def _mask_secrets(event: Any, value: Mapping[str, Any], place: str, report: IngestReport) -> Any:
     """Return an event without the secrets in its free text."""
     field = _FREE_TEXT.get(type(event), "")
     whole = field == "original"
     clean, notes = secrets.mask_value(place, value if whole else getattr(event, field, None))
     for problem in notes:
         report.note(problem)
-    masked_event: Event = attrs.evolve(event, **{field: encode_original(clean) if whole else clean}) if notes else event
+    if not notes:
+        return event
+    masked_event: events.Event = attrs.evolve(event, **{field: telemetry.encode_original(clean) if whole else clean})
     return masked_event
 
 
