@@ -202,7 +202,7 @@ def _after(run: Run, position: Position) -> tuple[bytes, str]:
 
 
 def _skip(run: Run, why: str) -> SkippedRun:
-    writer = head_field(run.data.partition(b"\n")[0], WRITER.encode())
+    writer = head_field(run.data, WRITER.encode())
     author = run.author or (f"{writer!a}, as it says" if writer else "")
     # What it quotes of the run may hold anything.
     return SkippedRun(run.place, author, why.encode("unicode_escape").decode())

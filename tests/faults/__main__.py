@@ -19,6 +19,7 @@ from faults import (
     Tally,
     at_calls,
     crash_states,
+    forging,
     fuzz,
     mutations,
     pulls,
@@ -52,6 +53,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "errors-at-calls": at_calls.error_rows,
     "sparse": sparse.rows,
     "share": _share,
+    "forging": forging.rows,
 }
 """Name of a row → what makes its faults; some make them to rivals as well."""
 
