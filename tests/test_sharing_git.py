@@ -26,7 +26,7 @@ from helpers.sweep import slice_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Run
-from tallybook.ledger.sharing.engines.git import path_of
+from tallybook.ledger.sharing.engines.git import GitStore, path_of
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def test_erased_runs_are_in_no_commit_that_the_remote_keeps(remote: Path, connec
     """Erasing leaves a commit without a parent in which earlier files are empty, and the fresh runs as they are."""
     end = append(connect(), *make_runs(3))
     assert connect().replace(end, make_runs(2, "repaired")) is not None
-    connect().erase_before(end)
+    connect().erase_former()
     git(remote, "gc", "--quiet", "--prune=now")
     sizes = [line.split()[3] for line in git(remote, "ls-tree", "-r", "--long", REFERENCE).splitlines()]
     assert ("1", ["0"] * 3, 5) == (git(remote, "rev-list", "--count", REFERENCE), sizes[:3], len(sizes))
@@ -298,7 +298,7 @@ def test_a_remote_that_takes_no_forced_push_refuses_to_erase(remote: Path, conne
     end = append(connect(), *make_runs(1))
     assert connect().replace(end, make_runs(1, "repaired")) is not None
     with pytest.raises(ReadOnlyError, match=r"is read-only here: no forced push"):
-        connect().erase_before(end)
+        connect().erase_former()
     assert make_runs(1, "repaired") == held(connect())
 
 
@@ -376,7 +376,17 @@ def test_a_repair_and_the_documented_command_erase_a_text_everywhere(
         line.partition("; run: ")[2] for line in said.splitlines() if "still holds it" in line
     ]
     team.sync("anna", "ben")
-    team.run("anna", "share", "repair", "--yes")
+    keeps = "the server keeps erased runs until git collects them"
+    assert keeps in team.run("anna", "share", "repair", code=2).err
+
+    def break_off(*_: object) -> None:
+        raise UnreachableError("remote", "cut off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GitStore, "erase", break_off)
+        team.run("anna", "share", "repair", "--yes", code=4)
+    # The next one erases what an interrupted one left.
+    assert keeps in team.run("anna", "share", "repair", "--yes").err
     section = PAGES["ledger/sharing/engines/README.md"].split("### Redaction in git")[1].split("\n### ")[0]
     script = section.split("```sh\n")[1].split("```")[0].replace("REPOSITORY", f"'{remote}'")
     subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)

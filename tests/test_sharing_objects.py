@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from helpers.books import make_runs, plain
-from helpers.documentation import PAGES
 from helpers.engines import objects_engine
 from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
@@ -121,35 +120,63 @@ def test_an_erased_number_stays_in_use(s3_bucket: Buckets) -> None:
     engine = objects_engine(address)
     end = engine.append(NOTHING, make_runs(3)) or NOTHING
     assert engine.replace(end, make_runs(2, "repaired")) is not None
-    engine.erase_before(end)
+    engine.erase_former()
     store = ObjectStore(address, "main")
     assert [0, 0, 0] == [entry.size for entry in store.list(0)][:3]
     assert PutOutcome.TAKEN is store.put(2, b"x").outcome
     assert make_runs(2, "repaired") == [plain(run) for run in objects_engine(address).read(0).runs]
 
 
-@pytest.mark.skipif(not shutil.which("aws"), reason="the command line of AWS, which deletes versions, is not installed")
-def test_the_documented_command_deletes_what_versions_keep(s3_bucket: Buckets) -> None:
-    """A bucket with versions keeps erased runs until it is typed; the runs that count stay."""
-    address = s3_bucket.new_address()
-    bucket = urlsplit(address).netloc
-    environment = os.environ | {"AWS_ENDPOINT_URL": s3_bucket.place, "AWS_DEFAULT_REGION": "us-east-1"}
-
-    def aws(script: str) -> str:
-        words = ["bash", "-euo", "pipefail", "-c", script]
-        return subprocess.run(words, env=environment, capture_output=True, check=True, text=True).stdout
-
-    aws(f"aws s3api put-bucket-versioning --bucket {bucket} --versioning-configuration Status=Enabled")
-    engine = objects_engine(address)
+def test_a_store_that_loses_the_answer_to_an_erasure_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not known to be erased is not taken for erased, and the next call erases the remaining runs."""
+    engine = objects_engine(f"file://{folder}")
     end = engine.append(NOTHING, make_runs(2)) or NOTHING
     engine.replace(end, make_runs(1, "repaired"))
-    engine.erase_before(end)
-    listed = f"aws s3api list-object-versions --bucket {bucket} --query 'length(Versions[?Size>`0`])'"
-    before = int(aws(listed))
-    section = PAGES["ledger/sharing/engines/README.md"].split("### Redaction in an object store")[1]
-    script = section.split("```sh\n")[1].split("```")[0]
-    aws(script.replace("BUCKET", bucket).replace("PATH/BOOK", "teams/one/main"))
-    assert (3, 1, make_runs(1, "repaired")) == (before, int(aws(listed)), [plain(run) for run in engine.read(0).runs])
+
+    def break_off(*_: object, **__: object) -> None:
+        raise obstore.exceptions.GenericError("connection reset")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "put", break_off)
+        with pytest.raises(UnreachableError, match="run 1 could not be erased; run it again"):
+            engine.erase_former()
+    engine.erase_former()
+    assert [0, 0] == [entry.size for entry in ObjectStore(f"file://{folder}", "main").list(0)][:2]
+
+
+@pytest.mark.skipif(not shutil.which("aws"), reason="the command line of AWS, which deletes versions, is not installed")
+@pytest.mark.parametrize("kind", ["plain", "versions", "lock"])
+def test_a_bucket_that_keeps_versions_is_named_with_the_command(s3_bucket: Buckets, kind: str) -> None:
+    """Before anything is erased the engine says what stays, and the command that it names deletes it."""
+    address = s3_bucket.new_address(lock=kind == "lock")
+    bucket = urlsplit(address).netloc
+    environment = os.environ | {"AWS_DEFAULT_REGION": "us-east-1"}
+
+    def aws(script: str) -> subprocess.CompletedProcess[str]:
+        script = script.replace("aws ", f"aws --endpoint-url {s3_bucket.place} ", 1)
+        return subprocess.run(["sh", "-c", script], env=environment, capture_output=True, check=False, text=True)
+
+    if kind == "versions":
+        aws(f"aws s3api put-bucket-versioning --bucket {bucket} --versioning-configuration Status=Enabled")
+    engine = objects_engine(address)
+    end = engine.append(NOTHING, make_runs(2)) or NOTHING
+    if kind == "lock":
+        key = "teams/one/main/runs/000000000001.jsonl"
+        until = "Mode=COMPLIANCE,RetainUntilDate=2099-01-01"
+        assert 0 == aws(f"aws s3api put-object-retention --bucket {bucket} --key {key} --retention {until}").returncode
+    remains = engine.describe_remains()
+    assert (kind != "plain") == ("keeps versions of erased runs, and an object lock forbids" in remains)
+    engine.replace(end, make_runs(1, "repaired"))
+    engine.erase_former()
+    if remains:
+        script = remains.partition("; its operator runs: ")[2]
+        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, check=False, text=True)
+        assert (kind == "lock") == ("AccessDenied" in done.stderr), done.stderr
+    counted = aws(f"aws s3api list-object-versions --bucket {bucket} --query 'length(Versions[?Size>`0`])'").stdout
+    assert (2 if kind == "lock" else 1, make_runs(1, "repaired")) == (
+        int(counted),
+        [plain(run) for run in engine.read(0).runs],
+    )
 
 
 def test_who_may_not_write_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +315,7 @@ def test_erased_runs_leave_no_segment(store: CountingStore) -> None:
     end = Engine(store).read(0).end
     del store.segments.runs[3]
     Engine(store).replace(end, make_runs(2, "repaired"))
-    Engine(store).erase_before(end)
+    Engine(store).erase_former()
     assert make_runs(2, "repaired") == _read(store)
     assert dict.fromkeys(range(1, 5), b"") == store.segments.runs
 

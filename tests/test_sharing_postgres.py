@@ -144,11 +144,10 @@ def test_only_an_owner_erases(postgres_database: Database, open_engine: Open) ->
     book = postgres_database.new_book(anna="write", olga="own")
     anna, olga = open_engine("anna", book), open_engine("olga", book)
     end = anna.append(NOTHING, make_runs(3)) or NOTHING
-    assert end is not None
     assert anna.replace(end, make_runs(1, "other")) is not None
     with pytest.raises(ReadOnlyError, match=f"role anna does not own book {book}"):
-        anna.erase_before(end)
-    olga.erase_before(end)
+        anna.erase_former()
+    olga.erase_former()
     assert make_runs(1, "other") == held(anna)
     stale, _ = make_run(START, "anna", "kpt_009")
     assert anna.append(NOTHING, [stale]) is None

@@ -49,6 +49,10 @@ class MemoryStore:
         """Replace earlier runs by nothing."""
         self.runs |= {number: b"" for number in self.runs if number < before}
 
+    def describe_remains(self) -> str:
+        """Return nothing: erased runs are gone."""
+        return ""
+
     def close(self) -> None:
         """Do nothing: there is no connection."""
 
@@ -104,6 +108,10 @@ class FaultyStore:
     def erase(self, before: int) -> None:
         """Replace earlier runs by nothing."""
         self._store.erase(before)
+
+    def describe_remains(self) -> str:
+        """Return what the store says."""
+        return self._store.describe_remains()
 
     def close(self) -> None:
         """Close the store."""

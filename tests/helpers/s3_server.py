@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+import logging
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
@@ -24,10 +25,12 @@ class Buckets:
         self.place = place
         self._numbers = count(1)
 
-    def new_address(self) -> str:
-        """Make a bucket, and return the address of a path in it."""
+    def new_address(self, *, lock: bool = False) -> str:
+        """Make a bucket, perhaps one with an object lock, and return the address of a path in it."""
         name = f"books-{next(self._numbers)}"
-        with urlopen(Request(f"{self.place}/{name}", method="PUT"), timeout=30):  # noqa: S310 - on loopback
+        headers = {"x-amz-bucket-object-lock-enabled": "true"} if lock else {}
+        request = Request(f"{self.place}/{name}", method="PUT", headers=headers)  # noqa: S310 - on loopback
+        with urlopen(request, timeout=30):  # noqa: S310 - on loopback
             return f"s3://{name}/teams/one?endpoint={self.place}&region=us-east-1"
 
 
@@ -36,6 +39,8 @@ def serve_buckets() -> Iterator[Buckets]:
     pytest.importorskip("obstore", reason="the extra objects is not installed")
     moto = pytest.importorskip("moto.server", reason="moto, which emulates S3 on loopback, is not installed")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    # It would note each request on standard error.
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()
     try:
         with pytest.MonkeyPatch.context() as patch:

@@ -37,6 +37,7 @@ PAGE: Final = 1000
 _GET: Final = 64
 """So many runs are asked for at once."""
 _HEAD_BYTES: Final = 1024
+_PLACE: Final = "run "
 READER: Final = "this machine joined with --read-only"
 """Why an engine that is opened for reading alone takes no run."""
 
@@ -241,24 +242,40 @@ class Engine:
         whole = (runs[-1].last, runs[-1].after) if runs else (0, GENESIS)
         return self._put(expected, [first._replace(fresh=whole), *others])
 
-    def erase_before(self, end: End) -> None:
-        """Replace the bytes of every run up to a place by nothing.
+    def erase_former(self) -> bool:
+        """Replace the bytes of runs that fresh ones replaced by nothing; return whether there were any.
+
+        Where that is interrupted, a further call does the rest.
 
         Raises:
             ReadOnlyError: This user may not do that.
             UnreachableError: The engine cannot be reached.
         """
-        if not end.number:
-            return
+        runs = self.read(0).runs
+        if not runs or not runs[0].fresh:
+            return False
+        first = int(runs[0].place.removeprefix(_PLACE))
+        if all(entry.size == 0 for entry in self._store.list(0) if entry.number < first):
+            return False
         if self.read_only:
             raise ReadOnlyError(self.address, READER)
-        self._store.erase(end.number + 1)
         if (segments := self._store.segments) is not None:
-            last = -(-end.number // PAGE)
+            last = -(-(first - 1) // PAGE)
             for number in range(1, last + 1):
                 # Not free either: who has read these runs could still put them.
                 segments.put(number, b"")
             segments.erase(last + 1)
+        # Last, because they show whether all is done.
+        self._store.erase(first)
+        return True
+
+    def describe_remains(self) -> str:
+        """Return what keeps the bytes of erased runs, and the command that removes them; empty where nothing does.
+
+        Raises:
+            UnreachableError: The engine cannot be reached.
+        """
+        return self._store.describe_remains()
 
     def false_segments(self) -> Sequence[int]:
         """Return the numbers of the segments that are not what their runs make.
@@ -374,7 +391,7 @@ def _encode(run: Run) -> bytes:
 
 def _parse(entry: Entry, data: bytes) -> Run:
     """Return the run of an object; one without event numbers for what is no run."""
-    place = f"run {entry.number}"
+    place = f"{_PLACE}{entry.number}"
     line, mark, remaining = data.partition(b"\n")
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         head: Any = json.loads(line) if mark and len(line) <= _HEAD_BYTES else None

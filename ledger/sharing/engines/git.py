@@ -15,6 +15,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from time import sleep
@@ -55,6 +56,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
 _PAUSES_S = (0.0, 0.1, 0.4)
 _TRIES = 5
+# The id of an empty text.
+_EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 # The repository is made anew when so many fetches were kept in it.
 _MAX_PACKS = 200
 _TIP = os.path.join("refs", "tallybook", "tip")
@@ -164,7 +167,9 @@ class GitStore:
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers of the reference's last commit."""
         self._call(self._look)
-        return [Entry(number, id_) for number, id_ in self._runs.items() if number > after]
+        return [
+            Entry(number, id_, 0 if id_ == _EMPTY else None) for number, id_ in self._runs.items() if number > after
+        ]
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the runs of numbers of the commit that was listed last."""
@@ -181,6 +186,15 @@ class GitStore:
     def erase(self, before: int) -> None:
         """Push a commit without a parent in which earlier files are empty."""
         self._call(lambda: self._erase(before))
+
+    def describe_remains(self) -> str:
+        """Say that git keeps what no commit has until it collects it."""
+        folder = self.address.removeprefix("file://")
+        place = shlex.quote(folder) if folder.startswith("/") else "REPOSITORY"
+        return (
+            "the server keeps erased runs until git collects them; its operator, or the support of a service, runs: "
+            f"git --git-dir={place} gc --prune=now"
+        )
 
     def close(self) -> None:
         """Remove the texts, and what was only needed for this store."""
@@ -301,10 +315,10 @@ class GitStore:
         return number in self._runs or (number > 1 and number - 1 not in self._runs)
 
     def _erase(self, before: int) -> None:
-        empty = self._local("hash-object", "-w", "--stdin").decode().strip()
+        self._local("hash-object", "-w", "--stdin")
         for _ in range(_TRIES):
             self._look()
-            gone = {number: empty for number, id_ in self._runs.items() if number < before and id_ != empty}
+            gone = {number: _EMPTY for number, id_ in self._runs.items() if number < before and id_ != _EMPTY}
             if not gone:
                 return
             # A push of a commit without a parent sends what it has anew, texts and all.

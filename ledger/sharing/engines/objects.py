@@ -11,6 +11,7 @@ from datetime import timedelta
 from importlib import import_module
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -123,8 +124,31 @@ class ObjectStore:
     def erase(self, before: int) -> None:
         """Overwrite earlier objects with nothing: after a delete their numbers would be free again."""
         for entry in self.list(0):
-            if entry.number < before and entry.size:
-                self._put(entry.number, b"", "overwrite")
+            is_there = entry.number < before and entry.size
+            if is_there and self._put(entry.number, b"", "overwrite").outcome is not PutOutcome.DONE:
+                raise UnreachableError(self.address, f"run {entry.number} could not be erased", "run it again")
+
+    def describe_remains(self) -> str:
+        """Say that a store with versions keeps them, which obstore cannot delete."""
+        if not (entries := self.list(0)) or self._parts.scheme == "file":
+            return ""
+        try:
+            version = obstore.head(self._connect(), self._key(entries[-1].number)).get("version")
+        except Exception as error:
+            raise UnreachableError(self.address, _reason(error)) from error
+        if version is None:
+            return ""
+        if self._parts.scheme != "s3":
+            return f"where versions or soft deletes are on, the store keeps erased objects of {self._folder}"
+        endpoint = dict(parse_qsl(self._parts.query)).get("endpoint", "")
+        aws = f"aws --endpoint-url {endpoint} s3api" if endpoint else "aws s3api"
+        prefix = shlex.quote(self._folder.removesuffix("runs/"))
+        return (
+            "the bucket keeps versions of erased runs, and an object lock forbids to delete them until it ends; "
+            f"its operator runs: {aws} list-object-versions --bucket {self._parts.netloc} --prefix {prefix} "
+            "--output text --query 'Versions[?!IsLatest].[Key,VersionId]' | xargs -n 2 sh -c '"
+            f'{aws} delete-object --bucket {self._parts.netloc} --key "$0" --version-id "$1" || :\''
+        )
 
     def close(self) -> None:
         """Do nothing: the library closes its connections."""
@@ -159,6 +183,9 @@ class ObjectStore:
                 is_plain = given.get("endpoint", "").startswith("http:")
                 options["client_options"] = {"connect_timeout": limit, "timeout": limit, "allow_http": is_plain}
                 options["retry_config"] = {"max_retries": _RETRIES, "retry_timeout": limit}
+            if scheme == "s3":
+                # A bucket with an object lock takes nothing without one.
+                options["checksum_algorithm"] = "SHA256"
             # The library reads variables alone, and no profile of ~/.aws.
             if self._login not in {"", INSTANCE}:
                 options["credential_provider"] = _profile(self._login)

@@ -166,6 +166,13 @@ class PostgresStore:
         """Empty the data of earlier rows, which an owner of the book may do."""
         self._ask("SELECT tallybook.erase_runs(%s, %s)", (self._book, before))
 
+    def describe_remains(self) -> str:
+        """Say that the table's files keep former versions of rows."""
+        return (
+            "the table's files keep erased runs until its operator runs: VACUUM FULL tallybook.runs; "
+            "the write-ahead log and backups keep them longer"
+        )
+
     def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:

@@ -105,6 +105,14 @@ class Store(Protocol):
         """
         ...
 
+    def describe_remains(self) -> str:
+        """Return what keeps the bytes of erased runs, and the command that removes them; empty where nothing does.
+
+        Raises:
+            UnreachableError: It does not answer.
+        """
+        ...
+
     def close(self) -> None:
         """Close connections, and remove temporary files."""
         ...

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Position, RawBatch
-    from tallybook.ledger.sharing.engines.engine import End, Engine
+    from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -129,7 +129,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         without: The number of a run that changes the book to rules which no version has; empty for none.
 
     Returns:
-        What was found before, and why runs before could not be erased, with what to do; empty where they were.
+        What was found before, and what is left of runs before, with what to do; empty where nothing is.
 
     Raises:
         MovedBookError: Another machine appended meanwhile.
@@ -154,7 +154,8 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         )
     contents = engine.read(0)
     if not check.skipped and not check.redacted and contents.seal is None and not place:
-        return check, ""
+        # An earlier repair may have been interrupted before it had erased all.
+        return check, erase_former(engine)
     # The batches of the copy are those without the texts that were redacted here.
     copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
     counted = count([run for run in contents.runs if run.place != place], START, set())
@@ -163,13 +164,14 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
     if engine.replace(end, cut_runs(batches, START, engine.run_bytes)) is None:
         raise MovedBookError(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
-    return check, erase_former(engine, end)
+    return check, erase_former(engine)
 
 
-def erase_former(engine: Engine, end: End) -> str:
-    """Erase the runs up to a place that fresh runs replaced; return why that failed, with what to do, or nothing."""
+def erase_former(engine: Engine) -> str:
+    """Erase the runs that fresh ones replaced; return what is left, with what to do, or nothing."""
     try:
-        engine.erase_before(end)
+        if engine.erase_former() and (remains := engine.describe_remains()):
+            return f"{engine.address}: {remains}"
     except ReadOnlyError as error:
         return (
             f"{error.address}: still holds what was left out, in former runs that this user may not erase "
