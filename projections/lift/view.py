@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from tallybook.ledger.events import (
-    LiftAsked,
-    LiftStopped,
-    PlaybookInjected,
-    ReflectionRequested,
-    SessionEnded,
-    SessionMeasured,
-    TranscriptRead,
-)
+from tallybook.ledger import events
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.lift.verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.scores.inputs import KINDS, Session
@@ -102,10 +94,10 @@ class Question:
     lineages: dict[str, Lineage] = attrs.field(factory=dict)
 
     @property
-    def event(self) -> LiftAsked:
+    def event(self) -> events.LiftAsked:
         """Return what was asked."""
         event: Any = self.asked.event
-        return cast("LiftAsked", event)
+        return cast("events.LiftAsked", event)
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -215,7 +207,7 @@ def _stop(state: Lift, record: EventRecord) -> None:
 def _count_undone(state: Lift, record: EventRecord) -> None:
     """Count an undone question: it has used its part of the error budget."""
     undone: Any = record.event
-    state.asked += isinstance(undone.event, LiftAsked)
+    state.asked += isinstance(undone.event, events.LiftAsked)
 
 
 def _inject(state: Lift, record: EventRecord) -> None:
@@ -241,7 +233,7 @@ def _inject(state: Lift, record: EventRecord) -> None:
         question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
 
 
-def _is_apart(state: Lift, event: PlaybookInjected) -> bool:
+def _is_apart(state: Lift, event: events.PlaybookInjected) -> bool:
     """Return whether an injection without a draw gave none of the entries that the open question is about."""
     about = state.questions[state.open].event if state.open else None
     if about is None:
@@ -249,7 +241,7 @@ def _is_apart(state: Lift, event: PlaybookInjected) -> bool:
     return not event.names if about.question == PLAYBOOK else set(event.names).isdisjoint(about.names)
 
 
-def is_unit_held(event: PlaybookInjected, unit: str) -> bool:
+def is_unit_held(event: events.PlaybookInjected, unit: str) -> bool:
     """Return whether a unit that was drawn for was withheld; a group is withheld as a whole."""
     # Two entries that say the same seem useless when drawn apart: a group is found only as a whole.
     return bool(event.held) if unit in {PLAYBOOK, NEW} else unit in event.held
@@ -274,7 +266,7 @@ def _speak(state: Lift, record: EventRecord) -> None:
     """Note that a session was to be read, or that nobody has said anything in it yet."""
     event: Any = record.event
     session = record.by.session or ""
-    if isinstance(event, TranscriptRead) and event.file:
+    if isinstance(event, events.TranscriptRead) and event.file:
         return
     if event.end:
         state.spoken.setdefault(session)
@@ -320,13 +312,13 @@ def _end(state: Lift, record: EventRecord) -> None:
 
 
 _TABLE: Final[dict[type[Any], Callable[[Lift, EventRecord], None]]] = {
-    LiftAsked: _ask,
-    LiftStopped: _stop,
-    PlaybookInjected: _inject,
+    events.LiftAsked: _ask,
+    events.LiftStopped: _stop,
+    events.PlaybookInjected: _inject,
     UndoneEvent: _count_undone,
-    ReflectionRequested: _speak,
-    TranscriptRead: _speak,
-    SessionMeasured: _measure,
+    events.ReflectionRequested: _speak,
+    events.TranscriptRead: _speak,
+    events.SessionMeasured: _measure,
     **dict.fromkeys(KINDS, _add_score_input),
 }
 
@@ -337,7 +329,7 @@ def _apply_batch(state: Lift, batch: Batch) -> None:
             change(state, record)
     # What the batch of an end measured belongs to the session, in whatever order it came.
     for record in batch.records:
-        if isinstance(record.event, SessionEnded):
+        if isinstance(record.event, events.SessionEnded):
             _end(state, record)
 
 

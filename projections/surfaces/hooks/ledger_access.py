@@ -6,15 +6,7 @@ from contextlib import contextmanager, suppress
 import os
 import sys
 
-from tallybook.ledger import clock
-from tallybook.ledger.errors import (
-    BadInputError,
-    CannotWriteError,
-    DamagedLedgerError,
-    LockHeldError,
-    NewerLedgerError,
-    TallybookError,
-)
+from tallybook.ledger import clock, errors
 from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
 from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
 from tallybook.ledger.log import JsonlLog
@@ -82,7 +74,7 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
     try:
         with log.transaction() as transaction:
             return transaction.append(drafts, by, key) is not None
-    except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
+    except (errors.LockHeldError, errors.CannotWriteError, errors.DamagedLedgerError, errors.NewerLedgerError):
         # The next command that can write to the ledger appends it from the spool.
         now = clock.utc_now()
         # What no batch can hold is refused at once: it would stay in the spool for ever.
@@ -101,7 +93,7 @@ def lock_deliveries(project: AnyProject) -> Iterator[None]:
     The ledger's own lock does not do: a hook that waits for it in vain writes to the spool.
     """
     fd = -1
-    with suppress(OSError, TallybookError):
+    with suppress(OSError, errors.TallybookError):
         path = os.path.join(project.ledger, MARKS, "deliveries.lock")
         disk.make_folder(project.ledger)
         disk.make_folder(os.path.dirname(path), durable=False)
@@ -118,7 +110,7 @@ def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
     """Return whether the ledger or the spool has a batch whose key has this prefix and that is no older than that."""
     since = clock.moment(clock.utc_now().unix_us - max_age_us).at
     # A log that cannot be read has nothing recent.
-    with suppress(CannotWriteError, DamagedLedgerError, OSError):
+    with suppress(errors.CannotWriteError, errors.DamagedLedgerError, OSError):
         log = JsonlLog(project.ledger)
         head = log.read_head()
         for line in lines_before(log.log_file, head.position.offset) if head else ():
@@ -143,7 +135,7 @@ def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     _refuse_large(path)
     entries: Sequence[Mapping[str, Any]] = ()
     # A person may have written anything there; the rendering sets aside what cannot be read.
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, errors.TallybookError):
         document = loads(disk.read_file(path, MAX_PLAYBOOK_BYTES).decode("utf-8"))
         found = entries_of(document)
         if _are_entries(found):
@@ -160,7 +152,7 @@ def _refuse_large(playbook: str) -> None:
         size = os.stat(playbook).st_size
     if size > MAX_PLAYBOOK_BYTES:
         what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
-        raise BadInputError(playbook, what, "`tallybook retire NAME` what is no longer needed")
+        raise errors.BadInputError(playbook, what, "`tallybook retire NAME` what is no longer needed")
 
 
 def entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -192,7 +184,7 @@ def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequ
 
     try:
         report = record.write(personal.as_project(project), [])
-    except TallybookError as error:
+    except errors.TallybookError as error:
         save_error(project, error)
         return entries
     if report.file.unreadable or report.file.is_foreign:

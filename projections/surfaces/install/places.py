@@ -19,14 +19,7 @@ from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.agents.installation import Prompt
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
-from tallybook.projections.surfaces.workspace.project import (
-    Project,
-    claude_folder,
-    nearest_project,
-    project_around,
-    repository_folders,
-    shared_kind,
-)
+from tallybook.projections.surfaces.workspace import project as projects
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -48,7 +41,7 @@ class InstallTarget:
     """
 
     folder: Path | None = None
-    project: Project | None = None
+    project: projects.Project | None = None
 
     @property
     def base(self) -> Path:
@@ -72,8 +65,8 @@ def find_target(given: str | None, *, user: bool) -> InstallTarget:
         return InstallTarget()
     folder = working_folder(given)
     # Without --project, the ledger is the one that a hook of an agent in that folder finds.
-    root = folder if given else Path(project_around(str(folder)) or folder)
-    return InstallTarget(folder, Project(root, folder))
+    root = folder if given else Path(projects.project_around(str(folder)) or folder)
+    return InstallTarget(folder, projects.Project(root, folder))
 
 
 def agent_folder(target: InstallTarget, files: Installation) -> Path:
@@ -84,7 +77,7 @@ def agent_folder(target: InstallTarget, files: Installation) -> Path:
     """
     if target.folder is None:
         return Path(os.path.realpath(users_folder(files)))
-    folder = Path(claude_folder(target.folder, files.folder))
+    folder = Path(projects.claude_folder(target.folder, files.folder))
     if os.path.lexists(folder) and not folder.is_dir():
         raise CannotWriteError(folder, "is not a folder", "move it away")
     return folder
@@ -125,7 +118,7 @@ def working_folder(given: str | None) -> Path:
     folder = here / named if named else around(here)
     if not folder.is_dir():
         raise BadInputError(str(folder), "is not a folder", UNCHANGED)
-    if kind := shared_kind(folder):
+    if kind := projects.shared_kind(folder):
         hint = "go into a project, or give --user for what holds in all of them"
         raise BadInputError(str(folder), f"is {kind}, not a project", hint)
     return folder
@@ -133,8 +126,8 @@ def working_folder(given: str | None) -> Path:
 
 def around(here: Path) -> Path:
     """Return the folder where an agent is most likely started by a person in a folder below it."""
-    folders = repository_folders(os.path.realpath(here))
-    return Path(folders[-1] if folders else nearest_project(str(here)))
+    folders = projects.repository_folders(os.path.realpath(here))
+    return Path(folders[-1] if folders else projects.nearest_project(str(here)))
 
 
 def home() -> Path:

@@ -16,19 +16,7 @@ import attrs
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection import prompt as prompts
-from tallybook.projections.surfaces.reflection.replies import (
-    CHAT_BYTES,
-    SYSTEM,
-    UNAVAILABLE,
-    UNUSABLE,
-    Question,
-    RaterError,
-    Reply,
-    accept_reply,
-    ask_chat,
-    count_tokens,
-    find_timeout_s,
-)
+from tallybook.projections.surfaces.reflection import replies
 from tallybook.projections.surfaces.reflection.transcript import load_object
 
 if TYPE_CHECKING:
@@ -97,9 +85,9 @@ class _Call:
         home: The folder.
     """
 
-    def __init__(self, rater: Rater, question: Question, home: Path) -> None:
+    def __init__(self, rater: Rater, question: replies.Question, home: Path) -> None:
         self.question, self.home = question, home
-        self._filled = {"{model}": question.model or rater.model, "{system}": SYSTEM, "{home}": str(home)}
+        self._filled = {"{model}": question.model or rater.model, "{system}": replies.SYSTEM, "{home}": str(home)}
         self._rater = rater
         (home / "work").mkdir()
         for name, text in rater.files.items():
@@ -111,7 +99,7 @@ class _Call:
             text = text.replace(name, value)
         return text
 
-    def ask(self) -> Reply:
+    def ask(self) -> replies.Reply:
         """Run the command on the prompt, and return its answer.
 
         Raises:
@@ -125,10 +113,10 @@ class _Call:
         if printed.tool:
             what = f"{rater.words[0]} ran {printed.tool}, although it has none"
             spent = printed.spent if any(printed.spent) else (question.tokens, 0)
-            raise RaterError(UNUSABLE, what, *spent, model=model)
+            raise replies.RaterError(replies.UNUSABLE, what, *spent, model=model)
         if done.returncode or printed.text is None:
             raise _failure(done, printed, model)
-        return accept_reply(question, printed.text, printed.stop, model, printed.spent)
+        return replies.accept_reply(question, printed.text, printed.stop, model, printed.spent)
 
     def run(self, words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[bytes]:
         """Run the command with these arguments and a text as its input.
@@ -153,15 +141,17 @@ class _Call:
                 start_new_session=True,
             ) as process:
                 try:
-                    output, errors = process.communicate(text.encode("utf-8", "replace"), find_timeout_s())
+                    output, errors = process.communicate(text.encode("utf-8", "replace"), replies.find_timeout_s())
                 except BaseException:
                     _kill(process)
                     raise
         except subprocess.TimeoutExpired as error:
-            what = f"{command} gave no answer within {find_timeout_s():g} s"
-            raise RaterError(UNAVAILABLE, what, self.question.tokens, model=self.question.model) from error
+            what = f"{command} gave no answer within {replies.find_timeout_s():g} s"
+            raise replies.RaterError(
+                replies.UNAVAILABLE, what, self.question.tokens, model=self.question.model
+            ) from error
         except OSError as error:
-            raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
+            raise replies.RaterError(replies.UNAVAILABLE, f"{command} cannot be run: {error}") from error
         return subprocess.CompletedProcess([command], process.returncode, output, errors)
 
 
@@ -174,11 +164,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _failure(done: subprocess.CompletedProcess[bytes], printed: Printed, model: str) -> RaterError:
+def _failure(done: subprocess.CompletedProcess[bytes], printed: Printed, model: str) -> replies.RaterError:
     """Return the error of a command that gave no answer."""
     output = printed.problem or (done.stderr or done.stdout).decode("utf-8", "replace").strip() or "and said nothing"
-    return RaterError(
-        UNAVAILABLE, f"{done.args[0]} ended with {done.returncode}: {output}", *printed.spent, model=model
+    return replies.RaterError(
+        replies.UNAVAILABLE, f"{done.args[0]} ended with {done.returncode}: {output}", *printed.spent, model=model
     )
 
 
@@ -209,7 +199,7 @@ def _read_claude(output: bytes) -> Printed:
     """Read one JSON object with ``result`` and ``usage``."""
     fields = load_object(output)
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    spent = count_tokens(fields.get("usage"), sent, ("output_tokens",))
+    spent = replies.count_tokens(fields.get("usage"), sent, ("output_tokens",))
     model, text = next(iter(_object(fields, "modelUsage")), ""), fields.get("result")
     if fields.get("is_error") or not isinstance(text, str):
         problem = text if isinstance(text, str) else str(fields.get("subtype") or "")
@@ -277,7 +267,9 @@ def _servers_off(call: _Call) -> list[str]:
     table = ", ".join(f"{json.dumps(name)} = {{enabled = false}}" for name in names)
     off = [f"mcp_servers={{{table}}}"]
     if remaining := _find_servers(call, off):
-        raise RaterError(UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked")
+        raise replies.RaterError(
+            replies.UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked"
+        )
     return off
 
 
@@ -300,7 +292,7 @@ def _read_json(call: _Call, words: list[str]) -> Any:
 
 def _check_rows(rows: Any, what: str) -> list[dict[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise RaterError(UNAVAILABLE, f"codex has no list of {what} that Tallybook can read")
+        raise replies.RaterError(replies.UNAVAILABLE, f"codex has no list of {what} that Tallybook can read")
     return rows
 
 
@@ -319,7 +311,7 @@ def _read_codex(output: bytes) -> Printed:
         elif event.get("type") in {"turn.failed", "error"}:
             error = event.get("error")
             problem = str(error.get("message") if isinstance(error, dict) else event.get("message"))
-    spent = count_tokens(usage, ("input_tokens",), ("output_tokens",))
+    spent = replies.count_tokens(usage, ("input_tokens",), ("output_tokens",))
     return Printed(None if usage is None else text, "", spent, problem=problem)
 
 
@@ -363,7 +355,7 @@ def _read_gemini(output: bytes) -> Printed:
     models = {
         name: _object(value, "tokens") for name, value in _object(stats, "models").items() if isinstance(value, dict)
     }
-    costs = [count_tokens(tokens, ("prompt",), ("candidates", "thoughts")) for tokens in models.values()]
+    costs = [replies.count_tokens(tokens, ("prompt",), ("candidates", "thoughts")) for tokens in models.values()]
     spent = (sum(sent for sent, _ in costs), sum(answered for _, answered in costs))
     model = next(reversed(models), "")
     if error or not isinstance(text, str):
@@ -374,7 +366,7 @@ def _read_gemini(output: bytes) -> Printed:
 # A command of the user's
 
 
-def _own_rater(question: Question) -> Rater:
+def _own_rater(question: replies.Question) -> Rater:
     """Return the row of the user's settings.
 
     Raises:
@@ -382,7 +374,7 @@ def _own_rater(question: Question) -> Rater:
     """
     if not question.command:
         what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
-        raise RaterError(UNAVAILABLE, what)
+        raise replies.RaterError(replies.UNAVAILABLE, what)
 
     def read(output: bytes) -> Printed:
         if not question.answer_key:
@@ -417,7 +409,7 @@ CLIENTS: Final[dict[str, Rater]] = {
         more_bytes=2_400,
         # No trace in the user's folder: not even its databases are written to.
         variables={"CODEX_SQLITE_HOME": "{home}"},
-        files={"system.md": SYSTEM},
+        files={"system.md": replies.SYSTEM},
         prepare=_prepare_codex,
     ),
     "gemini": Rater(
@@ -437,7 +429,7 @@ CLIENTS: Final[dict[str, Rater]] = {
             "GEMINI_SANDBOX": "false",
             "GEMINI_SYSTEM_MD": "{home}/system.md",
         },
-        files={"work/.gemini/settings.json": json.dumps(_SETTINGS), "deny.toml": _DENY, "system.md": SYSTEM},
+        files={"work/.gemini/settings.json": json.dumps(_SETTINGS), "deny.toml": _DENY, "system.md": replies.SYSTEM},
         prepare=_link_users_files,
     ),
 }
@@ -449,9 +441,9 @@ OWN: Final = "command"
 RATERS: Final = (NO_RATER, *CLIENTS, ADDRESS, OWN)
 
 
-def make_question(options: Plan | Settings, prompt: str) -> Question:
+def make_question(options: Plan | Settings, prompt: str) -> replies.Question:
     """Return what the chosen rater is asked."""
-    return Question(
+    return replies.Question(
         prompt=prompt,
         model=options.model,
         address=options.address,
@@ -461,7 +453,7 @@ def make_question(options: Plan | Settings, prompt: str) -> Question:
     )
 
 
-def ask_rater(rater: str, question: Question) -> tuple[Reply, Answer]:
+def ask_rater(rater: str, question: replies.Question) -> tuple[replies.Reply, Answer]:
     """Send a rater other than NO_RATER a prompt, and return its reply and what that says.
 
     Raises:
@@ -469,19 +461,19 @@ def ask_rater(rater: str, question: Question) -> tuple[Reply, Answer]:
     """
     question = attrs.evolve(question, tokens=estimate_tokens(rater, question.prompt))
     try:
-        reply = ask_chat(question) if rater == ADDRESS else _run_command(rater, question)
+        reply = replies.ask_chat(question) if rater == ADDRESS else _run_command(rater, question)
     except OSError as error:
-        raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
+        raise replies.RaterError(replies.UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     try:
         return reply, prompts.read_answer(reply.text)
     except prompts.UnusableError as error:
         spent = (reply.input_tokens, reply.output_tokens)
-        raise RaterError(UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
+        raise replies.RaterError(replies.UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
 
 
-def _run_command(rater: str, question: Question) -> Reply:
+def _run_command(rater: str, question: replies.Question) -> replies.Reply:
     if rater == NO_RATER:
-        raise RaterError(UNAVAILABLE, "no rater is chosen")
+        raise replies.RaterError(replies.UNAVAILABLE, "no rater is chosen")
     row = _own_rater(question) if rater == OWN else CLIENTS[rater]
     with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
         return _Call(row, question, Path(home)).ask()
@@ -489,5 +481,5 @@ def _run_command(rater: str, question: Question) -> Reply:
 
 def estimate_tokens(rater: str, prompt: str) -> int:
     """Return about how many tokens a prompt costs with a rater, the answer included."""
-    more_bytes = CHAT_BYTES if rater == ADDRESS else CLIENTS[rater].more_bytes if rater in CLIENTS else 0
+    more_bytes = replies.CHAT_BYTES if rater == ADDRESS else CLIENTS[rater].more_bytes if rater in CLIENTS else 0
     return prompts.estimate_tokens(prompt, more_bytes)

@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, events
 from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from tallybook.ledger.events import (
-    Numbers,
-    PlaybookInjected,
-    ReflectionCompleted,
-    ReflectionFailed,
-    ReflectionStarted,
-    SessionMeasured,
-)
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
@@ -300,7 +292,7 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
     return Result(name, rated=rated, failed=failed, unknown=piece.unknown, is_unmeasured=is_unmeasured)
 
 
-def _measure(session: Session) -> Numbers | None:
+def _measure(session: Session) -> events.Numbers | None:
     """Return the numbers of a session's transcript; None where it is not understood, or cannot be read any more."""
     with suppress(OSError):
         path = transcript.locate(Path(session.transcript or os.devnull))
@@ -308,11 +300,11 @@ def _measure(session: Session) -> Numbers | None:
     return None
 
 
-def _measurement(state: _State, name: str, numbers: Numbers | None, piece: Piece) -> Iterator[Request]:
+def _measurement(state: _State, name: str, numbers: events.Numbers | None, piece: Piece) -> Iterator[Request]:
     """Yield the request to record the numbers of a session, where they changed since they were recorded last."""
     if numbers is not None and numbers != state.known.measured.get(name):
         by = {"rater": "tallybook", "session": name}
-        yield Request(PlainEvents((SessionMeasured(numbers),)), by, when=piece.at)
+        yield Request(PlainEvents((events.SessionMeasured(numbers),)), by, when=piece.at)
 
 
 def _record_marks(state: _State, piece: Piece) -> int:
@@ -365,7 +357,7 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
         return
     if all(body.get("lineage") in {"", name} for body in citations.injections(state.project, name)):
         # Lift counts a lineage once: counted singly, its sessions made a false claim in 44.5 % of simulated histories.
-        event = PlaybookInjected((), (), Numbers({}), None, "", "", parent, (), 0.0)
+        event = events.PlaybookInjected((), (), events.Numbers({}), None, "", "", parent, (), 0.0)
         by = {"rater": "tallybook", "session": name}
         _record(state.project, [Request(PlainEvents((event,)), by, f"continues:{name}")])
 
@@ -387,7 +379,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
-    _write(state, name, PlainEvents((ReflectionStarted(plan.rater, expected),)))
+    _write(state, name, PlainEvents((events.ReflectionStarted(plan.rater, expected),)))
     reply, answer = raters.ask_rater(plan.rater, raters.make_question(plan, prompt))
     return _record_answer(state, name, piece, reply, answer)
 
@@ -400,9 +392,9 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
     answer = answer.without_texts(known_texts).about(shown)
-    events = (*answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
+    facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *cost))
     try:
-        update = Update(answer.result, plain_events=events, may=state.plan.may, shown=tuple(sorted(shown)))
+        update = Update(answer.result, plain_events=facts, may=state.plan.may, shown=tuple(sorted(shown)))
         outcome = _write(state, name, update, piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
@@ -424,7 +416,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
 
 def _fail(state: _State, name: str, error: RaterError) -> Result:
     cost = (error.input_tokens, error.output_tokens)
-    failed = ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
+    failed = events.ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
     _write(state, name, PlainEvents((failed,)), model=error.model)
     return Result(name, sum(cost), failed=error.reason)
 
