@@ -28,6 +28,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters, schedule, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
+from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +104,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
     monkeypatch.setattr(reading, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
-    plan = schedule.Plan("claude", tokens=10**9, patient=True)
+    plan = schedule.Plan(Settings(rater="claude", tokens_per_day=10**9), patient=True)
     asked = []
     for _ in range(2 * 24 * 60):
         assert worker.DONE == worker.work(place, plan)
@@ -116,8 +117,8 @@ def test_what_keeps_failing_is_tried_less_and_less(
     now += 30 * 24 * 3600 * clock.MICROSECONDS
     worker.work(place, plan)
     assert schedule.MAX_TRIES == len(client.asked)
-    worker.work(place, schedule.Plan("claude", tokens=10**9))
-    worker.work(place, schedule.Plan("claude", tokens=10**9))
+    worker.work(place, schedule.Plan(Settings(rater="claude", tokens_per_day=10**9)))
+    worker.work(place, schedule.Plan(Settings(rater="claude", tokens_per_day=10**9)))
     assert [schedule.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
 
 
@@ -147,9 +148,9 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
         return answered
 
     monkeypatch.setattr(raters, "ask_rater", hold)
-    assert worker.HELD == worker.work(place, schedule.Plan("claude"))
+    assert worker.HELD == worker.work(place, schedule.Plan(Settings(rater="claude")))
     held[0].__exit__(None, None, None)
-    assert worker.DONE == worker.work(place, schedule.Plan("claude"))
+    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude")))
     assert (ONCE, 1) == (counted(place), len(client.asked))
     assert Project(project).ledger.exists()
 
@@ -158,8 +159,8 @@ def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, clien
     """Whoever chose another has changed what it failed for: the transcript is read although the client is not there."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").agent("As [kpt_001] says."))
     client.plans("no")
-    assert worker.DONE == worker.work(place, schedule.Plan("claude", patient=True))
-    assert worker.DONE == worker.work(place, schedule.Plan("claude", patient=True))
+    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude"), patient=True))
+    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude"), patient=True))
     assert 1 == len(client.asked)
     worker.work(place, schedule.Plan(patient=True))
     assert 1 == counted(place)["TranscriptRead"]
@@ -172,7 +173,7 @@ def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client)
         script.user(f"{number} " + "x" * 1_000)
     place = asked_for(project, script)
     client.plans(said(answer(), usage={"input_tokens": 1, "output_tokens": 1}))
-    assert worker.DONE == worker.work(place, schedule.Plan("claude", tokens=15_000))
+    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude", tokens_per_day=15_000)))
     assert 4 < len(client.asked)
     assert all(len(asked["prompt"]) < 20_000 for asked in client.asked)
 

@@ -30,6 +30,7 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import schedule, worker
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["here"]
 
 EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
-CLAUDE = schedule.Plan("claude", tokens=10**9)
+CLAUDE = schedule.Plan(Settings(rater="claude", tokens_per_day=10**9))
 HELPFUL = answer(kpt_001="helpful")
 HOUR_S = 3_600
 

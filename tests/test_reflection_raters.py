@@ -24,10 +24,11 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection import raters, replies
-from tallybook.projections.surfaces.reflection.replies import Question, RaterError
+from tallybook.projections.surfaces.reflection.replies import RaterError
 from tallybook.projections.surfaces.reflection.schedule import Plan
 from tallybook.projections.surfaces.reflection.worker import DONE, Result, work
 from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ def owed(project: Path) -> Project:
 def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, list[dict[str, Any]]]:
     """Reflect once; return what came of it, and the events of it without who recorded which when."""
     came: list[Result] = []
-    assert DONE == work(project, Plan(rater, model), came.append)
+    assert DONE == work(project, Plan(Settings(rater=rater, model=model)), came.append)
     rows = [row(record) for batch in decode(open_log(project).read()) for record in batch.records]
     told = [one for one in rows if one["by"]["rater"] == "reflector"]
     return came[0], [{"kind": one["kind"], "body": one["body"], "by": one["by"]} for one in told]
@@ -161,11 +162,11 @@ def test_a_command_of_the_users_own_rates(owed: Project, tmp_path: Path, key: st
 
 def test_a_command_that_answers_nothing_is_a_failure(owed: Project, tmp_path: Path) -> None:
     """Output without the key of the answer, and no command at all, are one line each."""
-    plan = Plan("command", command=tuple(own_command(tmp_path, "{}")), answer_key="said")
+    plan = Plan(Settings(rater="command", command=own_command(tmp_path, "{}"), answer_key="said"))
     came: list[Result] = []
     work(owed, plan, came.append)
     assert f"{tmp_path / 'own'} ended with 0: {{}}" == came[0].failed
-    work(owed, Plan("command"), came.append)
+    work(owed, Plan(Settings(rater="command")), came.append)
     assert "no `command` is set; set it in the section [reflection] of your own tallybook.toml" == came[1].failed
 
 
@@ -229,7 +230,7 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
     """Its models lose their tools, each MCP server is turned off by name, and the folder is an empty one."""
     codex = stand_in("codex")
     codex.plans(printed(MODELS), printed(SERVERS), printed([one | {"enabled": False} for one in SERVERS]), COMPLETED)
-    reply, _ = raters.ask_rater("codex", Question(model="m-1", prompt="the prompt"))
+    reply, _ = raters.ask_rater("the prompt", Settings(rater="codex", model="m-1"))
     assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
     words = [one["words"] for one in codex.asked]
     assert [["debug", "models"], ["mcp", "list"], ["mcp", "list"], ["exec", "--json"]] == [one[:2] for one in words]
@@ -273,7 +274,7 @@ def test_what_codex_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str],
     codex = stand_in("codex")
     codex.plans(*steps)
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("codex", Question(prompt="the prompt"))
+        raters.ask_rater("the prompt", Settings(rater="codex"))
     expected = raters.estimate_tokens("codex", "the prompt") if tokens < 0 else tokens
     assert (cause, expected) == (error.value.cause, error.value.input_tokens)
     assert reason in error.value.reason
@@ -301,7 +302,7 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
     )
     script.chmod(0o755)
     gemini.plans(printed({"response": TEXT, "stats": stats(totalCalls=1, totalSuccess=0)}))
-    reply, _ = raters.ask_rater("gemini", Question(prompt="the prompt"))
+    reply, _ = raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert (TEXT, "flash-1", 1100, 55) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
     (asked,) = gemini.asked
     assert ["-p", "", "--output-format", "json", "--model", "flash", "--admin-policy"] == asked["words"][:7]
@@ -334,7 +335,7 @@ def test_what_gemini_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str]
     step, cause, reason, tokens = GEMINI_FAILURES[name]
     stand_in("gemini").plans(step)
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("gemini", Question(prompt="the prompt"))
+        raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert (cause, tokens) == (error.value.cause, error.value.input_tokens)
     assert reason in error.value.reason
 
@@ -352,7 +353,7 @@ def test_a_client_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TALLYBOOK_TIMEOUT_S", "2")
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("gemini", Question(prompt="the prompt"))
+        raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert "gemini gave no answer within 2 s" == error.value.reason
     assert raters.estimate_tokens("gemini", "the prompt") == error.value.input_tokens
     pid = int((tmp_path / "pid").read_text())
@@ -449,7 +450,7 @@ def completion(text: str | None, stop: str = "stop", usage: Any = None, **messag
 def ask(address: str, model: str = "m-1", key_variable: str = "KEY_OF_A_TEST") -> Any:
     """Return what the rater replies."""
     return raters.ask_rater(
-        "openai", Question(model=model, prompt="the prompt", address=address, key_variable=key_variable)
+        "the prompt", Settings(rater="openai", model=model, address=address, key_variable=key_variable)
     )[0]
 
 
@@ -482,7 +483,8 @@ def test_a_session_is_rated_by_an_address(address: Address, project: Path) -> No
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     results: list[Result] = []
     here = asked_for(project, script)
-    assert DONE == work(here, Plan("openai", "m-1", address=address.url, key_variable="KEY_OF_A_TEST"), results.append)
+    chosen = Settings(rater="openai", model="m-1", address=address.url, key_variable="KEY_OF_A_TEST")
+    assert DONE == work(here, Plan(chosen), results.append)
     assert [("", 1250, 1, ("kpt_002",))] == [(one.failed, one.tokens, one.rated, one.added) for one in results]
     rows = [row(record) for batch in decode(open_log(here).read()) for record in batch.records]
     completed = next(one for one in rows if one["kind"] == "reflection.completed")

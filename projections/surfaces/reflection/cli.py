@@ -106,16 +106,8 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
         # The settings are the person's consent to send sessions to this rater, and to no other.
         require_person(f"reflect --rater {rater}")
     tokens = configured.tokens_per_day if options["tokens"] is None else options["tokens"]
-    return schedule.Plan(
-        rater,
-        options["model"] or configured.model,
-        tokens,
-        address=configured.address,
-        key_variable=configured.key_variable,
-        command=tuple(configured.command),
-        answer_key=configured.answer_key,
-        may=configured.may,
-    )
+    model = options["model"] or configured.model
+    return schedule.Plan(configured._replace(rater=rater, model=model, tokens_per_day=tokens))
 
 
 def _run_unattended(project: Project, plan: Plan) -> int:
@@ -206,10 +198,10 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
         return "no rater is chosen: nothing would be sent, and nothing costs"
     tokens = sum(one.tokens for one in prompts)
     sessions = len({one.session for one in prompts})
-    rater = f"{plan.rater}, {plan.model}" if plan.model else plan.rater
+    rater = ", ".join(filter(None, (plan.rater, plan.settings.model)))
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
     spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
-    left = max(plan.tokens - spent, 0)
+    left = max(plan.settings.tokens_per_day - spent, 0)
     used = f"; {spent:,} tokens were used today" if spent else ""
     budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
     return f"{cost} ({rater}){used}{budget}"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tallybook.projections.surfaces.reflection.prompt import Answer
-    from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 _SESSION_VARIABLES: Final = frozenset((
@@ -372,17 +371,17 @@ def _own_rater(question: replies.Question) -> Rater:
     Raises:
         RaterError: There is none.
     """
-    if not question.command:
+    if not question.options.command:
         what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
         raise replies.RaterError(replies.UNAVAILABLE, what)
 
     def read(output: bytes) -> Printed:
-        if not question.answer_key:
+        if not question.options.answer_key:
             return Printed(output.decode("utf-8", "replace"))
-        text = load_object(output).get(question.answer_key)
+        text = load_object(output).get(question.options.answer_key)
         return Printed(text if isinstance(text, str) else None)
 
-    return Rater(words=question.command, read=read)
+    return Rater(words=tuple(question.options.command), read=read)
 
 
 CLIENTS: Final[dict[str, Rater]] = {
@@ -441,27 +440,15 @@ OWN: Final = "command"
 RATERS: Final = (NO_RATER, *CLIENTS, ADDRESS, OWN)
 
 
-def make_question(options: Plan | Settings, prompt: str) -> replies.Question:
-    """Return what the chosen rater is asked."""
-    return replies.Question(
-        prompt=prompt,
-        model=options.model,
-        address=options.address,
-        key_variable=options.key_variable,
-        command=tuple(options.command),
-        answer_key=options.answer_key,
-    )
-
-
-def ask_rater(rater: str, question: replies.Question) -> tuple[replies.Reply, Answer]:
-    """Send a rater other than NO_RATER a prompt, and return its reply and what that says.
+def ask_rater(prompt: str, options: Settings) -> tuple[replies.Reply, Answer]:
+    """Send the rater that the settings choose a prompt, and return its reply and what that says.
 
     Raises:
-        RaterError: It gave no answer, or one that cannot be used.
+        RaterError: It gave no answer, or one that cannot be used, or no rater is chosen.
     """
-    question = attrs.evolve(question, tokens=estimate_tokens(rater, question.prompt))
+    rater, question = options.rater, replies.Question(prompt, options, estimate_tokens(options.rater, prompt))
     try:
-        reply = replies.ask_chat(question) if rater == ADDRESS else _run_command(rater, question)
+        reply = replies.ask_chat(question) if rater == ADDRESS else _run_command(question)
     except OSError as error:
         raise replies.RaterError(replies.UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     try:
@@ -471,7 +458,8 @@ def ask_rater(rater: str, question: replies.Question) -> tuple[replies.Reply, An
         raise replies.RaterError(replies.UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
 
 
-def _run_command(rater: str, question: replies.Question) -> replies.Reply:
+def _run_command(question: replies.Question) -> replies.Reply:
+    rater = question.options.rater
     if rater == NO_RATER:
         raise replies.RaterError(replies.UNAVAILABLE, "no rater is chosen")
     row = _own_rater(question) if rater == OWN else CLIENTS[rater]

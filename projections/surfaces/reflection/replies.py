@@ -18,6 +18,8 @@ from tallybook.projections.surfaces.writing import secrets
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
+    from tallybook.projections.surfaces.workspace.settings import Settings
+
 
 TIMEOUT_S: Final = 300
 """Seconds that a model has for its answer, unless the variable TALLYBOOK_TIMEOUT_S names another number."""
@@ -33,27 +35,24 @@ REFUSED: Final = "refused"
 UNUSABLE: Final = "unusable"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Question:
     """What a rater is asked.
 
     Attributes:
         prompt: The prompt.
-        model: The model's name, empty for the rater's usual one.
+        options: The settings that say who is asked, by which model and where.
         tokens: About what it costs, the answer included; counts where the rater does not tell.
-        address: Where the rater `openai` sends it.
-        key_variable: The environment variable that holds the key of that address; empty where it needs none.
-        command: The words of the rater `command`.
-        answer_key: The key of what that command prints as a JSON object; empty where it prints the answer alone.
     """
 
     prompt: str
-    model: str = ""
+    options: Settings
     tokens: int = 0
-    address: str = ""
-    key_variable: str = ""
-    command: tuple[str, ...] = ()
-    answer_key: str = ""
+
+    @property
+    def model(self) -> str:
+        """Return the model's name, empty for the rater's usual one."""
+        return self.options.model
 
 
 @attrs.frozen
@@ -133,8 +132,9 @@ _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 
 def ask_chat(question: Question) -> Reply:
     """Ask an address for a chat completion: the prompt alone, and no tool."""
-    if not is_encrypted_or_local(question.address):
-        what = "no `address` is set" if not question.address else "the `address` is not https, nor on this machine"
+    address = question.options.address
+    if not is_encrypted_or_local(address):
+        what = "the `address` is not https, nor on this machine" if address else "no `address` is set"
         raise RaterError(UNAVAILABLE, f"{what}; set it in the section [reflection] of your own tallybook.toml")
     if not question.model:
         raise RaterError(UNAVAILABLE, "no `model` is set, and an address has no usual one; give --model, or set it")
@@ -148,13 +148,13 @@ def ask_chat(question: Question) -> Reply:
 
 def _key(question: Question) -> str:
     """Return the key, empty where none is needed."""
-    if not question.key_variable:
+    if not question.options.key_variable:
         return ""
-    key = os.environ.get(question.key_variable, "").strip()
+    key = os.environ.get(question.options.key_variable, "").strip()
     # An error about a header that cannot be sent would show it.
     if not key or not key.isascii() or not key.isprintable():
         what = "is not set" if not key else "holds no key: it has characters that no key has"
-        raise RaterError(UNAVAILABLE, f"the environment variable {question.key_variable} {what}")
+        raise RaterError(UNAVAILABLE, f"the environment variable {question.options.key_variable} {what}")
     return key
 
 
@@ -182,21 +182,19 @@ def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
     data = json.dumps(body).encode("utf-8", "replace")
     timeout_s = find_timeout_s()
     until = monotonic() + timeout_s
-    request = Request(question.address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
+    request = Request(question.options.address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
     try:
         try:
-            answer = _opener(question.address).open(request, timeout=timeout_s)
+            answer = _opener(question.options.address).open(request, timeout=timeout_s)
         except HTTPError as error:
             answer = error
         with answer:
             return answer.status, _read(answer, until)
-    except TimeoutError as error:
-        raise RaterError(UNAVAILABLE, "no answer in time", question.tokens, model=question.model) from error
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             raise RaterError(UNAVAILABLE, "no answer in time", question.tokens, model=question.model) from error
-        raise RaterError(UNAVAILABLE, f"{question.address}: {reason}", model=question.model) from error
+        raise RaterError(UNAVAILABLE, f"{question.options.address}: {reason}", model=question.model) from error
 
 
 def _read(answer: Any, until: float) -> bytes:
@@ -220,12 +218,12 @@ def _read_answer(question: Question, key: str, status: int, data: bytes) -> Repl
         what = what or (said if isinstance(said, str) else data[:_CHUNK_BYTES].decode("utf-8", "replace"))
         # Servers quote the key that they refuse.
         what = what.replace(key, "…") if key else what
-        raise RaterError(UNAVAILABLE, f"{question.address} answered {status}: {what}", model=question.model)
+        raise RaterError(UNAVAILABLE, f"{question.options.address} answered {status}: {what}", model=question.model)
     choices = fields.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
-        what = f"{question.address} answered with something that is not a chat completion"
+        what = f"{question.options.address} answered with something that is not a chat completion"
         raise RaterError(UNAVAILABLE, what, model=question.model)
     content, refusal = message.get("content"), message.get("refusal")
     text = content if isinstance(content, str) else ""

@@ -15,11 +15,12 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START
 from tallybook.projections.fold import fold
-from tallybook.projections.reflections import NO_RATER, REFLECTIONS, Session, last_failure
+from tallybook.projections.reflections import REFLECTIONS, Session, last_failure
 from tallybook.projections.surfaces.agents.claude import folder_name
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.workspace.project import contains, project_around
+from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
@@ -55,31 +56,27 @@ _STILL_US: Final = 600 * clock.MICROSECONDS
 _BEGINNING_US: Final = 3600 * clock.MICROSECONDS
 """For so long a session may have no transcript yet."""
 
+_DEFAULTS: Final = Settings()
+
 
 @attrs.frozen
 class Plan:
     """How to reflect.
 
     Attributes:
-        rater: Key of RATERS.
-        model: Which model, empty for the rater's usual one.
-        tokens: Budget of a day's reflections in tokens, input and output.
+        settings: Who reflects, by which model and where, for how many tokens a day, and what it may change.
         patient: Whether a failure waits before it is retried; not where a person asks.
         folders: Folders besides the agents' own whose transcripts may be read.
-        address, key_variable, command, answer_key: As in ``Question``.
-        may: What becomes of the changes that the model asks for: propose, or apply to entries that are not protected.
     """
 
-    rater: str = NO_RATER
-    model: str = ""
-    tokens: int = 500_000
+    settings: Settings = _DEFAULTS
     patient: bool = False
     folders: tuple[Path, ...] = ()
-    address: str = ""
-    key_variable: str = ""
-    command: tuple[str, ...] = ()
-    answer_key: str = ""
-    may: str = "propose"
+
+    @property
+    def rater(self) -> str:
+        """Return who reflects."""
+        return self.settings.rater
 
 
 def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:

@@ -118,7 +118,7 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
                 if not is_locked:
                     return BUSY
                 state = _request_killed(_load(project, plan))
-                if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.tokens:
+                if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
                 while (name := next(schedule.due(state.known, plan, tried), None)) is not None:
                     _reflect(state, name, tried, report)
@@ -211,7 +211,7 @@ def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook
     chars = chunks.PIECE_CHARS
     if plan.rater != NO_RATER:
         # A character is at most a token.
-        chars = min(chars, plan.tokens - overhead(plan.rater, playbook))
+        chars = min(chars, plan.settings.tokens_per_day - overhead(plan.rater, playbook))
     others = {
         Path(other.transcript): other.position(plan.rater).end.get("", 0)
         for one, other in known.sessions.items()
@@ -376,11 +376,11 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     plan, prompt = state.plan, prompt_for(piece.text, state.playbook, withheld)
     expected = raters.estimate_tokens(plan.rater, prompt)
     # A memory tool that called a model at every step burned 649 million tokens.
-    if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
+    if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.settings.tokens_per_day:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
     _write(state, name, PlainEvents((events.ReflectionStarted(plan.rater, expected),)))
-    reply, answer = raters.ask_rater(plan.rater, raters.make_question(plan, prompt))
+    reply, answer = raters.ask_rater(prompt, plan.settings)
     return _record_answer(state, name, piece, reply, answer)
 
 
@@ -394,7 +394,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     answer = answer.without_texts(known_texts).about(shown)
     facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *cost))
     try:
-        update = Update(answer.result, plain_events=facts, may=state.plan.may, shown=tuple(sorted(shown)))
+        update = Update(answer.result, plain_events=facts, may=state.plan.settings.may, shown=tuple(sorted(shown)))
         outcome = _write(state, name, update, piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
