@@ -13,7 +13,7 @@ from helpers.hook_calls import call, events, here, set_to
 from helpers.injections import give, injected
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.agents import table
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -174,21 +174,6 @@ def test_copilot_is_given_the_playbook_again_at_the_first_prompt_after_a_compact
     assert 2 == len(events(here, PlaybookInjected))
 
 
-def test_a_subagent_of_copilot_belongs_to_its_session(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its prompt and stop carry its own id as the session's; neither is taken for a session's."""
-    monkeypatch.setenv("COPILOT_CLI", "1")
-    transcript = Path.home() / ".copilot" / "session-state" / "s1" / "events.jsonl"
-    transcript.parent.mkdir(parents=True)
-    transcript.write_text("{}\n")
-    inside = {"agent_id": "a1", "parent_agent_id": "s1", "transcript_path": str(transcript)}
-    assert "" == call({**COPILOT_PROMPT, **inside}, "a1")
-    call({**COPILOT_STOP, **inside}, "a1")
-    assert [] == events(here, PlaybookInjected, ReflectionRequested)
-    set_to(here, "[playbook]\nsubagents = true\n")
-    begun = {name: value for name, value in inside.items() if name != "transcript_path"}
-    assert "[kpt_001]" in call({"timestamp": 1, "agentName": "general-purpose", **begun})
-
-
 def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(here: Project) -> None:
     """Claude Code reports its end, so its stops record nothing unless a setting says so."""
     path = Path.home() / "t.jsonl"
@@ -201,12 +186,3 @@ def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(her
     call({**stop, "turn_id": "t1"}, "s2")
     assert [ReflectionRequested(3, "Stop", str(path))] == events(here, ReflectionRequested)
     assert 2 == len(events(here, PointCited))
-
-
-def test_each_agent_that_takes_context_is_installed_at_an_event_that_takes_it() -> None:
-    """So what `init` writes gives every session the playbook."""
-    for name in table.AGENTS:
-        own_names = {document["hook_event_name"]: "UserPromptSubmit" for document in (GEMINI,)}
-        events = {own_names.get(event, event) for event in installation.FILES[name].events}
-        injects_at = table.load(name).injects_at
-        assert bool(injects_at) == bool(events.intersection(injects_at))

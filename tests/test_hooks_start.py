@@ -74,12 +74,6 @@ def answered(root: Path) -> str:
     return told(done.stdout)
 
 
-def compiled(root: Path, name: str) -> Path:
-    """Return what Python keeps of a module."""
-    path = root / "tallybook" / name
-    return path.parent / "__pycache__" / f"{path.name}.{sys.implementation.cache_tag}.pyc"
-
-
 def test_an_upgrade_counts_at_once(here: Project, installed: Path) -> None:
     """What was compiled of another source is not taken."""
     assert "Use type hints" in answered(installed)
@@ -90,27 +84,6 @@ def test_an_upgrade_counts_at_once(here: Project, installed: Path) -> None:
     assert 3 == len([row for row in commands.list_events(here) if row["kind"] == "playbook.injected"])
 
 
-SPOILT = ["ledger/__init__", "ledger/fast_stdlib", "ledger/line", "projections/surfaces/hooks/handler"]
-"""Modules whose compiled files are spoilt."""
-
-
-@pytest.mark.parametrize("name", SPOILT)
-@pytest.mark.parametrize("spoil", [lambda _: b"", lambda data: data[:7], lambda _: b"\0" * 99])
-def test_what_python_kept_may_be_spoilt(here: Project, installed: Path, name: str, spoil: object) -> None:
-    """Then it is compiled anew."""
-    path = compiled(installed, name)
-    path.write_bytes(spoil(path.read_bytes()))  # type: ignore[operator]
-    assert "Use type hints" in answered(installed)
-    assert here.ledger.exists()
-
-
-def test_nothing_need_be_kept(here: Project, installed: Path) -> None:
-    """A file in the place of Python's folder leaves each start to compile all there is."""
-    for folder in list(installed.rglob("__pycache__")):
-        shutil.rmtree(folder)
-        folder.write_text("")
-    assert "Use type hints" in answered(installed)
-    assert here.ledger.exists()
 
 
 def test_a_folder_that_the_agent_works_in_is_no_place_for_modules(

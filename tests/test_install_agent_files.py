@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 import json
 import os
 from pathlib import Path
+import shutil
 import stat
 import subprocess
 import sys
@@ -39,8 +41,13 @@ LAYOUTS: dict[str, Callable[[Installation], bytes | None]] = {
 }
 
 
-@pytest.mark.parametrize(("layout", "user"), [*((layout, False) for layout in LAYOUTS), ("another's hooks", True)])
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize(
+    ("name", "layout", "user"),
+    [
+        *((name, layout, False) for name, layout in zip(cycle(AGENTS), LAYOUTS, strict=False)),
+        *((name, "another's hooks", user) for name in AGENTS for user in (False, True)),
+    ],
+)
 def test_each_agent_is_installed_once_and_removed_to_the_byte(
     project: Path, run: Callable[..., Answer], name: str, layout: str, *, user: bool
 ) -> None:
@@ -158,12 +165,13 @@ def test_settings_with_comments_are_refused(project: Path, run: Callable[..., An
     assert not (project / ".claude" / "ledger").exists()
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", AGENTS)
 def test_a_folder_that_leads_out_of_the_project_is_refused(
     project: Path, run: Callable[..., Answer], tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     """As Claude Code's is: nothing is written there."""
     away = tmp_path_factory.mktemp("away")
+    shutil.rmtree(project / ".claude")
     (project / AGENTS[name].folder).symlink_to(away)
     answer = run("init", name)
     assert (4, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
@@ -183,13 +191,13 @@ def test_a_file_in_place_of_a_folder_is_refused(project: Path, run: Callable[...
     assert not (project / ".claude" / "settings.json").exists()
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", AGENTS)
 def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., Answer], name: str) -> None:
     """As people have it who keep them elsewhere: the file is changed and restored, and the link stays."""
     files = AGENTS[name]
     path, target = settings_of(files, project), Path.home() / "dotfiles" / "hooks.json"
     for folder in (path.parent, target.parent):
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     data = theirs(files, indent=1)
     target.write_text(data)
     path.symlink_to(target)

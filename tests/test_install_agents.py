@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 import json
 import os
@@ -15,13 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.agent_settings import AGENTS, contents, lines_of, on_path, settings_of
-from helpers.hook_calls import call, events
 from helpers.real_command import MAIN
-from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.install.places import InstallTarget
-from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,20 +110,6 @@ def test_copilot_runs_the_hooks_of_claude_code(project: Path, run: Callable[...,
     run("uninstall", "claude")
     assert ["copilot"] == plan.installed(InstallTarget(project))
     assert "" == run("init", "copilot").err
-
-
-def test_two_files_that_call_at_once_inject_once(
-    project: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Copilot runs its own hooks and Claude Code's at the same time, with the same payload."""
-    run("init", "claude", "copilot")
-    run("add", "Use type hints")
-    monkeypatch.setenv("COPILOT_CLI", "1")
-    prompt = {"hook_event_name": "UserPromptSubmit", "timestamp": "2026-11-23T10:00:00Z", "prompt": "x"}
-    with ThreadPoolExecutor() as pool:
-        answers = list(pool.map(call, [prompt] * 4))
-    assert 1 == len([answer for answer in answers if "Use type hints" in answer])
-    assert 1 == len(events(Project(project), PlaybookInjected))
 
 
 def test_cursor_is_given_no_playbook_and_that_is_said(project: Path, run: Callable[..., Answer]) -> None:

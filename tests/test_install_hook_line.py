@@ -82,14 +82,6 @@ def test_a_clone_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert ("", True) == (call.python, call.is_plain)
 
 
-def test_a_program_that_has_python_within_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes no options of the interpreter's."""
-    monkeypatch.setattr(sys, "executable", "/opt/tallybook")
-    call = call_of(hook_command())
-    assert call is not None
-    assert ("", True) == (call.python, call.is_plain)
-
-
 def test_what_a_person_should_know_of_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether what it names is there, and whether slash commands find the program."""
     monkeypatch.setenv("PATH", str(tmp_path))

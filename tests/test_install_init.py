@@ -68,17 +68,6 @@ def test_an_old_playbook_begins_the_ledger(
     assert ["old advice", "more"] == [one["text"] for one in commands.show(Project(claude.parent))["key_points"]]
 
 
-def test_run_twice_it_changes_nothing(claude: Path, run: Callable[..., Answer]) -> None:
-    """And says so; what a hand changed in playbook.json in between waits for the next command that writes."""
-    run("init")
-    before = {path: path.stat().st_mtime_ns for path in claude.rglob("*")}
-    answer = run("init")
-    assert (0, "") == (answer.code, answer.err)
-    assert f"Nothing to change: {claude} has all of it." == answer.out.splitlines()[-1]
-    assert before == {path: path.stat().st_mtime_ns for path in claude.rglob("*")}
-    assert [] == json.loads(run("init", "--json").out)["changed"]
-
-
 def test_the_answer_is_a_summary_and_a_dry_run_shows_the_change(claude: Path, run: Callable[..., Answer]) -> None:
     """`init` and `uninstall` print a line for each file, and the difference of the settings with --dry-run only."""
     path = claude / "settings.json"
@@ -89,27 +78,6 @@ def test_the_answer_is_a_summary_and_a_dry_run_shows_the_change(claude: Path, ru
         assert files == done[: len(files)] == dry[-len(files) - 1 : -1]
         assert not result or result in files
         assert ("lines such as `[kpt_001 helpful]`" in done[-1]) == (verb == "init")
-
-
-def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: Callable[..., Answer]) -> None:
-    """Other people's hooks and layout stay; a backup lies beside the settings until they are as they were."""
-    (claude / "settings.json").write_bytes(THEIRS)
-    (claude / "settings.json").chmod(0o640)
-    shown = run("init", "--dry-run").out
-    assert {"settings.json": THEIRS} == tree(claude)
-    assert "Nothing was changed: this was a dry run." == shown.splitlines()[-1]
-    answer = run("init")
-    lines = answer.out.splitlines()
-    # Two lines say what is next, and what a dry run is takes one.
-    assert shown.splitlines()[1 - len(lines) : -1] == lines[:-2]
-    assert '-\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n' in shown
-    assert [*OURS, BACKUP] == list(tree(claude))
-    assert THEIRS == (claude / BACKUP).read_bytes()
-    run("init")
-    assert THEIRS == (claude / BACKUP).read_bytes()
-    assert 0 == run("uninstall").code
-    assert {"settings.json": THEIRS} == tree(claude)
-    assert 0o640 == (claude / "settings.json").stat().st_mode & 0o777
 
 
 def test_without_settings_before_there_are_none_afterwards(claude: Path, run: Callable[..., Answer]) -> None:

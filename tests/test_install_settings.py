@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.agent_settings import CLAUDE
-from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, documents, files, groups, odd, parsed, plain
+from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, documents, groups, parsed, plain
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install import hook_entries
 
@@ -41,14 +41,6 @@ def commands_in(groups: Any) -> list[dict[str, Any]]:
 def has_ours(groups: Any) -> bool:
     """Say whether one of OURS stands in the list of an event."""
     return any(one["command"] in OURS for one in commands_in(groups))
-
-
-@given(files(odd))
-def test_nothing_of_ours_is_left(data: bytes) -> None:
-    """Whoever put it there, and whatever stands around it; taking out again takes nothing."""
-    done = remove(data)
-    assert [] == hook_entries.own_commands(done, CLAUDE, "settings.json")
-    assert done == remove(done)
 
 
 @given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(list(CLAUDE.events)), st.booleans())

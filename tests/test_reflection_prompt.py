@@ -157,14 +157,6 @@ def test_a_template_that_cannot_be_read_leaves_the_packaged_one(own_template: Pa
     assert load_template().count("{key_points}") == 1
 
 
-@pytest.mark.usefixtures("own_template")
-def test_the_packaged_template_asks_to_name_the_entries_that_are_used() -> None:
-    """It asks once, after the entries, and gives no name that an agent could repeat as its own (rule 22)."""
-    before, after = load_template().split("{key_points}")
-    assert "name it in square brackets in that sentence, as at the start of its line" in after
-    assert "kpt_" not in before + after
-
-
 def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
     project: Path, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,7 +23,6 @@ from tallybook.ledger.events import (
     PointCited,
     PointNoted,
     PointRated,
-    ReflectionCompleted,
     ReflectionFailed,
     ReflectionRequested,
     ReflectionStarted,
@@ -227,17 +226,6 @@ def test_the_function_of_the_specification_asks_the_chosen_rater(
     assert TEXT in diagnostics("mine")[0]
 
 
-def test_a_session_end_starts_a_reflection_in_the_background(owed: Project, client: Client, script: Script) -> None:
-    """The hook answers at once; its worker does the rest, and the worker's client fires no hook of ours."""
-    choose(rater="claude")
-    client.plans(TEXT)
-    script.agent("Bye")
-    assert "" == hook("SessionEnd", script, reason="logout")
-    settle(owed)
-    assert 1 == len(events(owed, PointRated))
-    assert "Agent: Bye" in client.asked[0]["prompt"]
-
-
 def test_a_hook_within_a_reflection_does_nothing(
     owed: Project, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,16 +256,6 @@ def test_a_worker_outlives_its_killed_session_end(owed: Project, client: Client,
             assert 0 == agent.wait()
     settle(owed)
     assert 1 == len(events(owed, PointRated))
-
-
-def test_pending_work_is_resumed_at_the_next_start(owed: Project, client: Client, script: Script) -> None:
-    """If a worker dies with its session, the start of the next session starts another."""
-    choose(rater="claude")
-    client.plans(TEXT)
-    assert "" != hook("SessionStart", Script(kept(owed.root) / "s2.jsonl", "s2"), source="startup")
-    settle(owed, ReflectionCompleted)
-    assert [TranscriptRead] == [type(event) for event in events(owed, TranscriptRead)]
-    assert script.path.stat().st_size == events(owed, TranscriptRead)[0].seen
 
 
 def test_without_pending_work_no_process_is_started(owed: Project, client: Client) -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.hook_calls import call, events
-from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
-from tallybook.compat import load_transcript
+from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.events import PointCited
 from tallybook.projections.reflections import ReadPosition
 from tallybook.projections.surfaces import commands
@@ -111,18 +110,6 @@ def test_an_odd_line_costs_itself_alone(script: Script, odd: bytes) -> None:
     assert ["User: before", "User: after"] == said(script.path)
 
 
-def test_a_half_written_last_line_is_left_for_later(script: Script) -> None:
-    """It is read once it is whole, from where reading ended."""
-    script.user("first")
-    whole = script.path.read_bytes()
-    end = [line.end for line in lines(script.path)]
-    line = script.user("second").path.read_bytes()[len(whole) :]
-    script.path.write_bytes(whole + line[:40])
-    assert ([len(whole)], ["User: first"]) == (end, said(script.path))
-    script.path.write_bytes(whole + line)
-    assert ["User: second"] == said(script.path, end[0])
-
-
 def test_long_texts_keep_their_beginning_and_their_end(script: Script) -> None:
     """A message and a tool's answer are shortened to their bounds."""
     long = "begin " + "x" * 50_000 + " end"
@@ -143,15 +130,6 @@ def test_secrets_are_masked_before_anything_is_cut(script: Script) -> None:
     told_all = "\n".join(said(script.path))
     assert TOKEN[:12] not in told_all
     assert 3 == told_all.count("[masked: GitHub Token]")
-
-
-def test_the_function_of_the_specification_reads_the_messages_of_a_session() -> None:
-    """load_transcript gives roles and words of people and agent, without what the agent's program wrote."""
-    found = load_transcript(RECORDED / "77b0c1d2.jsonl")
-    assert {"user", "assistant"} == {message["role"] for message in found}
-    words = "\n".join(message["content"] for message in found)
-    for left_out in ("compacted to a summary", "caveat", "half-written", "let me think"):
-        assert left_out not in words
 
 
 NAMES = {"kpt_001", "kpt_002"}
@@ -192,15 +170,6 @@ def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
     size = script.path.stat().st_size
     piece = next_piece(ask(script.path, position=ReadPosition({"": 10_000}, 9_000), request_end=10_000))
     assert [("", 0, size, 10_000)] == stretches(piece)
-
-
-def test_a_copy_of_what_was_read_is_known_by_its_last_line(script: Script, tmp_path: Path) -> None:
-    """A session that goes on from another begins behind what was read of that."""
-    first = next_piece(ask(script.user("one").agent("two").path)).reads[0]
-    resumed = Script(tmp_path / "s2.jsonl", "s2")
-    resumed.path.write_bytes(script.path.read_bytes())
-    piece = next_piece(ask(resumed.user("three").path, known_uuids={first.last}))
-    assert "User: three" == piece.text
 
 
 def test_a_copy_is_known_by_what_stands_beside_it(script: Script, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import MARKS, ProjectPaths
 
@@ -105,9 +106,7 @@ def begin_lineage(project: AnyProject, session: str, hold: float) -> None:
     if question is None or question.id not in read_secrets(project) or os.path.exists(path):
         return
     fields = Lineage(session, question.id, hold)._asdict()
-    with suppress(*_FAULTS):
-        disk.make_folder(os.path.dirname(path), durable=False)
-        disk.replace_cache_file(path, dumps(fields).encode("utf-8", "surrogatepass"))
+    ledger_access.write_marker(path, dumps(fields).encode("utf-8", "surrogatepass"))
 
 
 def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int, hold: float) -> Draw:
@@ -212,9 +211,7 @@ def read_question(project: AnyProject) -> Question | None:
 
 def save_question(project: AnyProject) -> Question | None:
     """Write the marker of the open question, or that none is open, from the ledger; return the question."""
-    from tallybook.projections.surfaces.hooks.ledger_access import load_packages
-
-    load_packages()
+    ledger_access.load_packages()
     from tallybook.projections.fold import fold_history
     from tallybook.projections.lift.view import lift_view
     from tallybook.projections.surfaces.history import reading
@@ -230,9 +227,8 @@ def save_question(project: AnyProject) -> Question | None:
         if state.open:
             event, book = state.questions[state.open].event, reading.current(reading.open_log(whole))
             question = Question(state.open, event.question, event.names, tuple(sorted(book.pinned)))
-        path = question_file(project)
-        disk.make_folder(os.path.dirname(path), durable=False)
-        disk.replace_cache_file(path, dumps({"question": question, "logs": logs}).encode("utf-8", "surrogatepass"))
+        content = dumps({"question": question, "logs": logs}).encode("utf-8", "surrogatepass")
+        ledger_access.write_marker(question_file(project), content)
     return question
 
 
@@ -282,9 +278,3 @@ def read_lineage(project: AnyProject, session: str) -> Lineage | None:
         fields = loads(disk.read_file(lineage_file(project, session)).decode("utf-8", "surrogatepass"))
         return Lineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))
     return None
-
-
-def continue_lineage(before: str, after: str) -> None:
-    """Give a fork the lineage of the session that it continues; both are files of ``lineage_file``."""
-    with suppress(*_FAULTS):
-        disk.replace_cache_file(after, disk.read_file(before))

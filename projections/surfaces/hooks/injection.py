@@ -99,10 +99,33 @@ class Selection(NamedTuple):
         return Selection(self.template, self.own, choice, self.own_left_out, self.own_lowest)
 
 
+class _Event(NamedTuple):
+    """An event at which a session may be given something.
+
+    Attributes:
+        project: The project.
+        payload: The event.
+        agent: The agent that takes the answer.
+        chosen: The settings.
+        marker: The file that says what the conversation has.
+    """
+
+    project: ProjectPaths
+    payload: Payload
+    agent: Agent
+    chosen: Settings
+    marker: str
+
+    @property
+    def template(self) -> str:
+        """Return the text around the entries."""
+        return load_template(self.chosen, attended=not self.agent.is_unattended(self.payload))
+
+
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction.
 
-    If the settings say so, each prompt is given the part that fits it, by ``inject_part``.
+    If the settings say so, each prompt is given the part that fits it, by ``_inject_part``.
     Nothing is injected, and nothing recorded, where the caller is not known to take an answer at this event.
     """
     if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
@@ -122,28 +145,47 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
         return ""
     chosen = settings.read(project)
     _begin_lineage(project, payload, agent, chosen.hold)
+    event = _Event(project, payload, agent, chosen, marker)
     # A subagent starts without a prompt by which its entries could be ranked.
     if chosen.by_task and payload.event != SUBAGENT_START:
-        return inject_part(project, payload, agent, marker, chosen)
+        return _inject_part(event)
     # A session that began with parts has some of them, even if the settings no longer say so.
-    selection = nothing() if _is_divided(marker) else select(project, payload, agent, chosen)
+    selection = nothing() if _is_divided(marker) else _select(event)
     if not selection.choice.names:
         return ""
-    # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates), chosen.hold)
-    text = selection.text_without(drawn.held)
-    try:
-        if payload.source == "compact":
-            is_new = append_compaction(project, payload, selection, drawn)
-        else:
-            is_new = append(project, payload, selection, drawn, injection_key(payload))
-    except TallybookError as error:
-        # Nothing records that this session has the playbook: only its start may give it, not every prompt.
-        ledger_access.save_error(project, error)
-        is_new = payload.event in {"SessionStart", SUBAGENT_START}
+    key = "" if payload.source == "compact" else injection_key(payload)
+    is_new, answer = _give(event, selection, key)
     # Later hooks of the session need not ask the ledger, or could not.
     mark_injected(project, payload)
-    return agent.answer(payload.name, text) if is_new and text else ""
+    # Where nothing records that this session has the playbook, only its start may give it, and not every prompt.
+    return answer if is_new or (is_new is None and payload.event in {"SessionStart", SUBAGENT_START}) else ""
+
+
+def _give(event: _Event, selection: Selection, key: str = "", *, entries: int = 0) -> tuple[bool | None, str]:
+    """Record what a session is given of a selection, and return whether that is new, and the answer that gives it.
+
+    Args:
+        event: The event at which it is given.
+        selection: What was selected.
+        key: The idempotency key; empty after a compaction, which has no id.
+        entries: How many entries the playbook has; 0 for those that were selected from.
+
+    Returns:
+        Whether it is new, None where nothing could be recorded; and the answer, empty where the draw withholds all.
+    """
+    project, payload, agent = event.project, event.payload, event.agent
+    candidates = entries or len(selection.candidates)
+    # The selection comes first: the place of an entry that is withheld stays empty.
+    drawn = draws.draw(project, payload.session, selection.names, candidates, event.chosen.hold)
+    text = selection.text_without(drawn.held)
+    answer = agent.answer(payload.name, text) if text else ""
+    try:
+        if key:
+            return append(project, payload, selection, drawn, key), answer
+        return _append_compaction(project, payload, selection, drawn), answer
+    except TallybookError as error:
+        ledger_access.save_error(project, error)
+        return None, answer
 
 
 def record_block(project: ProjectPaths, payload: Payload) -> str:
@@ -210,13 +252,12 @@ def nothing() -> Selection:
     return Selection("", (), inject.Choice((), (), 0, ()), {})
 
 
-def select(project: ProjectPaths, payload: Payload, agent: Agent, chosen: Settings) -> Selection:
+def _select(event: _Event) -> Selection:
     """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
-    if not chosen.budget_chars or (payload.subagent and not chosen.subagents):
+    if not event.chosen.budget_chars or (event.payload.subagent and not event.chosen.subagents):
         return nothing()
-    entries, own = read_both(project, payload)
-    template = load_template(chosen, attended=not agent.is_unattended(payload))
-    return select_best(entries, template, agent, chosen.budget_chars, own)
+    entries, own = read_both(event.project, event.payload)
+    return select_best(entries, event.template, event.agent, event.chosen.budget_chars, own)
 
 
 def select_best(
@@ -297,7 +338,7 @@ def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn:
     return is_new
 
 
-def append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
+def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     # Codex names no turn here, so its compactions within ten seconds count as one.
     prefix = f"injected:compact:{digest(f'{payload.session} {payload.prompt}')}:"
@@ -311,10 +352,8 @@ def append_compaction(project: ProjectPaths, payload: Payload, selection: Select
 def _save_unanswered(project: ProjectPaths, payload: Payload) -> None:
     """Save for ``doctor`` who was given no answer, in place of the one before."""
     document = {"at": clock.utc_now().at, "event": payload.name, "agent": payload.agent, "marks": list(payload.marks)}
-    with suppress(OSError, TallybookError):
-        folder = os.path.join(project.ledger, MARKS)
-        disk.make_folder(folder, durable=False)
-        disk.replace_cache_file(os.path.join(folder, UNANSWERED), dumps(document).encode("utf-8", "replace"))
+    path = os.path.join(project.ledger, MARKS, UNANSWERED)
+    ledger_access.write_marker(path, dumps(document).encode("utf-8", "replace"))
 
 
 def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker: str) -> bool:
@@ -344,9 +383,7 @@ def _take_resumed(project: ProjectPaths, payload: Payload, *, is_marked: bool) -
     resumed = ""
     if payload.event == "SessionStart":
         if payload.source == "resume":
-            with suppress(OSError, TallybookError):
-                disk.make_folder(os.path.dirname(path), durable=False)
-                disk.replace_cache_file(path, payload.session.encode("utf-8", "surrogatepass"))
+            ledger_access.write_marker(path, payload.session.encode("utf-8", "surrogatepass"))
     elif os.path.exists(path) and not payload.subagent:
         with suppress(OSError, ValueError, TallybookError):
             resumed = disk.read_file(path).decode("utf-8", "surrogatepass")
@@ -363,13 +400,13 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
     """
     before = _marker(project, parent)
     if os.path.exists(before):
-        _copy(before, marker)
+        ledger_access.copy_marker(before, marker)
     elif any(citations.injections(project, parent)):
         _create(marker)
     else:
         return False
     # A fork that is drawn anew would count its lineage twice, and lift would claim what is false.
-    draws.continue_lineage(draws.lineage_file(project, parent), draws.lineage_file(project, payload.session))
+    ledger_access.copy_marker(draws.lineage_file(project, parent), draws.lineage_file(project, payload.session))
     try:
         # By this event citations and marks of the fork count for what its lineage was given.
         drafts = [draft_event(nothing(), draws.Draw(lineage=parent))]
@@ -411,14 +448,6 @@ def _is_divided(marker: str) -> bool:
         return os.stat(marker).st_size > 0
     except OSError:
         return False
-
-
-def _copy(marker: str, copy: str) -> None:
-    if not _is_divided(marker):
-        _create(copy)
-        return
-    with suppress(OSError, TallybookError):
-        disk.replace_cache_file(copy, disk.read_file(marker))
 
 
 def _create(marker: str) -> None:
@@ -522,15 +551,15 @@ class Part(NamedTuple):
     delivery: str = ""
 
 
-def inject_part(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
+def _inject_part(event: _Event) -> str:
     """Return what fits a prompt and the session was not given yet; after a compaction, what it was given before.
 
     An agent that reports no end of a compaction begins anew at the next prompt.
     """
-    if payload.event == PROMPT:
-        with ledger_access.lock_deliveries(project):
-            return _answer_prompt(project, payload, agent, marker, chosen)
-    return _repeat(project, payload, agent, marker, chosen) if payload.source == "compact" else ""
+    if event.payload.event == PROMPT:
+        with ledger_access.lock_deliveries(event.project):
+            return _answer_prompt(event)
+    return _repeat(event) if event.payload.source == "compact" else ""
 
 
 def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
@@ -567,56 +596,46 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
     return fit(agent, room, choose)
 
 
-def _answer_prompt(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
+def _answer_prompt(event: _Event) -> str:
     """Return the answer to a prompt; call it under the lock of deliveries, because several hooks may get the prompt."""
-    part = _read_part(marker)
+    payload, budget_chars = event.payload, event.chosen.budget_chars
+    part = _read_part(event.marker)
     if payload.source == "compact":
         part = part._replace(chars=0, names=(), delivery="")
     delivery = payload.prompt or digest(payload.text)
     # Of two hooks with the same prompt, the second would find the next best entries.
-    if part.delivery == delivery or chosen.budget_chars <= part.chars:
+    if part.delivery == delivery or budget_chars <= part.chars:
         return ""
-    entries, own = read_both(project, payload)
-    template = load_template(chosen, attended=not agent.is_unattended(payload))
-    selection = select_for(entries, payload.text, agent, chosen.budget_chars, part, template=template, own=own)
+    entries, own = read_both(event.project, payload)
+    selection = select_for(entries, payload.text, event.agent, budget_chars, part, template=event.template, own=own)
     if not selection.choice.names:
         return ""
-    # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.names, len(selection.candidates), chosen.hold)
-    text = selection.text_without(drawn.held)
-    try:
-        is_new = append(project, payload, selection, drawn, _prompt_key(payload, part.number + 1))
-    except TallybookError as error:
-        # Nothing records what this prompt was given, so it is given nothing.
-        ledger_access.save_error(project, error)
+    key = _prompt_key(payload, part.number + 1)
+    is_new, answer = _give(event, selection, key)
+    # Nothing records what this prompt was given, so it is given nothing.
+    if is_new is None:
         return ""
     # The ledger knows of more injections than the marker: which entries the session has is no longer known.
-    chars = part.chars + len(selection.text) if is_new else chosen.budget_chars
-    _write_part(marker, Part(part.number + 1, chars, (*part.names, *selection.choice.names), delivery))
-    return agent.answer(payload.name, text) if is_new and text else ""
+    chars = part.chars + len(selection.text) if is_new else budget_chars
+    _write_part(event.marker, Part(part.number + 1, chars, (*part.names, *selection.choice.names), delivery))
+    return answer if is_new else ""
 
 
-def _repeat(project: ProjectPaths, payload: Payload, agent: Agent, marker: str, chosen: Settings) -> str:
+def _repeat(event: _Event) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
-    part = _read_part(marker)
-    both, own = read_both(project, payload)
+    part = _read_part(event.marker)
+    both, own = read_both(event.project, event.payload)
     entries = [entry for entry in both if entry["name"] in part.names]
     given_own = tuple(name for name in own if name in part.names)
-    template = load_template(chosen, attended=not agent.is_unattended(payload))
-    selection = select_best(entries, template, agent, chosen.budget_chars, given_own)
+    selection = select_best(entries, event.template, event.agent, event.chosen.budget_chars, given_own)
     if not selection.choice.names:
-        _write_part(marker, part._replace(chars=0, names=(), delivery=""))
+        _write_part(event.marker, part._replace(chars=0, names=(), delivery=""))
         return ""
-    drawn = draws.draw(project, payload.session, selection.names, len(both) - len(own), chosen.hold)
-    text = selection.text_without(drawn.held)
-    try:
-        is_new = append_compaction(project, payload, selection, drawn)
-    except TallybookError as error:
-        ledger_access.save_error(project, error)
-        is_new = True
-    if is_new:
-        _write_part(marker, part._replace(chars=len(selection.text), names=selection.choice.names, delivery=""))
-    return agent.answer(payload.name, text) if is_new and text else ""
+    is_new, answer = _give(event, selection, entries=len(both) - len(own))
+    if is_new is False:
+        return ""
+    _write_part(event.marker, part._replace(chars=len(selection.text), names=selection.choice.names, delivery=""))
+    return answer
 
 
 def _prompt_key(payload: Payload, number: int) -> str:
@@ -634,7 +653,5 @@ def _read_part(marker: str) -> Part:
 
 
 def _write_part(marker: str, part: Part) -> None:
-    with suppress(OSError, TallybookError):
-        data = dumps([part.number, part.chars, list(part.names), part.delivery]).encode("utf-8", "surrogatepass")
-        disk.make_folder(os.path.dirname(marker), durable=False)
-        disk.replace_cache_file(marker, data)
+    data = dumps([part.number, part.chars, list(part.names), part.delivery]).encode("utf-8", "surrogatepass")
+    ledger_access.write_marker(marker, data)

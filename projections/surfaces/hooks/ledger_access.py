@@ -271,3 +271,16 @@ def save_error(project: AnyProject, error: Exception) -> None:
     if os.path.isdir(project.ledger):
         what = f"{clock.utc_now().at[:16]} {type(error).__name__}: {error}"
         disk.replace_cache_file(os.path.join(project.ledger, ERROR_FILE), what.encode("utf-8", "replace"))
+
+
+def write_marker(path: str, data: bytes) -> None:
+    """Write a marker of a ledger; it only saves questions to the ledger, so that nothing fails for it."""
+    with suppress(OSError, errors.TallybookError):
+        disk.make_folder(os.path.dirname(path), durable=False)
+        disk.replace_cache_file(path, data)
+
+
+def copy_marker(path: str, copy: str) -> None:
+    """Give a marker's content to another one, if there is the marker."""
+    with suppress(OSError, errors.TallybookError):
+        disk.replace_cache_file(copy, disk.read_file(path))

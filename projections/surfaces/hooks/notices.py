@@ -11,6 +11,7 @@ import os
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
@@ -57,7 +58,4 @@ def _read(project: AnyProject) -> tuple[str, str]:
 
 
 def _write(project: AnyProject, day: str, text: str) -> None:
-    with suppress(OSError, TallybookError):
-        path = _path(project)
-        disk.make_folder(os.path.dirname(path), durable=False)
-        disk.replace_cache_file(path, f"{day} {text}".encode("utf-8", "replace"))
+    ledger_access.write_marker(_path(project), f"{day} {text}".encode("utf-8", "replace"))
