@@ -24,6 +24,7 @@ if _TESTS not in sys.path:
 from helpers.lift_worlds import (  # noqa: E402 - the path comes first
     changing,
     first_claim,
+    judge,
     lasting,
     late,
     ledger_claims,
@@ -37,7 +38,8 @@ from helpers.lift_worlds import (  # noqa: E402 - the path comes first
     twins,
     working,
 )
-from tallybook.projections.lift.verdict import Trial, budget, judge, judge_entries  # noqa: E402 - as above
+from tallybook.projections.lift.betting import Trial  # noqa: E402 - as above
+from tallybook.projections.lift.verdict import budget, judge_entries  # noqa: E402 - as above
 
 World = Callable[[Random], Iterable[Trial]]
 COUNT: Final = 1000

@@ -84,8 +84,6 @@ def test_an_upgrade_counts_at_once(here: Project, installed: Path) -> None:
     assert 3 == len([row for row in commands.list_events(here) if row["kind"] == "playbook.injected"])
 
 
-
-
 def test_a_folder_that_the_agent_works_in_is_no_place_for_modules(
     here: Project, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,13 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.lift_worlds import clean_outcomes, first_claim, opposed, plain
+from helpers.lift_worlds import clean_outcomes, first_claim, judge, opposed, plain
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 import lift_simulation
 from tallybook.projections.lift import betting
 from tallybook.projections.lift.betting import Evidence, Trial, World, count_sessions, evidence_of, greatest_missing
-from tallybook.projections.lift.verdict import budget, claims, judge
+from tallybook.projections.lift.verdict import budget, claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -34,8 +34,15 @@ from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import injection, notices
 from tallybook.projections.surfaces.mcp.server import Server
 from tallybook.projections.surfaces.reflection import schedule, worker
-from tallybook.projections.surfaces.reflection.mark_requests import MarkedMessage, mark_requests
-from tallybook.projections.surfaces.reflection.marks import MAX_LESSONS, MAX_RATINGS, Mark, MessageMarks, read_marks
+from tallybook.projections.surfaces.reflection.marks import (
+    MAX_LESSONS,
+    MAX_RATINGS,
+    Mark,
+    MarkedMessage,
+    MessageMarks,
+    mark_requests,
+    read_marks,
+)
 from tallybook.projections.surfaces.review.decisions import refresh_notice
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project, find_paths

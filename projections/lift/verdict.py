@@ -11,8 +11,6 @@ from tallybook.projections.lift.betting import Evidence, Trial, World, count_ses
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Evidence", "Trial", "Verdict", "budget", "claims", "decide", "judge", "judge_entries"]
-
 Word = Literal["helps", "hurts", "not known yet"]
 
 _TOTAL: Final = 0.05
@@ -82,23 +80,13 @@ def claims(evidence: Mapping[str, Evidence], share: float) -> tuple[dict[str, Wo
     return words, threshold
 
 
-def judge(trials: Sequence[Trial], budget: float) -> Verdict:
-    """Return the verdict on a question about one unit.
-
-    Args:
-        trials: In the order of their draws. A later trial is always appended: that keeps the verdict valid however
-            often one looks.
-        budget: The error share of the question.
-    """
-    return judge_entries({"": trials}, budget)[""]
-
-
 def judge_entries(series: Mapping[str, Sequence[Trial]], budget: float) -> dict[str, Verdict]:
     """Return the verdict on each entry of a question about several.
 
     Args:
-        series: Name → its trials, in the order as for ``judge``. All entries that the question names are in it from
-            the start, an entry without trials too.
+        series: Name → its trials, in the order of their draws. A later trial is always appended: that keeps the verdict
+            valid however often one looks. All entries that the question names are in it from the start, an entry
+            without trials too.
         budget: The error share of the whole question.
     """
     evidence = {name: evidence_of(trials) for name, trials in series.items()}

@@ -5,16 +5,21 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Final
 
-from tallybook.projections.lift.betting import Wealth
-from tallybook.projections.lift.verdict import Evidence, Trial, budget, claims, decide
+from tallybook.projections.lift.betting import Evidence, Trial, Wealth
+from tallybook.projections.lift.verdict import Verdict, budget, claims, decide, judge_entries
 from tallybook.projections.lift.view import BOUNDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from random import Random
 
 SPREAD: Final = 15.0
 LEVEL: Final = 70.0
+
+
+def judge(trials: Sequence[Trial], share: float) -> Verdict:
+    """Return the verdict on a question about one unit."""
+    return judge_entries({"": trials}, share)[""]
 
 
 def clipped(value: float) -> float:

@@ -14,8 +14,7 @@ from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
-from tallybook.projections.surfaces.reflection.mark_requests import MarkedMessage
-from tallybook.projections.surfaces.reflection.marks import read_marks
+from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_marks
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:

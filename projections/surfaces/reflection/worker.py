@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
-from tallybook.projections.surfaces.reflection.mark_requests import mark_requests
+from tallybook.projections.surfaces.reflection.marks import mark_requests
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.review.decisions import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
