@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.agent_payloads import at, kinds, recorded_payloads, shape_of
-from helpers.hook_calls import HOOK, here
+from helpers.hook_calls import call_hook, here
 from helpers.json_values import JSON
 from helpers.sweep import slice_of
 from tallybook.ledger.verification import verify
@@ -102,14 +100,8 @@ def test_a_bad_payload_ends_with_0_and_loses_and_invents_nothing(here: Project, 
     def try_one(drawn: BadPayload) -> None:
         environment = {name: at(value, here.root) for name, value in drawn.row["environment"].items()}
         before, entries = kinds(here), here.playbook.read_bytes()
-        done = subprocess.run(
-            HOOK,
-            input=at(drawn.data.decode("utf-8", "surrogateescape"), here.root).encode("utf-8", "surrogateescape"),
-            env=os.environ | environment,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        data = at(drawn.data.decode("utf-8", "surrogateescape"), here.root).encode("utf-8", "surrogateescape")
+        done = call_hook(data, environment)
         after = kinds(here)
         assert 0 == done.returncode
         assert b"" == done.stderr or (done.stderr.startswith(b"tallybook: ") and b"Traceback" not in done.stderr)

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.hook_calls import START, call, call_apart, events, here, set_to, told
 from helpers.injections import give, injected
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
@@ -83,7 +83,7 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
         call(START)
         shutil.rmtree(here.ledger / "marks")
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda number: call(START, f"s{number % 2 + 1}"), range(16)))
+        answers = list(pool.map(lambda number: call_apart(START, f"s{number % 2 + 1}"), range(16)))
     waiting = list((here.ledger / "spool").glob("*")) if (here.ledger / "spool").exists() else []
     recorded = len(events(here, PlaybookInjected)) - (0 if marked else 1)
     assert recorded + len(waiting) == len([answer for answer in answers if answer])

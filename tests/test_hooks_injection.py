@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.hook_calls import START, call, call_apart, events, here, set_to, told
 from helpers.injections import continued, injected
 from helpers.spool_files import held, spooled
 from tallybook.ledger import clock
@@ -57,7 +57,7 @@ def test_a_compaction_that_settings_and_a_plugin_deliver_is_told_once(here: Proj
     """Both hooks fire at the same moment, in processes of their own, whether or not the ledger is held."""
     compacted = {**START, "source": "compact", "prompt_id": "p1"}
     with ThreadPoolExecutor(6) as pool, held(here) if is_held else nullcontext():
-        answers = list(pool.map(lambda _: call(compacted), range(6)))
+        answers = list(pool.map(lambda _: call_apart(compacted), range(6)))
     assert 1 == sum("Use type hints" in told(answer) for answer in answers)
     assert 1 == len(events(here, PlaybookInjected)) + len(spooled(here))
 

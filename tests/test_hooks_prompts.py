@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.hook_calls import START, call, events, set_to, told
+from helpers.hook_calls import START, call, call_apart, events, set_to, told
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook.ledger.events import PlaybookInjected
@@ -84,7 +84,7 @@ def test_after_a_compaction_a_session_is_given_the_same_again(here: Project) -> 
     ask("commit these tests", prompt_id="p1")
     compacted = {**START, "source": "compact", "prompt_id": "p1"}
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: told(call(compacted)), range(4)))
+        answers = list(pool.map(lambda _: told(call_apart(compacted)), range(4)))
     assert [["kpt_001", "kpt_002", "kpt_003"]] == [names(one) for one in answers if one]
     assert "" == ask("commit", prompt_id="p2")
     assert ["kpt_004"] == names(ask("units", prompt_id="p3"))
@@ -95,7 +95,8 @@ def test_after_a_compaction_a_session_is_given_the_same_again(here: Project) -> 
 def test_a_doubled_installation_gives_an_entry_once(here: Project, identity: dict[str, str]) -> None:
     """Of hooks that get the same prompt at once, one answers, also while the ledger is held (rule 22)."""
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: ask("commit", **identity), range(8)))
+        prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "commit", **identity}
+        answers = list(pool.map(lambda _: told(call_apart(prompt)), range(8)))
     assert [["kpt_003", "kpt_001", "kpt_002"]] == [names(one) for one in answers if one]
     with held(here):
         assert ["kpt_004"] == names(ask("units"))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.transcripts import Script, kept, run
+from helpers.hook_calls import call
+from helpers.transcripts import Script, kept
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import ReflectionRequested, TranscriptRead
 from tallybook.projections.surfaces import commands
@@ -35,7 +36,7 @@ def here(project: Path) -> Project:
 def hook(event: str, script: Script, **fields: Any) -> None:
     """Call the hook for a session as the agent does."""
     common = {"hook_event_name": event, "session_id": script.session, "transcript_path": str(script.path)}
-    assert 0 == run(["hook"], common | fields).returncode
+    call(common | fields)
 
 
 def session(project: Project, name: str) -> Script:

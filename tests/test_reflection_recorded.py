@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.hook_calls import call
 from helpers.injections import give
 from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, RECORDED, Script, answer, run
@@ -63,7 +64,7 @@ def transcripts() -> Path:
 def agent(here: Project, transcripts: Path) -> Any:
     """Return what calls the hook as the agent does in the recorded session."""
 
-    def call(event: str, **fields: Any) -> str:
+    def call_agent(event: str, **fields: Any) -> str:
         payload = {
             "session_id": SESSION,
             "transcript_path": str(transcripts / f"{SESSION}.jsonl"),
@@ -71,11 +72,9 @@ def agent(here: Project, transcripts: Path) -> Any:
             "permission_mode": "default",
             "hook_event_name": event,
         }
-        done = run(["hook"], payload | fields)
-        assert (0, "") == (done.returncode, done.stderr)
-        return done.stdout
+        return call(payload | fields)
 
-    return call
+    return call_agent
 
 
 def events(project: Project, *kinds: type[Any]) -> list[Any]:

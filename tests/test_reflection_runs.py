@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.hook_calls import call
 from helpers.reflection_settings import choose
 from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, Script, answer, ask_again, asked_for, kept, run, said
@@ -80,9 +81,7 @@ def hook(event: str, script: Script, **fields: Any) -> str:
         "cwd": str(script.path.parent),
         **fields,
     }
-    done = run(["hook"], payload)
-    assert (0, "") == (done.returncode, done.stderr)
-    return done.stdout
+    return call(payload)
 
 
 def test_without_a_rater_citations_are_recorded(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-import subprocess
 from typing import TYPE_CHECKING, Any
 
-from helpers.hook_calls import HOOK
+from helpers.hook_calls import call_hook
 from helpers.injections import give
 from helpers.repository import ROOT
 from tallybook.ledger.encoding.codec import decode
@@ -63,9 +62,7 @@ def observe(row: dict[str, Any], project: Project) -> dict[str, Any]:
     if row["expected"]["recorded"] and payload.event in CITING:
         give(project, payload.session, "kpt_001", "kpt_002")
     before = len(kinds(project))
-    done = subprocess.run(
-        HOOK, input=data.encode(), capture_output=True, timeout=60, check=False, env=os.environ | environment
-    )
+    done = call_hook(data.encode(), environment)
     assert (0, b"") == (done.returncode, done.stderr)
     recorded = kinds(project)[before:]
     return {"caller": payload.agent, "event": payload.event, "answer": shape_of(done.stdout), "recorded": recorded}

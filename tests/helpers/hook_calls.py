@@ -8,8 +8,10 @@ import os
 from pathlib import Path
 import subprocess
 import sys
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
 from helpers.authors import HUMAN
@@ -17,6 +19,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -30,12 +33,60 @@ HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point i
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 
 
+@attrs.frozen
+class Called:
+    """What a hook printed and how it ended.
+
+    Attributes:
+        returncode: Its exit code.
+        stdout: Its answer.
+        stderr: What it complained of.
+    """
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def call_hook(data: bytes, variables: Mapping[str, str] | None = None) -> Called:
+    """Handle a payload on standard input in this process, with further variables of the environment."""
+    before = dict(os.environ)
+    with TemporaryFile() as given, TemporaryFile() as said, TemporaryFile() as errors:
+        given.write(data)
+        given.seek(0)
+        streams = [os.dup(number) for number in range(3)]
+        try:
+            os.environ.update(variables or {})
+            for number, file in enumerate((given, said, errors)):
+                os.dup2(file.fileno(), number)
+            code = handler.run([])
+        finally:
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            os.environ.clear()
+            os.environ.update(before)
+        said.seek(0)
+        errors.seek(0)
+        return Called(code, said.read(), errors.read())
+
+
 def call(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
     """Let an agent call the hook in the project of CLAUDE_PROJECT_DIR, and return what it prints."""
-    data = payload if isinstance(payload, bytes) else json.dumps({"session_id": session, **payload}).encode()
-    done = subprocess.run(HOOK, input=data, capture_output=True, timeout=60, check=False)
+    done = call_hook(_encode(payload, session))
     assert (0, b"") == (done.returncode, done.stderr)
     return done.stdout.decode()
+
+
+def call_apart(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
+    """Do the same in a process of its own, so that several can be called at once."""
+    done = subprocess.run(HOOK, input=_encode(payload, session), capture_output=True, timeout=60, check=False)
+    assert (0, b"") == (done.returncode, done.stderr)
+    return done.stdout.decode()
+
+
+def _encode(payload: Mapping[str, Any] | bytes, session: str) -> bytes:
+    return payload if isinstance(payload, bytes) else json.dumps({"session_id": session, **payload}).encode()
 
 
 def opened_files(payload: Mapping[str, Any], session: str = "s1") -> str:

@@ -371,7 +371,7 @@ def transcripts_folder(name: str) -> str:
     if not AGENTS[name].transcripts:
         return ""
     variable, folder, below = AGENTS[name].transcripts
-    return os.path.join(_variable(variable) or os.path.join(os.path.expanduser("~"), folder), below)
+    return os.path.join(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), folder), below)
 
 
 def recognise(document: Mapping[str, Any]) -> Caller:
@@ -382,12 +382,13 @@ def recognise(document: Mapping[str, Any]) -> Caller:
     other decide nothing. A payload of Claude Code's shape without any mark is Claude Code's, or Codex's if it says that
     there is no transcript.
     """
-    by_payload = {name: fields for name in AGENTS if (fields := _payload_marks(name, document))}
-    by_variable = {name: AGENTS[name].variables for name in AGENTS if any(map(_variable, AGENTS[name].variables))}
+    path = document.get("transcript_path") or document.get("transcriptPath")
+    by_payload = {name: fields for name in AGENTS if (fields := _payload_marks(name, document, path))}
+    by_variable = {name: row.variables for name, row in AGENTS.items() if any(map(os.environ.get, row.variables))}
     foreign = tuple(field for field in FOREIGN_FIELDS if field in document)
     marks = (*sum([*by_payload.values(), *by_variable.values()], ()), *foreign)
     session = document.get("session_id")
-    proven = [name for name in AGENTS if session and session == _variable(AGENTS[name].session_variable)]
+    proven = [name for name, row in AGENTS.items() if session and session == os.environ.get(row.session_variable)]
     if len(proven) == 1:
         return Caller(proven[0], marks)
     if foreign:
@@ -405,18 +406,13 @@ def _may_be(name: str, document: Mapping[str, Any]) -> bool:
     """
     has_timestamp = "timestamp" in document
     return AGENTS[name].has_timestamp in {None, has_timestamp} and not (
-        name != CLAUDE and _variable(AGENTS[name].session_variable)
+        name != CLAUDE and os.environ.get(AGENTS[name].session_variable)
     )
 
 
-def _variable(name: str) -> str:
-    return os.environ.get(name, "") if name else ""
-
-
-def _payload_marks(name: str, document: Mapping[str, Any]) -> tuple[str, ...]:
+def _payload_marks(name: str, document: Mapping[str, Any], path: object) -> tuple[str, ...]:
     """Return the fields of a payload that only this agent writes."""
     fields = tuple(field for field in AGENTS[name].fields if field in document)
-    path, folder = document.get("transcript_path") or document.get("transcriptPath"), transcripts_folder(name)
-    if isinstance(path, str) and folder and path.startswith(os.path.join(folder, "")):
+    if isinstance(path, str) and (folder := transcripts_folder(name)) and path.startswith(os.path.join(folder, "")):
         return (*fields, "transcript_path")
     return fields
