@@ -1,4 +1,4 @@
-"""`score`: what it answers to people and programs, and what it leaves out."""
+"""The verbs `score`, `score gate` and `score baseline`: sessions, files, moments, channels and acknowledged drops."""
 
 from __future__ import annotations
 
@@ -12,20 +12,11 @@ from hypothesis import strategies as st
 import pytest
 import yaml
 
-from helpers.score_examples import (
-    AT,
-    EXAMPLE,
-    MEASURED,
-    config,
-    events,
-    noon,
-    plain,
-    record_events,
-    record_example,
-)
+from helpers.score_examples import AT, EXAMPLE, MEASURED, config, events, noon, plain, record_events, record_example
 from helpers.score_files import SESSION_FILE
 from helpers.screens import shown
 from helpers.sweep import slice_of
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.ledger.events import (
     BenchmarkRecorded,
     FeedbackRecorded,
@@ -34,10 +25,7 @@ from tallybook.ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
-from tallybook.projections.surfaces.scores import answers as score_answers
-from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores import screen as box
-from tallybook.projections.surfaces.scores.configuration import load
+from tallybook.projections.surfaces.scores import answers, configuration, screen
 from tallybook.projections.surfaces.scores.files import write_files
 from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.scores.state import state_of
@@ -64,18 +52,6 @@ def score(run: Run) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def printed(run: Run) -> Callable[..., str]:
-    """Return a function that returns the text of `score` for people."""
-
-    def printed_(*words: str) -> str:
-        done = run("score", *words)
-        assert ("", 0) == (done.err, done.code)
-        return done.out
-
-    return printed_
-
-
-@pytest.fixture
 def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project with seven days of 80, the first week of the year, and the document's session on the 16th."""
     monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
@@ -86,79 +62,64 @@ def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def test_a_session_answers_with_its_file(scored: Path, score: Callable[..., Any]) -> None:
-    """It is the latest, a named one, or one by a prefix of its id; each score has its coverage."""
-    latest = json.loads(SESSION_FILE)
-    named = json.loads((scored / SCORES / "sessions" / "s-3.json").read_bytes()) if score() else None
-    found = [score(*words) for words in (["--session"], ["--session", "session_"], ["--session", "s-3"])]
-    coverage = [one.pop("coverage") for one in found]
-    assert [latest, latest, named] == found
+def configure(project: Path, own: str) -> None:
+    """Write the project's own configuration."""
+    path = project / configuration.PLACE
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(own, encoding="utf-8")
+
+
+def test_answers_are_the_files_with_their_coverage(
+    scored: Path, score: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session is the latest, a named one, one by its beginning or the agent's; a day is the latest with data."""
+    score()
+    named, day = (json.loads((scored / SCORES / name).read_bytes()) for name in ("sessions/s-3.json", DAY_FILE))
+    sessions = [score(*words) for words in (["--session"], ["--session", "session_"], ["--session", "s-3"])]
+    coverage = [answer.pop("coverage") for answer in sessions]
+    assert [json.loads(SESSION_FILE), json.loads(SESSION_FILE), named] == sessions
     assert {"ac09": 1.0, "session.handoff": 1.0, "session.overall": 0.2} == coverage[2]
-    assert {1.0} == set(coverage[0].values())
-
-
-@pytest.mark.usefixtures("scored")
-def test_the_current_session_is_the_agents(monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any]) -> None:
-    """If its variable names a session, that one is shown."""
+    found = score("--daily")
+    assert ({1.0}, day) == (set(found.pop("coverage").values()), found)
     monkeypatch.setenv("CLAUDE_SESSION_ID", "s-2")
     assert "s-2" == score("--session")["session_id"]
 
 
-def test_a_day_answers_with_its_file(scored: Path, score: Callable[..., Any]) -> None:
-    """It is the latest day with data, or a named one, with the components and coverage of that day."""
-    found = score("--daily")
-    assert {1.0} == set(found.pop("coverage").values())
-    assert {"ac06": 1.0} == score("--daily", "--component", "ac06")["coverage"]
-    assert json.loads((scored / SCORES / "daily" / "2026-01-16.json").read_bytes()) == found
-    assert {"ac06": {"avg": 82, "min": 82, "max": 82}} == score("--daily", "--component", "ac06")["component_averages"]
+DAY_FILE = "daily/2026-01-16.json"
 
 
-def test_a_moment_shows_its_scores(scored: Path, printed: Callable[..., str], run: Run) -> None:
+def test_a_moment_shows_its_scores(scored: Path, run: Run) -> None:
     """Before the last session the score differs; an export names the moment, and no file follows it."""
-    printed()
+    run("score")
     before = {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
     then = ("--at", f"session:{EXAMPLE}")
     found = json.loads(run("score", *then, "--json").out)
     assert ("2026-01-07", 80) == (found["date"], found["session_scores"]["overall"])
-    assert "80 (B) on 2026-01-07" in run("score", "--component", "ac09", "--detail", *then).out
     assert f"before session {EXAMPLE} began.".replace("_", "\\_") in run("score", *then, "--export", "-").out
     assert before == {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
 
 
-def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], printed: Callable[..., str]) -> None:
+def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], run: Run) -> None:
     """It goes to a given file, to the day's file, or to standard output."""
-    assert "health.md written\n" == printed("--weekly", "--export", "health.md")
+    assert "health.md written\n" == run("score", "--weekly", "--export", "health.md").out
     assert {"path": "scores-2026-01-16.md", "result": "written"} == score("--export")
-    assert (scored / "health.md").read_text(encoding="utf-8").startswith("# OVERALL, 7 DAYS\n\nOverall: 87 (B)  ↑ +1.0")
-    text = (scored / "scores-2026-01-16.md").read_text(encoding="utf-8")
-    assert "| AC-07 R&D Cycles | 75 | C |  | 100 % |\n" in text
-    assert text == printed("--export", "-")
+    assert (scored / "health.md").read_text(encoding="utf-8").startswith("# OVERALL, 7 DAYS\n\nOverall: 87 (B)")
+    assert (scored / "scores-2026-01-16.md").read_text(encoding="utf-8") == run("score", "--export", "-").out
 
 
-def test_the_effective_configuration_is_yaml(
-    scored: Path, score: Callable[..., Any], printed: Callable[..., str]
-) -> None:
-    """It is the packaged one with its comments, or merged with the project's own."""
-    assert configuration.PACKAGED.read_text(encoding="utf-8") == printed("--config")
-    path = scored / configuration.PLACE
-    path.parent.mkdir()
-    path.write_text("scoring: {title: MINE, components: {ac09: {name: Mine}}}", encoding="utf-8")
-    document = yaml.safe_load(printed("--config"))
+def test_the_configuration_in_force_is_yaml(scored: Path, score: Callable[..., Any], run: Run) -> None:
+    """It is the packaged one with its comments, or merged with the project's own; with a mistake it names its key."""
+    packaged = configuration.PACKAGED.read_text(encoding="utf-8")
+    assert packaged == run("score", "--config").out
+    configure(scored, "scoring: {title: MINE, components: {ac09: {name: Mine}}}")
+    document = yaml.safe_load(run("score", "--config").out)
     assert ("MINE", "Mine") == (document["scoring"]["title"], document["scoring"]["components"]["ac09"]["name"])
     assert document == score("--config")
-
-
-def test_a_configuration_with_a_mistake_names_its_key(scored: Path, run: Run) -> None:
-    """The error is one line; --config shows the default instead, as the line says."""
-    path = scored / configuration.PLACE
-    path.parent.mkdir()
-    path.write_text("scoring: {titel: MINE}", encoding="utf-8")
-    done = run("score")
-    assert (2, 1) == (done.code, done.err.count("\n"))
-    assert "scoring.titel" in done.err
-    shown = run("score", "--config")
-    assert (2, configuration.PACKAGED.read_text(encoding="utf-8")) == (shown.code, shown.out)
-    assert "scoring.titel" in shown.err
+    configure(scored, "scoring: {titel: MINE}")
+    for words, out in (((), ""), (("--config",), packaged)):
+        done = run("score", *words)
+        assert (EXIT_BAD_INPUT, out, 1) == (done.code, done.out, done.err.count("\n"))
+        assert "scoring.titel" in done.err
 
 
 IDS = st.sampled_from(["s1", "S1", "../s1", "s 1", "ü\u202e", "x" * 200])
@@ -188,40 +149,20 @@ def test_any_history_answers_every_question(
 ) -> None:
     """JSON, screen and markdown are printed; and the files equal a rebuild."""
     folder = new_project()
-    project = Project(folder)
-    own = config()
+    project, own = Project(folder), config()
     for id_, batch, when in told:
         record_events(folder, id_, tuple(batch), when)
         write_files(project, state_of(project, own))
     state = state_of(project, own)
     for period, name, detail in ASKED:
         component = None if name is None else own.components[name]
-        answer, page = score_answers.look(
-            score_answers.ScoreQuery(project, state, None, detail, component, None), period
-        )
+        answer, page = answers.look(answers.ScoreQuery(project, state, None, detail, component, None), period)
         json.dumps(answer, allow_nan=False)
-        assert shown(partial(box.show, page=page), 40).strip()
+        assert shown(partial(screen.show, page=page), 40).strip()
         assert markdown(page)
     # What was brought up to date step by step lacks nothing.
     first, second = (write_files(project, state, anew=True) for _ in range(2))
     assert (0, 0, 0) == (first.written, second.written, second.deleted)
-
-
-LOGGED = "note: low scores: "
-
-
-def channels(run: Run) -> tuple[bool, bool, bool, bool]:
-    """Return whether ac09 is in the log, in the feed, at the top of the summary, and closes another's gate."""
-    summary, gate = run("score"), run("score", "gate", "--component", "ac01")
-    feed = json.loads(run("score", "--feed").out)
-    top = summary.out.partition("Overall")[0]
-    assert (LOGGED in gate.err) == (LOGGED in summary.err)
-    return (
-        LOGGED in gate.err,
-        "ac09" in {one["score"] for one in feed["alerts"]},
-        "! AC-09" in top,
-        "closed" in gate.out,
-    )
 
 
 @pytest.mark.parametrize(
@@ -232,10 +173,7 @@ def channels(run: Run) -> tuple[bool, bool, bool, bool]:
         (59, "", (True, True, True, False)),
         (49, "", (True, True, True, True)),
         (49, "notifications: {warning: [], alert: [], critical: []}", (False, False, False, False)),
-        (69, "notifications: {warning: [user]}", (False, False, True, False)),
-        (69, "notifications: {warning: [dashboard]}", (False, True, False, False)),
-        (69, "notifications: {warning: [log]}", (True, False, False, False)),
-        (69, "notifications: {warning: [block evolution]}", (False, False, False, True)),
+        (69, "notifications: {warning: [user, block evolution]}", (False, False, True, True)),
         (49, "notifications: {alert: []}", (True, True, False, True)),
     ],
 )
@@ -244,47 +182,77 @@ def test_each_level_notifies_its_channels(
 ) -> None:
     """A warning goes to log and dashboard, an alert also to the user, a critical score also to every gate."""
     if own:
-        file = project / ".claude/config/scoring-config.yaml"
-        file.parent.mkdir(parents=True)
-        file.write_text(f"scoring: {{{own}}}\n", encoding="utf-8")
-    measured: dict[str, Any] = {**MEASURED, **plain(value)}
-    record_events(project, "s1", events(measured), noon("2026-01-16"))
-    assert expected == channels(run)
+        configure(project, f"scoring: {{{own}}}\n")
+    record_events(project, "s1", events({**MEASURED, **plain(value)}), noon("2026-01-16"))
+    summary, gate = run("score"), run("score", "gate", "--component", "ac01")
+    feed = json.loads(run("score", "--feed").out)
+    is_logged = "note: low scores: " in gate.err
+    assert is_logged == ("note: low scores: " in summary.err)
+    in_feed = "ac09" in {alert["score"] for alert in feed["alerts"]}
+    assert expected == (is_logged, in_feed, "! AC-09" in summary.out.partition("Overall")[0], "closed" in gate.out)
 
 
-ASK = ("score", "gate", "--component", "ac06")
+def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
+    """Return the exit code of a gate, and rule and score of the reasons that close it."""
+    done = run("score", "gate", *options, "--json")
+    told: dict[str, Any] = json.loads(done.out)
+    assert told["open"] is (done.code == 0)
+    return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
 
 
-def benchmark(run: Run, passed: int, **named: Any) -> None:
-    """Record the result of a benchmark of fifty cases, by default of ac06 and without a session."""
-    said = {"component": "AC-06", "benchmark": "small", "passed": passed, "total": 50} | named
-    done = run("score", "record", stdin=json.dumps(said).encode())
-    assert (0, "") == (done.code, done.err)
+def test_a_gate_without_data_is_closed_and_creates_nothing(project: Path, run: Run) -> None:
+    """In an empty folder it exits with 1, as its tape says, --allow-no-data opens it, and nothing is created."""
+    for named in ((), ("--component", "ac06"), ("--component", "overall")):
+        assert EXIT_NO == ask_gate(run, *named)[0]
+        assert (0, []) == ask_gate(run, *named, "--allow-no-data")
+    assert [] == list((project / ".claude").iterdir())
 
 
-@pytest.fixture
-def measured(project: Path) -> Path:
-    """Return a project with a session of all nine components: ac06 has 82, and the overall score is 87."""
-    record_events(project, "s1", events(MEASURED), noon("2026-01-16"))
-    return project
+def test_a_critical_score_blocks_all(project: Path, run: Run) -> None:
+    """49 of one component closes every gate, its own for being below 70 as well; 69 its own alone, and 70 none."""
+    for day, value, expected in ((1, 70, []), (2, 69, ["own score ac09"])):
+        record_events(project, f"s-{day}", events(plain(value)), noon(f"2026-01-{day:02}"))
+        assert (expected, []) == (ask_gate(run, "--component", "ac09")[1], ask_gate(run)[1])
+    record_events(project, "s-3", events(plain(49) | plain(95, "ac03")), noon("2026-01-03"))
+    assert [["critical ac09", "own score ac09"], ["critical ac09"]] == [
+        [reason for reason in ask_gate(run, "--component", name)[1] if "session" not in reason]
+        for name in ("ac09", "ac03")
+    ]
 
 
-@pytest.mark.usefixtures("measured")
-def test_the_gate_uses_the_latest_run(run: Run) -> None:
-    """30 of 50 is a score of 60, whatever earlier sessions scored; 45 of 50 is 90, and opens the gate again."""
-    assert 0 == run(*ASK).code
-    benchmark(run, 30)
-    assert (1, True) == ((done := run(*ASK)).code, "ac06 is 60, below 70" in done.out)
-    benchmark(run, 45)
-    assert 0 == run(*ASK).code
+def test_a_regression_blocks_until_it_is_acknowledged(project: Path, run: Run) -> None:
+    """84 is more than 5 below the baseline of 90; a baseline of 84 acknowledges that, and 78 is a drop again."""
+    own = ("--component", "ac09")
+    for day, value, expected in ((1, 90, []), (2, 85, []), (3, 84, ["baseline ac09"]), (4, 78, ["baseline ac09"])):
+        record_events(project, f"s-{day}", events(plain(value)), noon(f"2026-01-{day:02}"))
+        assert expected == ask_gate(run, *own)[1]
+        if day in {1, 3}:
+            assert f"baseline of ac09 set to {value}\n" == run("score", "baseline", "AC-09", "--reason", "x").out
+            assert (0, []) == ask_gate(run, *own)
 
 
-def test_a_run_has_no_composites(measured: Path, run: Run) -> None:
-    """One bad component is no bad session, and a run is never the current session."""
-    benchmark(run, 30, at="2026-01-17T12:00:00Z")
-    state = state_of(Project(measured), load(Project(measured)))
-    (own,) = (one for one in state.sessions.latest() if one.id != "s1")
-    assert own.id.startswith("benchmark-")
-    assert {"ac06": 60} == (own.contribution and own.contribution.scores)
-    assert "s1" == json.loads(run("score", "--session", "--json").out)["session_id"]
-    assert 87 == json.loads(run("score", "--json").out)["session_scores"]["overall"]
+def test_a_baseline_that_an_agent_types_is_recorded_as_the_agents(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside an agent the rater is that agent with its session, secrets in the reason are masked, no one is human."""
+    record_events(project, "s-1", events(plain(90)), noon("2026-01-01"))
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s7")
+    assert 0 == run("score", "baseline", "ac09", "--reason", f"token {'ghp_' + 'a1B2' * 9}").code
+    row = json.loads(run("log", "--json").out.splitlines()[-1])
+    assert {"rater": "agent", "agent": "claude", "session": "s7"} == row["by"]
+    assert "token [masked: GitHub Token]" == row["free"]["reason"]
+    assert EXIT_BAD_INPUT == run("score", "baseline", "ac09", "--rater", "human").code
+
+
+def test_the_gate_uses_the_latest_run_of_a_benchmark(scored: Path, run: Run) -> None:
+    """30 of 50 is a score of 60, whatever sessions scored; a run has no composites and is nobody's session."""
+    run_of = {"component": "AC-06", "benchmark": "small", "total": 50}
+    for passed, more, code in ((30, {}, EXIT_NO), (45, {}, 0), (30, {"at": "2026-01-17T12:00:00Z"}, 0)):
+        sent = json.dumps(run_of | {"passed": passed} | more).encode()
+        assert (0, "") == (run("score", "record", stdin=sent).code, run("score", "record", stdin=b"").out)
+        assert code == run("score", "gate", "--component", "ac06").code
+    assert 0 == run("undo").code
+    state = state_of(Project(scored), configuration.load(Project(scored)))
+    own = [session for session in state.sessions.latest() if session.id.startswith("benchmark-")]
+    assert [{"ac06": 90}, {"ac06": 60}] == [dict(session.scores) for session in own]
+    assert EXAMPLE == json.loads(run("score", "--session", "--json").out)["session_id"]

@@ -12,28 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import (
-    BaselineSet,
-    EventRedacted,
-    EventsVoided,
-    FeedbackRecorded,
-    MetricsRecorded,
-    TelemetryKept,
-)
+from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
+from tallybook.projections.scores import inputs
 from tallybook.projections.scores.config import OVERALL, SESSION, component_id, score_id
-from tallybook.projections.scores.inputs import (
-    KINDS,
-    PLAYBOOK_KINDS,
-    Contribution,
-    ScoredPlaybook,
-    Session,
-    Sessions,
-    is_measured,
-    measure_batch,
-    session_of,
-    time_of,
-)
 from tallybook.projections.scores.scoring import FULL, covered, is_enough, percent
 
 if TYPE_CHECKING:
@@ -212,15 +194,15 @@ class Scores(State):
     """
 
     config: Config = attrs.field(kw_only=True)
-    sessions: Sessions = attrs.field(factory=Sessions)
+    sessions: inputs.Sessions = attrs.field(factory=inputs.Sessions)
     days: dict[str, Tally] = attrs.field(factory=dict)
     versions: dict[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
-    uncounted: dict[str, Session] = attrs.field(factory=dict)
+    uncounted: dict[str, inputs.Session] = attrs.field(factory=dict)
     last_at: str = ""
     unscored: dict[str, int] = attrs.field(factory=dict)
     rewrites: int = 0
-    playbook: ScoredPlaybook | None = None
+    playbook: inputs.ScoredPlaybook | None = None
 
     def count(self) -> Scores:
         """Move every changed session to the tallies of its periods; return this state."""
@@ -235,11 +217,11 @@ class Scores(State):
         self.uncounted.clear()
         return self
 
-    def session(self, id_: str) -> Session | None:
+    def session(self, id_: str) -> inputs.Session | None:
         """Return a session as measured so far, None without any event of it."""
         return self.uncounted.get(id_) or self.sessions.get(id_)
 
-    def _tally(self, counted: Contribution | None, sign: int) -> None:
+    def _tally(self, counted: inputs.Contribution | None, sign: int) -> None:
         if counted is None:
             return
         scores = {score: {value: 1} for score, value in counted.scores.items()}
@@ -251,10 +233,11 @@ class Scores(State):
                     del periods[name]
 
 
-def _contribution(session: Session, config: Config) -> Contribution | None:
+def _contribution(session: inputs.Session, config: Config) -> inputs.Contribution | None:
     scores, shares = covered(session, config)
     unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
-    return Contribution(day_of(session.at, config.timezone), session.version, scores, unmeasured) if scores else None
+    day = day_of(session.at, config.timezone)
+    return inputs.Contribution(day, session.version, scores, unmeasured) if scores else None
 
 
 def day_of(at: str, zone: tzinfo) -> str:
@@ -273,12 +256,12 @@ def _day_in(at: str, zone: tzinfo) -> str:
 
 def _add_to_session(state: Scores, record: EventRecord) -> None:
     """Add an event to its session."""
-    id_ = session_of(record)
-    state.last_at = max(state.last_at, time_of(record))
+    id_ = inputs.session_of(record)
+    state.last_at = max(state.last_at, inputs.time_of(record))
     for what in _unscored(state, record.event, id_):
         _count_unscored(state, what)
     if id_:
-        session = state.session(id_) or Session(id_)
+        session = state.session(id_) or inputs.Session(id_)
         session.add_event(record)
         state.uncounted[id_] = session
 
@@ -288,7 +271,7 @@ def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
     if not session:
         yield "no session"
     # Feedback without a component is about the session itself.
-    elif getattr(event, "component", None) == "" and not isinstance(event, FeedbackRecorded):
+    elif getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
         yield "no component"
     else:
         yield from unknown_parts(state.config, event)
@@ -299,19 +282,19 @@ def unknown_parts(config: Config, event: Any) -> Iterator[str]:
     component = component_id(getattr(event, "component", None) or "")
     if component and component not in config.components:
         yield f"unknown component {component}"
-    elif isinstance(event, MetricsRecorded) and component and not event.source:
+    elif isinstance(event, events.MetricsRecorded) and component and not event.source:
         # Telemetry has many values that no metric reads, and they are not spelling mistakes.
         known = config.components[component]
         yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.value_names)
 
 
-def _count_unscored(state: Scores, what: str) -> None:
-    state.unscored[what] = state.unscored.get(what, 0) + 1
+def _count_unscored(state: Scores, reason: str) -> None:
+    state.unscored[reason] = state.unscored.get(reason, 0) + 1
 
 
 def _set_baseline(state: Scores, record: EventRecord) -> None:
     event: Any = record.event
-    day = date.fromisoformat(day_of(time_of(record), state.config.timezone))
+    day = date.fromisoformat(day_of(inputs.time_of(record), state.config.timezone))
     state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
 
 
@@ -325,11 +308,11 @@ def _count_rewrite(state: Scores, _: EventRecord) -> None:
 
 
 _TABLE: Final[dict[type[Any], Callable[[Scores, EventRecord], None]]] = {
-    **dict.fromkeys(KINDS, _add_to_session),
-    BaselineSet: _set_baseline,
-    TelemetryKept: _add_kept_telemetry,
-    EventRedacted: _count_rewrite,
-    EventsVoided: _count_rewrite,
+    **dict.fromkeys(inputs.KINDS, _add_to_session),
+    events.BaselineSet: _set_baseline,
+    events.TelemetryKept: _add_kept_telemetry,
+    events.EventRedacted: _count_rewrite,
+    events.EventsVoided: _count_rewrite,
 }
 
 
@@ -346,8 +329,8 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
     """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
-    state.playbook = state.playbook or ScoredPlaybook()
-    measured = measure_batch(state.playbook, batch)
+    state.playbook = state.playbook or inputs.ScoredPlaybook()
+    measured = inputs.measure_batch(state.playbook, batch)
     # What people do outside of sessions is not measured.
     if measured is not None and measured.by.session:
         _add_to_session(state, measured)
@@ -357,7 +340,7 @@ def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
 def scores_view(config: Config) -> View[Scores]:
     """Return the scores view under a configuration."""
     start = partial(Scores, config=config)
-    if is_measured(config):
-        return batch_view(start, (*_TABLE, *PLAYBOOK_KINDS), _apply_batch_with_playbook)
+    if inputs.is_measured(config):
+        return batch_view(start, (*_TABLE, *inputs.PLAYBOOK_KINDS), _apply_batch_with_playbook)
     # Most events are ratings: without the playbook component they are not in the table at all.
     return batch_view(start, _TABLE, _apply_batch)

@@ -8,9 +8,10 @@ import json
 import os
 from pathlib import Path
 import stat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
+import msgspec
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import KIND_OF
@@ -59,8 +60,7 @@ class Written:
     former: tuple[Path, ...] = ()
 
 
-@attrs.frozen
-class _Stamp:
+class _Stamp(NamedTuple):
     """The state of the ledger that the files show.
 
     Attributes:
@@ -69,7 +69,7 @@ class _Stamp:
         paths: Every ``storage.path`` under which score files were written, the latest last.
     """
 
-    position: Position
+    position: tuple[int, str, int]
     made_by: str
     paths: tuple[str, ...]
 
@@ -180,24 +180,24 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         LockHeldError: Another process writes them.
         CannotWriteError: A file cannot be written.
     """
-    folder = folder_of(project, state.config.storage.path)
+    path = state.config.storage.path
+    folder, lock = folder_of(project, path), project.ledger / LOCK
     # Where nothing was ever scored, a command makes no folder.
     if not state.config.enabled or not (state.last_at or folder.exists()) or not project.ledger.exists():
         return Written(folder)
-    cache, lock = caches.find_folder(project.ledger), project.ledger / LOCK
     fd = disk.open_file(lock, write=True, create=True)
     try:
         disk.lock(fd, lock, disk.LOCK_WAIT_MS)
-        before, path = _read_stamp(cache), state.config.storage.path
+        cache = caches.find_folder(project.ledger)
+        before = _read_stamp(cache)
         paths = (*(former for former in (before.paths if before else _DEFAULT_PATHS) if former != path), path)
-        now = _Stamp(Position(state.seq, state.chain, state.end), _made_by(state), paths)
+        now = _Stamp((state.seq, state.chain, state.end), _made_by(state), paths)
         since = None if before is None or anew or not folder.exists() else _since(project, before, now)
-        done = Written(folder) if since == now.position.seq else _write(folder, state, since)
-        if cache is not None and (before is None or since is None or before.position.seq < now.position.seq):
+        done = Written(folder) if since == state.seq else _write(folder, state, since)
+        if cache is not None and (before is None or since is None or before.position[0] < state.seq):
             with suppress(CannotWriteError):
                 caches.make_folder(cache, project.ledger)
-                stamp = [now.position[:3], now.made_by, now.paths]
-                disk.replace_cache_file(Path(cache, _STAMP), json.dumps(stamp).encode())
+                disk.replace_cache_file(Path(cache, _STAMP), msgspec.json.encode(now))
     finally:
         os.close(fd)
     return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
@@ -223,9 +223,8 @@ def _made_by(state: Scores) -> str:
 
 def _read_stamp(cache: str | None) -> _Stamp | None:
     """Return the state that the files show, None where it is not known."""
-    with suppress(OSError, CannotWriteError, ValueError, TypeError, RecursionError):
-        (seq, chain, end), made_by, paths = json.loads(disk.read_file(Path(cache or "", _STAMP)))
-        return _Stamp(Position(int(seq), str(chain), int(end)), str(made_by), tuple(map(str, paths)))
+    with suppress(OSError, CannotWriteError, msgspec.MsgspecError):
+        return msgspec.json.decode(disk.read_file(Path(cache or "", _STAMP)), type=_Stamp)
     return None
 
 
@@ -234,14 +233,14 @@ def _since(project: Project, before: _Stamp, now: _Stamp) -> int | None:
 
     Files that show a later moment are not set back to an earlier one.
     """
-    shown, seq, log = before.position.seq, now.position.seq, open_own_log(project)
+    (shown, chain, _), (seq, now_chain, _), log = before.position, now.position, open_own_log(project)
     if seq < shown <= log.head().seq:
         return seq
-    if before.made_by != now.made_by or shown > seq or (shown == seq and before.position.chain != now.position.chain):
+    if before.made_by != now.made_by or shown > seq or (shown == seq and chain != now_chain):
         return None
     with suppress(DamagedLedgerError):
         # Reading on there shows whether the files are of this history.
-        next(iter(log.read(before.position)), None)
+        next(iter(log.read(Position(*before.position))), None)
         return shown
     return None
 
@@ -322,11 +321,9 @@ def _find_obsolete(
         paths = _inner(folder, name) if whole else [folder / name / score_files.file_name(id_) for id_ in touched or ()]
         for path in paths:
             place = f"{name}/{path.name}"
-            if place in wanted:
-                continue
-            if _document(name, path) is not None:
+            if place not in wanted and _document(name, path) is not None:
                 ours.append(path)
-            else:
+            elif place not in wanted:
                 foreign.append(place)
     return ours, foreign
 
