@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.decisions.update import Decision, day_fault, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
-from tallybook.ledger.events import (
-    PointLimited,
-    PointMerged,
-    PointPinned,
-    PointPlaced,
-    PointRestored,
-    PointRetired,
-    PointReworded,
-    PointUnpinned,
-)
 from tallybook.ledger.names import find_name
 
 if TYPE_CHECKING:
@@ -78,17 +69,17 @@ def decide_curation(curation: Curation, state: Playbook) -> Decision:
     check_reason(curation.reason)
     names = dict.fromkeys(_find_used_name(name, state) for name in (curation.name, *curation.more_names))
     curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, state) for name in curation.sources))
-    events: list[Event] = []
+    changes: list[Event] = []
     for name in names:
         wish = attrs.evolve(curation, name=name)
         if wish.text or not wish.until:
-            events.append(CURATIONS[curation.verb](wish, state))
+            changes.append(CURATIONS[curation.verb](wish, state))
         if wish.until:
-            events.append(_limit(wish, state))
+            changes.append(_limit(wish, state))
         if curation.verb == "restore":
             # Two entries with the same text are not both restored.
             state = attrs.evolve(state, entries={**state.entries, name: state.gone[name]})
-    return Decision(tuple(events))
+    return Decision(tuple(changes))
 
 
 def _find_used_name(given: str, state: Playbook) -> str:
@@ -132,7 +123,7 @@ def _names_with_text(text: str, state: Playbook) -> list[str]:
 
 def _retire(request: Curation, state: Playbook) -> Event:
     _check_present(request.name, state)
-    return PointRetired(request.name, request.reason)
+    return events.PointRetired(request.name, request.reason)
 
 
 def _restore(request: Curation, state: Playbook) -> Event:
@@ -147,20 +138,20 @@ def _restore(request: Curation, state: Playbook) -> Event:
     # The text may have been added again under another name since.
     if same := _names_with_text(state.gone[request.name].text, state):
         raise NothingToDoError(request.name, f"would have the text of {same[0]}", f"`tallybook retire {same[0]}` first")
-    return PointRestored(request.name, request.reason)
+    return events.PointRestored(request.name, request.reason)
 
 
 def _pin(request: Curation, state: Playbook) -> Event:
     _check_present(request.name, state)
     if request.name in state.pinned:
         raise NothingToDoError(request.name, "is pinned")
-    return PointPinned(request.name, request.reason)
+    return events.PointPinned(request.name, request.reason)
 
 
 def _unpin(request: Curation, state: Playbook) -> Event:
     if request.name not in state.pinned:
         raise NothingToDoError(request.name, "is not pinned")
-    return PointUnpinned(request.name, request.reason)
+    return events.PointUnpinned(request.name, request.reason)
 
 
 def _reword(request: Curation, state: Playbook) -> Event:
@@ -173,7 +164,7 @@ def _reword(request: Curation, state: Playbook) -> Event:
     if same:
         hint = f"`tallybook merge {same[0]} {request.name}`"
         raise NothingToDoError(request.name, f"would have the text of {same[0]}", hint)
-    return PointReworded(request.name, request.reason, request.text)
+    return events.PointReworded(request.name, request.reason, request.text)
 
 
 def _limit(request: Curation, state: Playbook) -> Event:
@@ -184,7 +175,7 @@ def _limit(request: Curation, state: Playbook) -> Event:
     if state.until.get(request.name, "") == day:
         raise NothingToDoError(request.name, f"already holds until {day}" if day else "holds without an end")
     # An event of its own, so that older versions keep the text and an undo takes back the day alone.
-    return PointLimited(request.name, request.reason, day)
+    return events.PointLimited(request.name, request.reason, day)
 
 
 def _move(request: Curation, state: Playbook) -> Event:
@@ -192,7 +183,7 @@ def _move(request: Curation, state: Playbook) -> Event:
     if state.sections.get(request.name) == request.section:
         raise NothingToDoError(request.name, f"is in the section {request.section}")
     # An event for this entry alone: whole sections would replace what another machine moved.
-    return PointPlaced(request.name, request.reason, request.section)
+    return events.PointPlaced(request.name, request.reason, request.section)
 
 
 def _merge(request: Curation, state: Playbook) -> Event:
@@ -200,7 +191,7 @@ def _merge(request: Curation, state: Playbook) -> Event:
         _check_present(name, state)
     if request.name in request.sources:
         raise BadInputError(request.name, "cannot be merged into itself", "nothing was recorded")
-    return PointMerged(request.name, tuple(dict.fromkeys(request.sources)), request.reason)
+    return events.PointMerged(request.name, tuple(dict.fromkeys(request.sources)), request.reason)
 
 
 CURATIONS: Final[dict[str, Callable[[Curation, Playbook], Event]]] = {

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.decisions.update import Decision, RefusedText
-from tallybook.ledger.events import (
-    Entry,
-    PlaybookEdited,
-    PlaybookOrdered,
-    PointEdited,
-    PointLimited,
-    PointPlaced,
-    PointRemoved,
-)
+from tallybook.ledger.events import Entry
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import PREFIX, rename_in_sections
 
@@ -82,7 +75,7 @@ def decide_edit(
     base_names = [renamed.get(name, name) for name in base]
     edited_names = [renamed.get(entry.name, entry.name) for entry in edit.entries]
     removed = set(base_names) - set(edited_names)
-    events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in entries]
+    changes: list[Event] = [events.PointRemoved(name) for name in base_names if name in removed and name in entries]
     after = dict.fromkeys(name for name in entries if name not in removed)
     texts = {entry.text for entry in entries.values()}
     for name, entry in zip(edited_names, edit.entries, strict=True):
@@ -92,31 +85,31 @@ def decide_edit(
         # Ratings that came in since the file was written are added to its counts, so that an edit loses none.
         target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
-            events.append(_edited(target, now, texts))
+            changes.append(_edited(target, now, texts))
         after.setdefault(name)
     wanted = _decide_order(edited_names, base_names, list(after))
     # Event lines hold at most 64 KiB, so a long order takes several.
     if wanted != list(after):
-        events.extend(
-            PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
+        changes.extend(
+            events.PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
             for begin in range(0, len(wanted), _NAMES_A_LINE)
         )
     placed = {renamed.get(name, name): section for name, section in edit.placed.items()}
-    events.extend(PointPlaced(name, "", section) for name, section in placed.items() if name in after)
+    changes.extend(events.PointPlaced(name, "", section) for name, section in placed.items() if name in after)
     until = {renamed.get(name, name): day for name, day in edit.until.items()}
-    events.extend(PointLimited(name, "", day) for name, day in until.items() if name in after)
+    changes.extend(events.PointLimited(name, "", day) for name, day in until.items() if name in after)
     # Not an update: a save alone prunes nothing, so that load, save and load give the same entries (INV-SCORE-005).
-    events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
-    return Decision(tuple(events), refused, new_names=renamed)
+    changes.append(events.PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
+    return Decision(tuple(changes), refused, new_names=renamed)
 
 
-def _edited(target: Entry, now: Entry | None, texts: Collection[str]) -> PointEdited:
+def _edited(target: Entry, now: Entry | None, texts: Collection[str]) -> events.PointEdited:
     """Return the event that gives an entry its values, with what its writer saw; ``texts`` are those of all entries."""
     change = "copied" if target.text in texts else "new"
     if now is not None:
         change = "kept" if target.text == now.text else "changed"
     before = (0, 0) if now is None else (now.helpful, now.harmful)
-    return PointEdited(
+    return events.PointEdited(
         name=target.name,
         helpful=target.helpful,
         harmful=target.harmful,

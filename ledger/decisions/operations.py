@@ -12,20 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
 from tallybook.ledger.decisions.update import IgnoredItem, section_of, text_fault
 from tallybook.ledger.errors import NothingToDoError
-from tallybook.ledger.events import (
-    Entry,
-    PlaybookUpdated,
-    PointAdded,
-    PointMerged,
-    PointNoted,
-    PointPlaced,
-    PointProposed,
-    PointRated,
-    PointRetired,
-)
+from tallybook.ledger.events import Entry
 from tallybook.ledger.names import MAX_NAME_CHARS, parse_number
 from tallybook.ledger.playbook_constants import RATE
 
@@ -87,7 +78,7 @@ class _Step:
     Attributes:
         state: The playbook after the operations so far.
         terms: As for ``translate``.
-        events: As in `Translated`.
+        changes: The events so far.
         ignored: As in `Translated`.
         texts: Place of an ADD → its new entry, as an extraction result has it.
         place: The operation that is being translated.
@@ -95,7 +86,7 @@ class _Step:
 
     state: Playbook
     terms: Terms
-    events: list[Event] = attrs.field(factory=list)
+    changes: list[Event] = attrs.field(factory=list)
     ignored: list[IgnoredItem] = attrs.field(factory=list)
     texts: dict[str, Any] = attrs.field(factory=dict)
     place: str = ""
@@ -123,14 +114,14 @@ class _Step:
             return "the next update would prune the result"
         return "" if self.terms.may == APPLY else "the settings say propose"
 
-    def decide(self, change: PointProposed, result: Entry | None = None) -> None:
+    def decide(self, change: events.PointProposed, result: Entry | None = None) -> None:
         """Propose a change, or make it."""
         cause = self.cause((*((change.name,) if change.name else ()), *change.merged), result)
         if cause:
-            self.events.append(attrs.evolve(change, cause=cause))
+            self.changes.append(attrs.evolve(change, cause=cause))
         else:
             made, self.state = make(change, self.state)
-            self.events += made
+            self.changes += made
 
 
 def translate(payload: Any, state: Playbook, terms: Terms) -> Translated:
@@ -151,7 +142,7 @@ def translate(payload: Any, state: Playbook, terms: Terms) -> Translated:
     flat["evaluations"] = [*ratings, *tags.values()]
     places = {f"new_key_points[{index}]": place for index, place in enumerate(step.texts)}
     places |= {f"evaluations[{index}]": place for index, place in enumerate(tags, len(ratings))}
-    return Translated(flat, tuple(step.events), step.state, tuple(step.ignored), places)
+    return Translated(flat, tuple(step.changes), step.state, tuple(step.ignored), places)
 
 
 def _ratings(value: Any) -> list[Any]:
@@ -206,7 +197,7 @@ def _update(step: _Step, fields: Mapping[str, Any]) -> str:
     name, text = fields.get("target_id"), fields.get("text")
     fault = step.target_fault(name) or text_fault(text) or _standing_fault(step, text)
     if not fault:
-        step.decide(PointProposed("update", str(name), (), "", "", str(text), _reason(fields)))
+        step.decide(events.PointProposed("update", str(name), (), "", "", str(text), _reason(fields)))
     return fault
 
 
@@ -214,7 +205,7 @@ def _delete(step: _Step, fields: Mapping[str, Any]) -> str:
     name = fields.get("target_id")
     fault = step.target_fault(name)
     if not fault:
-        step.decide(PointProposed("delete", str(name), (), "", "", "", _reason(fields)))
+        step.decide(events.PointProposed("delete", str(name), (), "", "", "", _reason(fields)))
     return fault
 
 
@@ -228,7 +219,7 @@ def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
     fault = fault or _standing_fault(step, text, names)
     if not fault:
         section = section_of(fields)
-        change = PointProposed("merge", "", names, "", section, str(text), _reason(fields))
+        change = events.PointProposed("merge", "", names, "", section, str(text), _reason(fields))
         step.decide(change, _sum(step.state, names, str(text)))
     return fault or ""
 
@@ -269,14 +260,14 @@ def _translate_tags(step: _Step, tags: Any) -> dict[str, Any]:
         ratings[f"{TAGS}[{index}]"] = {"name": name, "rating": fields.get("tag")}
         rationale = _reason({"reason": fields.get("rationale", "")})
         if rationale:
-            step.events.append(PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))
+            step.changes.append(events.PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))
     return ratings
 
 
 # ---- Making a change ----
 
 
-def make(change: PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Playbook]:
+def make(change: events.PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Playbook]:
     """Return the events of a proposed add, or of a curator's update, merge or delete, and the playbook after them.
 
     A redaction has none: it erases, and is recorded by itself. An update retires the entry and adds a new one without
@@ -292,24 +283,24 @@ def make(change: PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Pla
         if name not in state.entries:
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
     if change.verb == RATE:
-        return (PointRated(change.name, text), PlaybookUpdated(0, 1, 0)), state
+        return (events.PointRated(change.name, text), events.PlaybookUpdated(0, 1, 0)), state
     if change.verb == "delete":
-        return (PointRetired(change.name, reason),), _after(state, removed=(change.name,))
+        return (events.PointRetired(change.name, reason),), _after(state, removed=(change.name,))
     if change.verb == "add" and (same := [name for name, entry in state.entries.items() if entry.text == text]):
         raise NothingToDoError(same[0], "has this text", "reject the proposal")
     sources = change.merged or tuple(filter(None, (change.name,)))
     # A new entry in place of others belongs where the first of them is.
     section = change.section or (state.sections.get(sources[0], "") if sources else "")
     new = state.name_giver().next(section)
-    added = (PointAdded(new, text), *((PointPlaced(new, "", section),) if section else ()))
+    added = (events.PointAdded(new, text), *((events.PointPlaced(new, "", section),) if section else ()))
     entry = attrs.evolve(_sum(state, change.merged, text), name=new)
     after = _after(state, removed=sources, added=entry, section=section)
     if change.verb == "add":
         return added, after
     if change.verb == "merge":
-        return (*added, PointMerged(new, change.merged, reason)), after
+        return (*added, events.PointMerged(new, change.merged, reason)), after
     # Only a person's reword keeps the counts.
-    return (PointRetired(change.name, reason or f"replaced by {new}"), *added), after
+    return (events.PointRetired(change.name, reason or f"replaced by {new}"), *added), after
 
 
 def _after(state: Playbook, removed: Collection[str], added: Entry | None = None, section: str = "") -> Playbook:

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import (
-    MAX_INT,
-    RATINGS,
-    Entry,
-    PlaybookUpdated,
-    PointAdded,
-    PointLimited,
-    PointPlaced,
-    PointRated,
-)
+from tallybook.ledger.events import Entry
 from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, find_section
 from tallybook.ledger.playbook_constants import UNTIL
@@ -205,7 +197,7 @@ def decide_extraction(
     """
     name_of_text = {entry.text: name for name, entry in state.entries.items()} if extraction.texts else {}
     names_given = state.name_giver()
-    events: list[Event] = []
+    changes: list[Event] = []
     ignored = list(extraction.ignored)
     renamed = dict(renamed_before or {})
     # Additions come first, so that a rating in the same payload can mean a new entry.
@@ -220,28 +212,28 @@ def decide_extraction(
             ignored.append(RefusedText(item, why, name or None))
         else:
             name_of_text[text] = name = names_given.next(section, wish)
-            events.append(PointAdded(name, text))
-            events += [PointPlaced(name, "", section)] if section else []
-            events += [PointLimited(name, "", day)] if day else []
+            changes.append(events.PointAdded(name, text))
+            changes += [events.PointPlaced(name, "", section)] if section else []
+            changes += [events.PointLimited(name, "", day)] if day else []
         if wish and wish != name:
             renamed[wish] = name
-    added = sum(isinstance(event, PointAdded) for event in events)
+    added = sum(isinstance(event, events.PointAdded) for event in changes)
     into = {name for name, stays in state.merged.items() if stays in state.entries}
     names = state.entries.keys() | name_of_text.values() | into
     idle = []
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
-        events.append(PointRated(name, rating))
+        changes.append(events.PointRated(name, rating))
         # Recorded all the same: a rating of an unknown name is evidence, and has no effect.
         if name not in names:
             idle.append(IgnoredItem(item, "no such entry in the playbook", name))
-        elif rating not in RATINGS:
+        elif rating not in events.RATINGS:
             idle.append(IgnoredItem(item, f"the rating {rating!r} counts nothing", name))
     rated = len(extraction.ratings) - len(idle)
     # This event alone prunes, so it follows every rating of its update.
-    events.append(PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))
+    changes.append(events.PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))
     ignored += idle
-    return Decision(tuple(events), tuple(ignored), renamed)
+    return Decision(tuple(changes), tuple(ignored), renamed)
 
 
 def read_entries(value: object, source: str) -> tuple[Entry, ...]:
@@ -265,4 +257,4 @@ def read_entries(value: object, source: str) -> tuple[Entry, ...]:
 
 def _is_count(value: object) -> TypeGuard[int]:
     # A bool is an int as well.
-    return type(value) is int and 0 <= value <= MAX_INT
+    return type(value) is int and 0 <= value <= events.MAX_INT
