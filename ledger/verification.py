@@ -33,7 +33,7 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.reading import damage
-from tallybook.ledger.reading.repair import Gap, survey, survey_runs
+from tallybook.ledger.reading.repair import Gap, survey
 from tallybook.ledger.reading.scan import Batches, Run
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format, has_position, log_size
@@ -235,7 +235,7 @@ def _verify_runs(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[Run]:
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
-    for part in survey_runs(fd, START, size, LOG_NAME, findings.pending):
+    for part in survey(fd, START, size, LOG_NAME, findings.pending):
         if isinstance(part, Gap):
             if damage.is_unclean(fd, part.stop.position, head, size):
                 left = size - part.stop.position.offset
@@ -417,26 +417,15 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     Raises:
         FileNotFoundError: There is no log.
     """
-    for batch in read_verified(log):
-        # Heads are decoded on first use, which is here, so that a batch with a damaged one is skipped.
-        with contextlib.suppress(DamagedLedgerError):
-            _ = batch.records
-            yield batch
-
-
-def read_verified(log: JsonlLog) -> Iterator[Batch]:
-    """Yield the same batches without decoding heads; a damaged head raises DamagedLedgerError on first use.
-
-    Raises:
-        FileNotFoundError: There is no log.
-    """
     fd = disk.open_file(log.path, write=False)
     try:
         batches = _verified_batches(fd, log)
         while True:
-            # A batch that fits no event class is skipped.
+            # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.
             with contextlib.suppress(DamagedLedgerError):
-                yield from decode(batches)
+                for batch in decode(batches):
+                    _ = batch.records
+                    yield batch
                 return
     finally:
         os.close(fd)
@@ -447,7 +436,7 @@ def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     head = log.read_head()
     size = log_size(fd, os.fstat(fd).st_size, head)
     for part in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
-        if not isinstance(part, Gap):
-            yield part
+        if isinstance(part, Run):
+            yield from part.batches
         elif damage.is_unclean(fd, part.stop.position, head, size):
             return

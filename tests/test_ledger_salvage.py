@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,24 +14,19 @@ from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
 from tallybook.ledger.reading import search
 from tallybook.ledger.reading.repair import Gap, survey
-from tallybook.ledger.reading.scan import Stop
+from tallybook.ledger.reading.scan import Run, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
 BATCHES = batches_of(*(rated(f"kpt_{n:03d}") * 2 for n in range(1, 8)))
 WHOLE = b"".join(batch.raw for batch in BATCHES)
 
 
-def found_in(path: Path, data: bytes) -> list[RawBatch | Gap]:
-    """Return the result of a survey of these bytes."""
-    path.write_bytes(data)
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        return list(survey(fd, START, len(data), "events.jsonl"))
-    finally:
-        os.close(fd)
+def found_in(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
+    """Return the batches and the gaps of a survey of these bytes from a position on."""
+    parts = survey(file_of(data), start, len(data), "log", owed)
+    return [found for part in parts for found in (part.batches if isinstance(part, Run) else (part,))]
 
 
 def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[int, int | None]]]:
@@ -42,42 +36,37 @@ def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[i
 
 
 @pytest.mark.parametrize("number", range(1, 6))
-def test_a_changed_batch_is_the_only_gap(tmp_path: Path, number: int) -> None:
+def test_a_changed_batch_is_the_only_gap(number: int) -> None:
     """A changed byte in a line makes its batch a gap; every other batch is found."""
     at = BATCHES[number].offset + 30
     changed = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
-    seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", changed))
+    seqs, gaps = lines_and_gaps(found_in(changed))
     batch = BATCHES[number]
     assert [one.last for one in BATCHES if one is not batch] == seqs
     assert [(batch.first, batch.last)] == gaps
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_changed_chain_value_loses_nothing(tmp_path: Path, number: int) -> None:
+def test_a_changed_chain_value_loses_nothing(number: int) -> None:
     """A batch with a changed chain value is proven by the next batch."""
     at = BATCHES[number].end - 10
     changed = WHOLE[:at] + (b"0" if WHOLE[at : at + 1] != b"0" else b"1") + WHOLE[at + 1 :]
-    seqs, gaps = lines_and_gaps(found_in(tmp_path / "log", changed))
+    seqs, gaps = lines_and_gaps(found_in(changed))
     assert [one.last for one in BATCHES] == seqs
     assert [(BATCHES[number].first, BATCHES[number].first - 1)] == gaps
 
 
 @pytest.mark.parametrize("begin", range(0, len(WHOLE), 97))
-def test_no_survey_finds_a_false_batch(tmp_path: Path, begin: int) -> None:
+def test_no_survey_finds_a_false_batch(begin: int) -> None:
     """Whatever range is NUL bytes, only batches of the ledger are found, in order, each once."""
     holed = WHOLE[:begin] + bytes(min(200, len(WHOLE) - begin)) + WHOLE[begin + 200 :]
-    seqs, _ = lines_and_gaps(found_in(tmp_path / "log", holed))
+    seqs, _ = lines_and_gaps(found_in(holed))
     assert sorted(set(seqs)) == seqs
     assert {one.last for one in BATCHES} >= set(seqs)
 
 
 UNFIT = "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
 TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
-
-
-def surveyed(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
-    """Return the result of a survey of these bytes from a position on."""
-    return list(survey(file_of(data), start, len(data), "log", owed))
 
 
 def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
@@ -109,15 +98,15 @@ def test_a_batch_without_its_chain_value_is_found_whole(
     """It is returned as written, after an empty gap with place and reason; all others are returned too."""
     monkeypatch.setattr(search, "WINDOW_BYTES", window)
     at = BATCHES[2]
-    found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
+    found = found_in(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
     assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == without_time(found)
 
 
 def test_a_text_is_proven_with_its_batch() -> None:
     """A batch whose chain value and text were both changed is not returned; the batches after it are."""
     data = raw(TOLD[:2]) + rechained(TOLD[2]).replace(b"a text 2", b"a lie  2") + raw(TOLD[3:])
-    seqs, gaps = lines_and_gaps(surveyed(data))
+    seqs, gaps = lines_and_gaps(found_in(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
     data = raw(TOLD[:2]) + rechained(TOLD[2]) + TOLD[3].raw.replace(b"a text 3", b"a lie  3") + raw(TOLD[4:])
-    seqs, gaps = lines_and_gaps(surveyed(data))
+    seqs, gaps = lines_and_gaps(found_in(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)

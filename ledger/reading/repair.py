@@ -197,13 +197,7 @@ class Gap(NamedTuple):
         return self.stop.position.seq + 1, None if self.after is None else self.after.seq
 
 
-def survey(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
-    """Yield every batch from ``start`` on that verifies, and a gap for every range that does not; as `survey_runs`."""
-    for part in survey_runs(fd, start, size, source, pending):
-        yield from (part,) if isinstance(part, Gap) else part.batches
-
-
-def survey_runs(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[Run | Gap]:
+def survey(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[Run | Gap]:
     """Yield the batches of each chunk from ``start`` on that verify, and a gap for every range that does not.
 
     Args:

@@ -10,7 +10,7 @@ from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import texts_of
 from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.ledger.storage import disk, redaction, spool
-from tallybook.ledger.verification import read_verified, verify
+from tallybook.ledger.verification import salvage, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.review import stale_words
 from tallybook.projections.surfaces import commands
@@ -141,7 +141,7 @@ def check_redaction(context: Context) -> Iterator[Finding]:
 def check_secrets(context: Context) -> Iterator[Finding]:
     """Look for texts that look like secrets: what people type and import is recorded unchanged."""
     # Of a damaged ledger the intact batches are searched.
-    for batch in read_verified(context.log) if context.log.path.exists() else ():
+    for batch in salvage(context.log) if context.log.path.exists() else ():
         for record in batch.records:
             if formats := secrets.list_formats("\n".join(texts_of(record.event).values())):
                 # An imported file may use a secret as the name of an entry.
