@@ -195,20 +195,3 @@ def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tm
     assert (1, 1) == (kinds.count("playbook.injected"), kinds.count("point.cited"))
     assert [] == list((tmp_path / "open").iterdir())
     assert not (closed.ledger / CACHE).exists()
-
-
-def test_without_a_cache_folder_later_prompts_do_not_read_the_ledger(closed: Project) -> None:
-    """A marker in the ledger's folder records that the session has the playbook."""
-    assert TEXT in start_hook("SessionStart")
-    (closed.ledger / "events.jsonl").write_bytes(b"damaged")
-    assert ["", ""] == [start_hook("UserPromptSubmit"), start_hook("PreToolUse")]
-    assert not (closed.ledger / "hook-error").exists()
-
-
-def test_without_a_cache_folder_a_new_key_is_searched_for_by_bytes(closed: Project) -> None:
-    """Batches without the bytes of the key are not read, so damage in one of them is not noticed here."""
-    log = closed.ledger / "events.jsonl"
-    data = log.read_bytes()
-    log.write_bytes(data.replace(b"Name things well", b"Name things w3ll", 1))
-    assert TEXT in start_hook("SessionStart")
-    assert log.stat().st_size > len(data)

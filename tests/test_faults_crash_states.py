@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults import Setting, crash_states
-from faults.crash_states import RUNS, SECTOR_BYTES, Image, image, sectors, states, suffer
-from faults.recorder import Recorder
+from faults.crash_states import RUNS, SECTOR_BYTES, Image, image, states, suffer
 from helpers.sweep import slice_of
 from tallybook.ledger.storage import disk
 
@@ -46,12 +45,6 @@ def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "appending, step " == broken[0].where[:16]
 
 
-def test_a_sector_has_each_of_its_versions() -> None:
-    """A sector is as before or after any write, NULs where the file was shorter; equal versions count once."""
-    first, second = b"a" * SECTOR_BYTES, b"b" * 10
-    assert [[first], [bytes(SECTOR_BYTES), second.ljust(SECTOR_BYTES, b"\0")]] == sectors([first, first + second])
-
-
 def test_states_are_every_subset() -> None:
     """Two sectors, two sizes and an unflushed name are combined, and a file may have no name yet."""
     grown = b"x" * (2 * SECTOR_BYTES)
@@ -61,14 +54,6 @@ def test_states_are_every_subset() -> None:
     assert 4 == found.count({"log": b""})
     hole = {"log": bytes(SECTOR_BYTES) + b"x" * SECTOR_BYTES}
     assert [True, True] == [hole in found, {"log": grown} in found]
-
-
-def test_a_bound_limits_the_states() -> None:
-    """A bound limits the number of states, and the oldest and the newest are always among them."""
-    grown = b"x" * (40 * SECTOR_BYTES)
-    found = list(states(Image({1: [b"", grown]}, {"log": 1}, [], []), 10, drawing()))
-    assert 10 == len(found)
-    assert ({"log": b""}, {"log": grown}) == (found[0], found[-1])
 
 
 def test_eight_writers_are_in_flight_at_once(tmp_path: Path) -> None:
@@ -82,16 +67,3 @@ def test_eight_writers_are_in_flight_at_once(tmp_path: Path) -> None:
     assert number is not None
     most = max(len(image(run.steps[:cut]).contents[number]) for cut in range(run.begun, len(run.steps)))
     assert 1 + 8 == most
-
-
-def test_the_recorder_passes_every_call_on(tmp_path: Path) -> None:
-    """The folder has what was written, and the image after the last step agrees with it."""
-    folder = tmp_path / "ledger"
-    folder.mkdir()
-    run = crash_states.appending(folder)
-    assert isinstance(run, Recorder)
-    now = image(run.steps)
-    assert ["a", "c", "b", "d"] == now.acknowledged
-    number = now.names[str(folder / "events.jsonl")]
-    assert number is not None
-    assert [(folder / "events.jsonl").read_bytes()] == now.contents[number]

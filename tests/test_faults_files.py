@@ -19,7 +19,7 @@ from helpers.hook_calls import HOOK, START, call, told
 from helpers.real_command import assert_refused
 from helpers.real_command import run as real_run
 from tallybook.ledger.reading import repair
-from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage import redaction
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
@@ -244,15 +244,6 @@ def test_a_missing_last_line_break_is_no_loss(here: Project, run: Callable[..., 
     assert not (here.ledger / "quarantine").exists()
 
 
-def test_verify_says_that_the_last_line_break_is_missing(here: Project, run: Callable[..., Answer]) -> None:
-    """It is a note, and `verify` exits with 0."""
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes()[:-1])
-    answer = run("verify")
-    assert 0 == answer.code
-    assert "the last line break is missing; the next writer adds it" in answer.out
-
-
 def test_two_missing_bytes_are_a_loss(here: Project, run: Callable[..., Answer]) -> None:
     """More than the line break is acknowledged data."""
     log = here.ledger / "events.jsonl"
@@ -327,15 +318,3 @@ def test_a_pending_redaction_that_is_too_large_is_ignored_and_named(here: Projec
     assert {"one": (1, 0)} == counts(here)
     assert "erasing was not written on this machine and is ignored; delete it" in real_run(here, "verify").out
     assert 0 == real_run(here, "rate", "kpt_001", "helpful").code
-
-
-@pytest.mark.parametrize(("size", "limit", "is_read"), [(5, 5, True), (6, 5, False), (0, 0, True)])
-def test_a_file_is_read_up_to_its_bound(tmp_path: Path, size: int, limit: int, *, is_read: bool) -> None:
-    """A file of the ledger that holds a byte more is refused with its bound."""
-    path = tmp_path / "file"
-    path.write_bytes(b"x" * size)
-    if is_read:
-        assert b"x" * size == disk.read_file(path, limit)
-        return
-    with pytest.raises(disk.TooLargeError, match=f"holds more than {limit} bytes; move it away"):
-        disk.read_file(path, limit)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from faults import Setting
 from faults.mutations import BYTES, LINES, build, changed_line, judge, mutations, ours
 from helpers.sweep import slice_of
-from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,16 +37,6 @@ def test_an_extra_or_missing_blank_in_a_redacted_text_is_found(tmp_path: Path) -
     assert [(True, True)] * 2 == [(outcome.verified, outcome.folded) for outcome in outcomes]
 
 
-def test_the_log_is_valid_before_it_is_changed(tmp_path: Path) -> None:
-    """The ledger verifies, holds a sealed range and a redacted text, and a fold returns all of it."""
-    image = build(tmp_path / "a", 1)
-    verdict = verify(image.log)
-    assert () == verdict.problems
-    assert len(image.data) == verdict.head.offset == image.batches[-1].end
-    assert 1 == image.data.count(b'"kind":"log.recovered"')
-    assert 1 == image.data.count(b',\t"free":null ')
-
-
 def test_the_mutations_are_of_every_kind_and_hit_every_section(tmp_path: Path) -> None:
     """Every kind of change is made, every section of a line is hit, and every change changes the log."""
     image = build(tmp_path / "a", 1)
@@ -57,13 +46,6 @@ def test_the_mutations_are_of_every_kind_and_hit_every_section(tmp_path: Path) -
     assert [] == [one for one in made if one.data == image.data]
     inside = [changed_line(image.data, one.data) for one in made]
     assert {"crc", "head", "what", "free", "chain"} <= {hit[1] for hit in inside if hit is not None}
-
-
-def test_the_same_seed_makes_the_same_mutations(tmp_path: Path) -> None:
-    """A tally can be repeated from its seed, in another folder."""
-    first = mutations(build(tmp_path / "a", 1), build(tmp_path / "b", 2), 50, SEED)
-    second = mutations(build(tmp_path / "c", 1), build(tmp_path / "d", 2), 50, SEED)
-    assert list(first) == list(second)
 
 
 def test_a_reader_that_accepts_a_change_is_counted(tmp_path: Path) -> None:

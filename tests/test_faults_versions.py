@@ -184,12 +184,3 @@ def test_a_later_format_is_refused(project: Path, words: list[str]) -> None:
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before}
     assert before == after
     assert [] == [path for path in (project / ".claude").rglob("*") if path.is_file() and path not in before]
-
-
-def test_a_stand_in_release_runs_its_own_code(project: Path) -> None:
-    """The stand-ins for other releases run their own code, not the present one."""
-    later = release(project, "later", LATER_KINDS | LATER_FORMAT)
-    told = later.start(
-        "from tallybook.ledger import events, line; print(events.EVENT_TYPES['point.rated'][1], line.FORMAT)"
-    )
-    assert "2 2\n" == told.communicate()[0]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults import Setting, sparse, writers
+from faults import sparse, writers
 from helpers.authors import HUMAN
-from helpers.ledger_logs import Clock, append, lines, names, rated
+from helpers.ledger_logs import Clock, append, lines, names
 from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
@@ -89,14 +89,6 @@ def test_sixty_four_writers_killed_at_random_lose_nothing(tmp_path: Path) -> Non
     log.close()
 
 
-def test_the_soak_reports_its_kills(tmp_path: Path) -> None:
-    """The longer run makes at least as many kills as requested, and finds nothing wrong."""
-    done = writers.tally(Setting(tmp_path, 1, 5))
-    assert done.pop("kills") >= 5
-    done.pop("acknowledged")
-    assert {"complaints": 0, **NOTHING} == done
-
-
 def test_a_stopped_lock_holder_delays_no_writer(two_entries: Project) -> None:
     """While the lock's holder is stopped a rating is answered as spooled, and later it is recorded once."""
     command = [sys.executable, "-B", "-c", HOLDER, str(ROOT), str(two_entries.ledger)]
@@ -152,24 +144,6 @@ def test_a_foreign_line_among_writers_is_sealed(tmp_path: Path) -> None:
     assert 20 == (folder / "events.jsonl").read_bytes().count(b"mine ")
     assert any(line["kind"] == "log.recovered" for line in lines(log))
     log.close()
-
-
-def test_a_foreign_line_within_a_transaction_damages_nothing(tmp_path: Path) -> None:
-    """Bytes that arrive between a writer's check of the end and its write are sealed, by it or by the next one."""
-    log = JsonlLog(tmp_path / "ledger")
-    append(log, "a")
-    expected = ["a", "b", "c"]
-    try:
-        with log.transaction() as tx:
-            tx.append(rated("b"), {"rater": "test"})
-            with log.path.open("ab") as file:
-                file.write(b"mine\n")
-    except CannotWriteError:
-        expected.remove("b")
-    append(log, "c")
-    log.close()
-    assert expected == names(log)
-    assert () == verify(log).problems
 
 
 def test_a_foreign_line_before_a_seal_is_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,24 +136,3 @@ def test_a_created_cache_is_private(ledger: Path) -> None:
     folders = (place, place.parent, place.parent.parent)
     assert [0o700] * 3 == [folder.stat().st_mode & 0o777 for folder in folders]
     assert str(ledger) == (place / caches.OWNER).read_text()
-
-
-@posix
-@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() != 0, reason="only root has such rights")
-def test_root_creates_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> None:
-    """A folder of root's there would lock its owner out."""
-    os.chown(tmp_path / "home", 65534, 65534)
-    assert caches.find_folder(ledger) is None
-
-
-def test_a_use_is_noted_once_a_day(ledger: Path) -> None:
-    """The time of one file is when the cache was last used."""
-    owner = make_caches(ledger) / caches.OWNER
-    times = []
-    for days in (0.5, 2):
-        then = owner.stat().st_mtime - days * 24 * 3600
-        os.utime(owner, (then, then))
-        caches.find_folder(ledger)
-        times.append(owner.stat().st_mtime == then)
-        os.utime(owner)
-    assert [True, False] == times

@@ -62,20 +62,6 @@ def test_a_clock_that_ran_back_is_raised_within_an_hour(us: int, drift: int) -> 
     assert moment(expected).at == clamp_time(moment(us).at, moment(before).at)
 
 
-@pytest.mark.parametrize(("at", "before"), [("2025", moment(0).at), (moment(0).at, "somewhen"), ("a", "b")])
-def test_an_unreadable_time_raises_nothing(at: str, before: str) -> None:
-    """If one of the two is not a time in the ledger's form, the clock's is used unchanged."""
-    assert at == clamp_time(at, before)
-
-
-def test_the_present_is_read_from_the_clock() -> None:
-    """The present moment is between two readings of another clock."""
-    before = datetime.now(UTC)
-    now = clock.utc_now()
-    assert before <= EPOCH + timedelta(microseconds=now.unix_us) <= datetime.now(UTC)
-    assert now.unix_us == to_unix_us(now.at)
-
-
 @given(MOMENTS)
 def test_an_id_is_a_uuid_of_version_7(us: int) -> None:
     """RFC 9562: milliseconds in the first 48 bits, version 7, the RFC's variant, canonical text."""
@@ -94,11 +80,6 @@ def test_every_random_bit_of_an_id_is_random() -> None:
         ever |= one
         always &= one
     assert 74 == (ever & ~always & (1 << 128) - 1).bit_count()
-
-
-def test_an_id_from_before_1970_is_one_of_1970() -> None:
-    """A version 7 UUID has no earlier time, so the id has the earliest."""
-    assert (7, 0) == (UUID(clock.new_id(-1)).version, UUID(clock.new_id(-1)).int >> 80)
 
 
 FORK = """

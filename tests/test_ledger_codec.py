@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
 
 from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
-from helpers.ledger_lines import AT, batches_of, read, stamp
+from helpers.ledger_lines import batches_of, read
 from tallybook.ledger.encoding import event_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS, UPCASTS
@@ -20,15 +20,8 @@ from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointRated,
-    PointSeeded,
     UnknownEvent,
 )
-from tallybook.ledger.line import FREE_CHARS, START, Draft, frame
-from tallybook.ledger.records import Author, EventRecord
-
-if TYPE_CHECKING:
-    from tallybook.ledger.events import Event
-
 
 FIELDS = [(kind, field.name) for kind, (cls, _) in EVENT_TYPES.items() for field in attrs.fields(cls)]
 # A field that came later without a new version has a default: lines from before it lack it.
@@ -172,33 +165,11 @@ def test_an_unknown_kind_or_version_is_kept(kind: str, version: int, body: Any) 
         assert UnknownEvent(kind, version, json.dumps(body, separators=(",", ":")), texts) == events[1]
 
 
-def test_a_long_text_of_an_unknown_kind_is_kept() -> None:
-    """Lines that continue the texts of an unknown event are joined to it, and change none of its neighbours."""
-    texts = {"why": '"é\n' * FREE_CHARS, "how": "", "where": "z" * (FREE_CHARS + 1)}
-    future = Draft("point.starred", 1, {"stars": 5}, texts)
-    batch = frame([encode(PointAdded("kpt_001", "a")), future, encode(PointAdded("kpt_002", "b"))], stamp())
-    events = next(decode([batch])).events
-    assert [
-        PointAdded("kpt_001", "a"),
-        UnknownEvent("point.starred", 1, '{"stars":5}', json.dumps(texts, ensure_ascii=False, separators=(",", ":"))),
-        PointAdded("kpt_002", "b"),
-    ] == [*events]
-
-
 @pytest.mark.parametrize("text", ['{"salt":"5a17","text":"x"}', "null", None])
 def test_a_continuation_without_a_beginning_is_damage(text: str | None) -> None:
     """A batch does not begin with a continuation, not even a redacted one."""
     with pytest.raises(DamagedLedgerError, match="seq 1"):
         decoded((CONTINUATION, text))
-
-
-def test_a_redacted_beginning_may_have_a_continuation() -> None:
-    """The continued lines of a redacted text may be redacted too; a line without a free section is damage."""
-    added = (line_of("point.added", {"name": "kpt_001"})[0], "null")
-    for more in ("null", '{"salt":"5a17","text":"x"}'):
-        assert [PointAdded("kpt_001", None)] == list(decoded(added, (CONTINUATION, more)))
-    with pytest.raises(DamagedLedgerError, match="seq 2"):
-        decoded(added, (CONTINUATION, None))
 
 
 def lift(monkeypatch: pytest.MonkeyPatch, kind: str, version: int, **lifts: Any) -> None:
@@ -237,20 +208,3 @@ def test_a_format_from_the_future_is_refused() -> None:
     for behind in ([], [encode(PointAdded("kpt_001", "a"))]):
         with pytest.raises(NewerLedgerError, match=r"^events.jsonl: written in ledger format 2, .* up to 1; upgrade"):
             list(decode(batches_of([opened, *behind])))
-
-
-def test_records_have_author_time_and_position() -> None:
-    """A batch's records have each event's seq, time, id, rater, key, other time and position."""
-    when, by = (
-        "2026-11-20T00:00:00.000000Z",
-        {"rater": "agent", "session": "s", "agent": "a", "model": "m", "place": "p"},
-    )
-    events: list[Event] = [PointAdded("kpt_001", "x" * (FREE_CHARS + 1)), PointSeeded("kpt_002", 1, 2, "odd", "t", "")]
-    drafts = [encode(events[0], when), encode(events[1])]
-    (batch,) = decode([frame(drafts, stamp(START._replace(seq=4), by=by, key="k"))])
-    who = Author("agent", "s", "a", "m", "p")
-    assert [
-        EventRecord(5, AT, events[0], "id-5", who, "k", when, (1, 3)),
-        EventRecord(7, AT, events[1], "id-7", who, None, None, (3, 3)),
-    ] == list(batch.records)
-    assert (7, AT) == (batch.last, batch.at)

@@ -27,7 +27,6 @@ from tallybook.ledger.events import (
     PointAdded,
     PointEdited,
     PointMerged,
-    PointNoted,
     PointProposed,
     PointRated,
     PointRetired,
@@ -48,11 +47,6 @@ if TYPE_CHECKING:
 ONE = Entry("kpt_001", "one", 2, 1)
 TWO = Entry("kpt_002", "two")
 THREE = Entry("kpt_003", "three", 0, 1)
-
-
-def decide(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Decision:
-    """Decide an extraction result on these entries."""
-    return decide_extraction(read_extraction(brought), known(*points, high_water=high_water))
 
 
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
@@ -208,28 +202,6 @@ def merge(*names: str, text: str = "Test before each commit") -> dict[str, Any]:
     return {"type": "MERGE", "source_ids": list(names), "merged_text": text}
 
 
-def test_operations_count_in_place_of_new_key_points() -> None:
-    """Even an empty list of operations leaves the new key points out, and says so."""
-    done = curate(PROPOSE, new_key_points=["Read the logs"])
-    assert ([], ["new_key_points"]) == (done.payload["new_key_points"], [one.item for one in done.ignored])
-
-
-def test_a_tag_is_a_rating_with_its_rationale_noted() -> None:
-    """Both counters and notes go to the entry that the tag names."""
-    tags = [{"name": "kpt_002", "tag": "harmful", "rationale": "it broke the build"}]
-    done = translate({"bullet_tags": tags}, KNOWN, Terms())
-    assert [{"name": "kpt_002", "rating": "harmful"}] == done.payload["evaluations"]
-    assert (PointNoted("kpt_002", "harmful: it broke the build"),) == done.events
-
-
-@pytest.mark.parametrize("operation", [delete("kpt_004"), {"type": "UPDATE", "target_id": "kpt_004", "text": "Commit"}])
-def test_a_change_is_proposed_by_default(operation: dict[str, Any]) -> None:
-    """Nothing changes, and the proposal says that the settings decide so."""
-    [event] = curate(PROPOSE, operation).events
-    assert isinstance(event, PointProposed)
-    assert ("kpt_004", "the settings say propose") == (event.name, event.cause)
-
-
 def test_a_merge_makes_a_new_entry_with_the_sums() -> None:
     """Its sources lead to it, and later decisions see its counts."""
     done = curate(APPLY, merge("kpt_003", "kpt_004"))
@@ -288,12 +260,6 @@ def test_ten_operations_count() -> None:
         len(done.payload["new_key_points"]),
         [one.item for one in done.ignored],
     )
-
-
-def test_an_operation_counts_only_for_what_the_prompt_showed() -> None:
-    """A name that the model was not shown is a guess."""
-    done = translate({"operations": [delete("kpt_004")]}, KNOWN, Terms(APPLY, {"kpt_003"}))
-    assert ((), ["the prompt did not show this entry"]) == (done.events, [one.reason for one in done.ignored])
 
 
 def test_ratings_follow_the_operations() -> None:

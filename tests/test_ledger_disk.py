@@ -83,28 +83,6 @@ def test_a_file_with_another_group_gets_the_rights_of_everyone(
     assert file_mode == mode_of(folder / "file")
 
 
-def test_two_processes_can_create_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If two processes create the same file or folder at once, both continue with the same one."""
-    real_open, real_mkdir = os.open, os.mkdir
-
-    def create_first(path: Path, flags: int, mode: int = 0o777) -> int:
-        if flags & os.O_CREAT:
-            path.write_bytes(b"first")
-        return real_open(path, flags, mode)
-
-    def make_first(path: Path, mode: int) -> None:
-        real_mkdir(path, mode)
-        real_mkdir(path, mode)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", create_first)
-        fd = disk.open_file(tmp_path / "file", write=True, create=True)
-        patch.setattr(os, "mkdir", make_first)
-        disk.make_folder(tmp_path / "folder")
-    assert (b"first", True) == (os.read(fd, 10), (tmp_path / "folder").is_dir())
-    os.close(fd)
-
-
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     """Nothing is created or read at its target, whether that exists or not."""
     disk.make_folder(tmp_path / "outside")
@@ -161,17 +139,6 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path)
     path.chmod(0o640)
     disk.replace_file(path, b"new")
     assert (b"new", 0o640, [path]) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode), list(tmp_path.iterdir()))
-
-
-@pytest.mark.parametrize("call", ["write", "fsync", "chmod"])
-def test_a_replacement_that_fails_leaves_the_old_file(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    """Whichever call the disk refuses, the file is unchanged and no temporary file remains."""
-    monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
-    with pytest.raises(CannotWriteError):
-        disk.replace_file(path, b"new")
-    assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize("write", [disk.replace_file, disk.replace_cache_file])

@@ -12,7 +12,6 @@ import pytest
 
 from helpers.ledger_head import Flushes, append_failing, fail, head_of
 from helpers.ledger_logs import append, names
-from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair
@@ -96,15 +95,6 @@ def test_the_head_never_moves_back(log: JsonlLog, other: JsonlLog, monkeypatch: 
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append(other, "late")))
     append(log, "slow")
     assert ["first", "slow", "late"] == names(log)
-    assert list(log.read())[-1].position == log.head()
-
-
-@pytest.mark.parametrize("torn", [b"", b"\0" * HEAD_BYTES, b"tallybook-head 1 2 "])
-def test_a_torn_head_is_written_anew(log: JsonlLog, torn: bytes) -> None:
-    """Without a head the whole log is read, and the next append writes a whole one."""
-    (log.folder / "head").write_bytes(torn)
-    assert ["first"] == names(log)
-    append(log, "a")
     assert list(log.read())[-1].position == log.head()
 
 
@@ -210,13 +200,6 @@ def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
     """Its fields have this order, a dash for a missing one, then the checksum over all of it, then blanks."""
     assert sealed(said.encode()) == encode(told)
     assert told == decode(sealed(said.encode()))
-
-
-def test_a_head_of_a_later_version_is_refused() -> None:
-    """Whatever follows the later version number, the error suggests an upgrade."""
-    with pytest.raises(NewerLedgerError) as refused:
-        decode(sealed(b"tallybook-head 3 something else "))
-    assert "head: written in ledger format 3, this Tallybook reads up to 2; upgrade Tallybook" == str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,6 @@ def test_batches_are_found_in_any_order(here: Project, tmp_path: Path) -> None:
     assert b"".join([first, *one, *two]) == written(histories, histories.last()[0])
 
 
-def test_lines_of_another_history_are_counted(here: Project, tmp_path: Path) -> None:
-    """Without the batch before them nothing proves them; all of them are intact, so the last one is named."""
-    lines = lines_of(here)
-    histories = read(tmp_path / "log", *lines[:3], *lines[-2:])
-    assert (2, lines[-1].rstrip(b"\n")) == (histories.unproven, histories.stray)
-    assert b"" == read(tmp_path / "log", *lines[:3], b"garbage\n", *lines[-2:]).stray
-
-
 def test_a_log_ends_before_a_seal_that_would_be_elsewhere(here: Project, tmp_path: Path) -> None:
     """Otherwise a redaction of the sealing line would erase other bytes."""
     lines = lines_of(here)

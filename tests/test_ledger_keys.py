@@ -79,14 +79,6 @@ def test_only_the_head_of_an_intact_line_has_a_key(log: JsonlLog, number: int) -
     assert {"c1"} == find(log, "b1", "c1", "f1", "f2", "t1", *others).keys()
 
 
-def test_a_key_whose_text_is_being_erased_is_found(log: JsonlLog) -> None:
-    """A redaction that was interrupted half-way leaves a text that fits no digest, and the delivery stays recorded."""
-    with log.transaction() as tx:
-        tx.append([Draft("x.y", 1, {}, {"text": "a private text"})], BY, "k5")
-    log.path.write_bytes(log.path.read_bytes().replace(b"a private text", b"a private     "))
-    assert {"k5": Delivery(7, 7)} == find(log, "k5")
-
-
 def test_a_repeat_is_found_from_the_end(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A delivery that comes again soon costs a few reads, however long the log is."""
     for number in range(300):

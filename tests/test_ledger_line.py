@@ -109,17 +109,6 @@ def test_a_line_holds_64_kib_and_not_a_byte_more(kind: str) -> None:
         framed(room + 1)
 
 
-def test_a_batch_has_a_greatest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of MAX_BATCH_BYTES is accepted, one byte more is refused."""
-    drafts = [encode(PointRated("kpt_001", "helpful"))] * 3
-    size = len(frame(drafts, stamp()).data)
-    monkeypatch.setattr(line, "MAX_BATCH_BYTES", size)
-    assert size == len(frame(drafts, stamp()).data)
-    monkeypatch.setattr(line, "MAX_BATCH_BYTES", size - 1)
-    with pytest.raises(BadInputError, match="batch"):
-        frame(drafts, stamp())
-
-
 @pytest.mark.parametrize("char", ["x", "\0", "\U0001f600", '"'])
 @pytest.mark.parametrize("length", [0, FREE_CHARS, FREE_CHARS + 1, 2 * FREE_CHARS, 2 * FREE_CHARS + 1])
 def test_a_long_text_continues_on_further_lines(char: str, length: int) -> None:
@@ -167,13 +156,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
-
-
-def test_when_follows_the_time_of_recording() -> None:
-    """``when`` follows ``at`` on the lines of events that happened at another time."""
-    when = "2026-11-20T00:00:00.000000Z"
-    lines = frame([encode(PlaybookUpdated(0, 0, 0), when), encode(PlaybookUpdated(0, 0, 0))], stamp()).raw.splitlines()
-    assert [when, None] == [json.loads(text).get("when") for text in lines]
 
 
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(lambda us: moment(us).at)

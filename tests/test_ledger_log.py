@@ -68,12 +68,6 @@ def test_an_appended_event_is_read(log: AnyLog, clock: Clock) -> None:
     assert [clock().at] * 2 == [first["at"], second["at"]]
 
 
-def test_appending_returns_the_batch_that_is_read(log: AnyLog, reopened: Callable[[], AnyLog]) -> None:
-    """A later process reads the seqs and the chain that the writer got."""
-    told = [append(log, "a"), append(log, "b", "c")]
-    assert told == list(reopened().read())[1:]
-
-
 def test_reading_continues_after_a_position(log: AnyLog) -> None:
     """After any batch's position exactly the later batches are read."""
     for name in ("a", "b", "c"):
@@ -105,17 +99,6 @@ def test_an_exception_records_nothing(log: AnyLog, before: tuple[str, ...]) -> N
     assert [*before, "kept"] == names(log)
 
 
-def test_a_refused_batch_leaves_the_others(log: AnyLog) -> None:
-    """A batch with invalid Unicode is refused; the other batches of the transaction are recorded."""
-    with log.transaction() as tx:
-        tx.append(rated("a"), BY)
-        with pytest.raises(BadInputError):
-            tx.append([*rated("b"), Draft("x.y", 1, {}, {"text": "\udc00"})], BY, "k")
-        tx.append(rated("c"), BY)
-    assert ["a", "c"] == names(log)
-    assert append(log, "d", key="k") is not None
-
-
 def test_batches_of_one_transaction_follow_each_other(log: AnyLog) -> None:
     """Their seqs have no gap, each is a batch of its own, and the transaction's position is after the last."""
     with log.transaction() as tx:
@@ -123,15 +106,6 @@ def test_batches_of_one_transaction_follow_each_other(log: AnyLog) -> None:
     assert [(2, 3), (4, 4), (5, 7)] == [(batch.first, batch.last) for batch in batches if batch is not None]
     assert batches == list(log.read())[1:]
     assert 7 == tx.position.seq
-
-
-def test_a_transaction_reads_the_events_before_it(log: AnyLog) -> None:
-    """Its own batches are not read before it ends."""
-    append(log, "a")
-    with log.transaction() as tx:
-        tx.append(rated("b"), BY)
-        assert [1, 2] == [batch.last for batch in tx.read()]
-    assert 3 == log.head().seq
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))

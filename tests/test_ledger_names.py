@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.reference_model import point
 from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
 from tallybook.ledger.names import format_name, generate_keypoint_name, is_usable_name
 
@@ -66,13 +65,3 @@ def names_of(legacy: LegacyFile) -> list[str]:
 def test_a_generated_name_is_never_one_of_the_file(items: list[object], names: list[str]) -> None:
     """REQ-SCORE-004: it is one more than the highest so far, and skips a name that a later item has."""
     assert names == names_of(read(*items))
-
-
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "\ud800", None, 7, ["kpt_009"], "n" * 201])
-def test_an_unusable_name_of_a_file_is_replaced(name: object) -> None:
-    """The new name is reported on one line."""
-    legacy = read({**point(text="a"), "name": name})
-    assert (["kpt_001"], "odd") == (names_of(legacy), legacy.items[0].origin)
-    message = str(legacy.problems[-1])
-    assert message.endswith(" cannot stand; it is kpt_001 from now on")
-    assert message.isprintable()

@@ -96,31 +96,6 @@ def test_an_invalid_batch_is_read_again(ledger: Callable[..., JsonlLog], monkeyp
     assert 2 == len(looks)
 
 
-def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -> None:
-    """The event that redacts a text may be in the batch that held it."""
-    own = [encode(PointAdded("kpt_002", "a name")), encode(EventRedacted("id-4", "a name"))]
-    batch = frame(own, stamp(LAST))
-    assert 4 == batch.first
-    log = ledger(redacted_log(LOG + batch.raw, batch), batch.position)
-    assert [1, 2, 3, 5] == [one.last for one in log.read()]
-
-
-def test_an_erased_text_without_a_redaction_is_named_with_its_file(ledger: Callable[..., JsonlLog]) -> None:
-    """Each erased text is a problem of its own, unless a redaction of it is recorded or pending."""
-    texts = [encode(PointAdded(f"kpt_{n:03d}", f"text {n}")) for n in range(2, 5)]
-    batch = frame(texts, stamp(LAST))
-    data = LOG + batch.raw
-    for line in split_lines(batch.data):
-        value = split_line(line)[2] or b""
-        data = data.replace(value, b"null".ljust(len(value)))
-    log = ledger(data, batch.position)
-    message = "its text was erased without an event.redacted"
-    named = {seq: Problem(f"events.jsonl: seq {seq}", message, seq) for seq in (4, 5, 6)}
-    assert (*named.values(),) == refused(log)
-    redaction.write_pending(log.folder, redaction.PendingRedaction(("id-5",), ("text 3",), "gone", {"rater": "test"}))
-    assert (named[4], named[6]) == refused(log)
-
-
 @pytest.mark.parametrize("where", ["text", "later"])
 def test_damage_after_an_erased_text_is_damage(ledger: Callable[..., JsonlLog], where: str) -> None:
     """If the log is damaged after it, whether it was redacted is unknown, and that damage is reported."""

@@ -13,7 +13,7 @@ import pytest
 from helpers.ledger_logs import BEGIN_US, append, lines, names
 from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from tallybook.ledger.clock import moment
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
+from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading.damage import ByteRange
 from tallybook.ledger.storage import disk
@@ -101,15 +101,6 @@ def test_a_whole_batch_after_the_head_counts(log: JsonlLog) -> None:
     assert {} == quarantined(log)
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\0" * 9000, b"\n", b"\n\n\n", b"x", b"{}\n", b'{"crc":"', b"\xff" * 100_000])
-def test_any_other_end_is_sealed(log: JsonlLog, tail: bytes) -> None:
-    """Any bytes after the head that are no batch are sealed."""
-    before = log.path.read_bytes()
-    add(log, tail)
-    assert ["a", "b"] == names(log)
-    assert_sealed(log, before, tail)
-
-
 @settings(max_examples=30, database=None)
 @given(tails=st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4))
 def test_ends_sealed_again_and_again_read_as_nothing(
@@ -174,18 +165,6 @@ def test_an_end_before_the_head_is_damage(log: JsonlLog, *, resident: bool) -> N
     assert (cut, {}) == (log.path.read_bytes(), quarantined(log))
 
 
-def test_damage_found_after_a_failed_flush_is_not_sealed(log: JsonlLog) -> None:
-    """A writer that verifies everything refuses damage before the head, and neither seals nor rewrites it."""
-    head = log.read_head()
-    assert head is not None
-    (log.folder / "head").write_bytes(heads.encode(head._replace(suspect=head.position.offset, failures=1)))
-    damaged = log.path.read_bytes().replace(b'"name":"a"', b'"name":"x"') + b"torn"
-    log.path.write_bytes(damaged)
-    with pytest.raises(DamagedLedgerError):
-        append(log, "c")
-    assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
-
-
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
 def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
     """An unfinished batch at the end was never acknowledged, even without a head."""
@@ -226,30 +205,6 @@ def test_a_torn_first_write_blocks_no_writer(tmp_path: Path) -> None:
         append(log, "b")
         assert "b" == names(log)[-1], cut
         log.close()
-
-
-def test_a_quarantine_that_cannot_be_written_stops_the_writer(log: JsonlLog) -> None:
-    """Nothing is sealed without its copy; acknowledged events can still be read."""
-    (log.folder / "quarantine").write_text("a file in the way")
-    add(log, b"torn")
-    before = log.path.read_bytes()
-    with pytest.raises(CannotWriteError):
-        append(log, "c")
-    assert (["a", "b"], before) == (names(log), log.path.read_bytes())
-
-
-def test_a_link_in_quarantine_is_not_followed(log: JsonlLog, tmp_path: Path) -> None:
-    """A planted link with the name of the copy is refused or replaced; its target stays."""
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    begin = add(log, b"torn")
-    (log.folder / "quarantine").mkdir()
-    (log.folder / "quarantine" / f"{begin}-{begin + 4}.bin").symlink_to(victim)
-    try:
-        append(log, "c")
-    except CannotWriteError:
-        assert ["a", "b"] == names(log)
-    assert "precious" == victim.read_text()
 
 
 def test_a_young_ledger_survives_a_hole_after_its_first_batch(folder: Path, flushed: dict[int, bytes]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from random import Random
 import re
 import sys
@@ -46,6 +45,8 @@ from tallybook.ledger.storage.redaction import (
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tallybook.ledger.events import Event
 
 BAD_FIELDS: list[dict[str, Any]] = [
@@ -75,19 +76,6 @@ def test_a_text_is_erased_from_every_line(tmp_path: Path, text: str, behind: lis
     assert head in [batch.position for batch in log.read()]
     assert () == verify(log).problems
     assert ["Write tests", None] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
-
-
-def test_verify_names_redacted_lines(log: JsonlLog) -> None:
-    """It names the line, and the event with the time, the author and the reason."""
-    strike(log, id_of(log, PointAdded, "hunter2"))
-    (found,) = verify(log).redacted
-    assert (2, 7, "test", EventRedacted) == (
-        found.seq,
-        found.record.seq,
-        found.record.by.rater,
-        type(found.record.event),
-    )
-    assert () == verify(log).notes
 
 
 @pytest.mark.parametrize("written", [0, 1, 4, 20, 10_000])
@@ -144,21 +132,6 @@ def test_a_pending_file_is_erased_even_if_that_was_interrupted(log: JsonlLog) ->
     assert None is redaction.read_pending(log.folder)
     redaction.remove_pending(log.folder)
     assert [] == [path for path in log.folder.iterdir() if b"hunter2" in path.read_bytes() and path != log.path]
-
-
-def test_a_pending_file_is_overwritten_before_it_is_unlinked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk keeps only blanks of the unlinked file."""
-    begin_redaction(log, "a")
-    unlinked = []
-    unlink = os.unlink
-
-    def watch(path: str, **named: Any) -> None:
-        unlinked.append(Path(path).read_bytes())
-        unlink(path, **named)
-
-    monkeypatch.setattr(os, "unlink", watch)
-    redaction.remove_pending(log.folder)
-    assert [b""] == [data.strip(b" ") for data in unlinked]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")

@@ -10,16 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_lines import Read, batches_of, file_of, raw, read
-from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, flips, opening, seal_of, sealed_log
+from helpers.ledger_lines import Read, read
+from helpers.ledger_scan import BATCHES, ENDS, LINES, LOG, flips, seal_of, sealed_log
 from tallybook.ledger.line import CHAIN_MARK, START
-from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-
-OTHER = batches_of(opening("ledger-2"), *GROUPS)
 
 
 def check(data: bytes, what: str) -> Iterator[str]:
@@ -112,36 +108,6 @@ def test_an_added_or_removed_free_section_is_found() -> None:
         for at, line in enumerate(LINES)
         if b'"free"' not in line and CHAIN_MARK not in line
     )
-
-
-def test_a_line_of_another_ledger_is_found() -> None:
-    """A line or a batch of another ledger does not fit, although its seq does; nor do ours after its opening."""
-    theirs = raw(OTHER).splitlines(keepends=True)
-    differing = [at for at, line in enumerate(theirs) if at and line != LINES[at]]
-    assert [] == unfound((f"line {at}", b"".join([*LINES[:at], theirs[at], *LINES[at + 1 :]])) for at in differing)
-    batches = list(zip(BATCHES, OTHER, strict=True))[1:]
-    assert [] == unfound((f"at {ours.first}", LOG[: ours.offset] + his.raw + LOG[ours.end :]) for ours, his in batches)
-    found = read(OTHER[0].raw + LOG[ENDS[1] :])
-    assert (OTHER[:1], OTHER[0].position[:3]) == (found.batches, found.stop and found.stop.position[:3])
-
-
-def test_a_torn_end_is_no_finished_batch() -> None:
-    """After a cut at any byte the whole batches before it are read and the rest is called unfinished."""
-    for size in range(len(LOG)):
-        found = read(LOG[:size])
-        whole = [batch for batch in BATCHES if batch.end <= size]
-        assert whole == found.batches
-        assert (size in ENDS) == (found.stop is None)
-        if found.stop is not None:
-            assert (False, whole[-1].last if whole else 0) == (found.stop.finished, found.stop.position.seq)
-
-
-def test_nothing_after_the_end_is_read() -> None:
-    """A scan up to an offset returns the batches that end before it, whatever follows."""
-    log = sealed_log(b"\0" * 9)
-    fd = file_of(log.data)
-    for end in range(len(log.data) + 1):
-        assert [batch for batch in log.batches if batch.end <= end] == list(Scan(fd, START, end)), f"up to {end}"
 
 
 NESTED = seal_of(BATCHES[1].position, b"torn\n")

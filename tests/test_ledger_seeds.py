@@ -81,15 +81,6 @@ def test_json_that_readers_disagree_on(texts: str, text: str, flaw: str) -> None
     assert [f"playbook.json: key_points[0]: {flaw}"] == messages(legacy)
 
 
-def test_other_top_level_keys() -> None:
-    """They are kept in order and in canonical form, except Tallybook's stamp and a byte order mark."""
-    legacy = read_text(
-        '\ufeff{"version": "1.0", "b": 12345678901234567890, "ledger": "7:ab", "key_points": [], "a": "ü"}'
-    )
-    assert '{"version":"1.0","b":12345678901234567890,"a":"ü"}' == legacy.top
-    assert ("7:ab", ()) == (legacy.stamp, legacy.problems)
-
-
 @pytest.mark.parametrize(
     ("value", "mended", "reason"),
     [
