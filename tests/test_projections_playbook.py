@@ -1,47 +1,29 @@
-"""The playbook view: the effect of each kind of event."""
+"""The playbook view: what each kind of event does, curation, the bytes of the file, and checkpoints."""
 
 from __future__ import annotations
 
-from itertools import count
+import json
 from typing import Any
 
-from tallybook.ledger.events import (
-    Entry,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointRated,
-    PointRemoved,
-)
-from tallybook.ledger.records import Batch, EventRecord, make_batch
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import msgspec
+import pytest
+
+from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
+from helpers.undo_histories import CLOSE, SAID, A, B, C, folded, followed_by, playbook
+from helpers.view_histories import HISTORIES, history, plain
+from tallybook.ledger import events
+from tallybook.ledger.clock import moment
+from tallybook.ledger.events import Entry, PointRated
 from tallybook.projections.fold import fold
+from tallybook.projections.playbook.checkpoint import pack, unpack
+from tallybook.projections.playbook.inject import prompt
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
-CLOSE = PlaybookUpdated(0, 0, 0)
-EDIT = PlaybookEdited(None, None, "")
-A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
-
-
-def at(seq: int) -> str:
-    """Return the time at which a test's event was recorded."""
-    return f"2026-01-01T00:00:{seq:02d}.000000Z"
-
-
-def history(*stretches: list[Any]) -> list[Batch]:
-    """Return events as batches, a second for each event."""
-    seq = count(1)
-    return [
-        make_batch(*(EventRecord(number, at(number), event) for event, number in zip(events, seq, strict=False)))
-        for events in stretches
-    ]
-
-
-def playbook(*stretches: list[Any]) -> Playbook:
-    """Return the playbook after these batches."""
-    return fold(PLAYBOOK, history(*stretches))
+EDIT = events.PlaybookEdited(None, None, "")
 
 
 def harmful(name: str, times: int = 3) -> list[Any]:
@@ -52,32 +34,187 @@ def harmful(name: str, times: int = 3) -> list[Any]:
 def test_an_edit_revives_and_prunes_nothing() -> None:
     """A manual edit returns a pruned entry, with counts to which the rule applies only at the next update."""
     pruned = [A, *harmful("kpt_001"), CLOSE]
-    back = [PointEdited("kpt_001", 1, 9, "a again"), EDIT]
+    back = [events.PointEdited("kpt_001", 1, 9, "a again"), EDIT]
     assert Entry("kpt_001", "a again", 1, 9) == playbook(pruned, back).entries["kpt_001"]
     assert {} == playbook(pruned, back, [CLOSE]).entries
 
 
 def test_an_order_is_applied_when_its_edit_closes() -> None:
     """Partial orders add up; unlisted names follow in their order, and unknown ones are ignored."""
-    ordered = [PlaybookOrdered(("kpt_003",)), PlaybookOrdered(("kpt_404", "kpt_002")), EDIT]
+    ordered = [events.PlaybookOrdered(("kpt_003",)), events.PlaybookOrdered(("kpt_404", "kpt_002")), EDIT]
     assert ["kpt_003", "kpt_002", "kpt_001"] == list(playbook([A, B, C, CLOSE], ordered).entries)
     assert ["kpt_001", "kpt_002", "kpt_003"] == list(playbook([A, B, C, CLOSE], [EDIT]).entries)
 
 
 def test_top_level_keys_come_from_the_file() -> None:
     """The first import has version, date and other keys; a later one adds entries alone."""
-    first = [PlaybookAdopted("0" * 64, 0, '{"version":"0.9","last_updated":"2025","owner":"me"}')]
-    later = [PlaybookAdopted("1" * 64, 0, '{"version":"7","last_updated":"1999","owner":"you"}')]
+    first = [events.PlaybookAdopted("0" * 64, 0, '{"version":"0.9","last_updated":"2025","owner":"me"}')]
+    later = [events.PlaybookAdopted("1" * 64, 0, '{"version":"7","last_updated":"1999","owner":"you"}')]
     assert ({"version": "0.9", "owner": "me"}, "2025") == (playbook(first).top, playbook(first).last_updated)
-    assert ({"version": "0.9", "owner": "me"}, at(2)) == (
+    assert ({"version": "0.9", "owner": "me"}, moment(1_000_000).at) == (
         playbook(first, later).top,
         playbook(first, later).last_updated,
     )
-    edited = [PlaybookEdited(1, None, '{"version":"2.0","last_updated":"x"}')]
+    edited = [events.PlaybookEdited(1, None, '{"version":"2.0","last_updated":"x"}')]
     assert {"version": "2.0"} == playbook(first, edited).top
 
 
 def test_a_returned_entry_is_due_by_its_new_counts() -> None:
     """A removal by a manual edit clears what was due, and an entry set under the same name starts anew."""
-    gone = [A, *harmful("kpt_001", 3), PointRemoved("kpt_001"), EDIT]
-    assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).entries)
+    gone = [A, *harmful("kpt_001", 3), events.PointRemoved("kpt_001"), EDIT]
+    assert ["kpt_001"] == list(playbook(gone, [events.PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).entries)
+
+
+# Curation
+
+PAIR = st.builds(PointRated, st.sampled_from(["kpt_001", "kpt_002"]), st.sampled_from(["helpful", "harmful"]))
+
+
+@given(st.lists(PAIR))
+def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
+    """Ratings of both entries count for the target, before the merge and after it."""
+    for cut in range(len(ratings) + 1):
+        state = playbook([A, B, *ratings[:cut]], [events.PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
+        counts = [sum(one.rating == rating for one in ratings) for rating in ("helpful", "harmful")]
+        assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.entries
+
+
+def test_a_merged_entry_that_a_manual_edit_sets_is_separate_again() -> None:
+    """Later ratings are its own; the merge target keeps the earlier ones."""
+    told = [A, B, PointRated("kpt_002", "helpful"), events.PointMerged("kpt_001", ("kpt_002",), "")]
+    state = playbook(told, [events.PointEdited("kpt_002", 5, 0, "b again"), EDIT], [PointRated("kpt_002", "harmful")])
+    assert [Entry("kpt_001", "a", 1, 0), Entry("kpt_002", "b again", 5, 1)] == list(state.entries.values())
+    gone = [events.PointRemoved("kpt_002"), EDIT]
+    late = [PointRated("kpt_002", "harmful"), CLOSE]
+    state = playbook(told, [events.PointEdited("kpt_002", 5, 0, "b again"), EDIT], gone, late)
+    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.entries
+
+
+LEAVING = events.PointRemoved | events.PointRetired | events.PointMerged | events.PointUnpinned
+STAYING = SAID.filter(lambda event: not isinstance(event, LEAVING))
+
+
+@given(st.lists(st.lists(STAYING, min_size=1, max_size=6), max_size=6))
+def test_a_pinned_entry_is_never_pruned(future: list[list[Any]]) -> None:
+    """Whatever its ratings or counts, it stays until someone removes or unpins it."""
+    batches = history([[A, events.PointPinned("kpt_001", "")], *future])
+    assert [True] * len(batches) == ["kpt_001" in folded(batches, batch.last).entries for batch in batches]
+
+
+OTHERS = SAID.filter(
+    lambda event: (
+        not isinstance(event, LEAVING | events.PointSeeded | events.PointEdited)
+        and not (isinstance(event, PointRated) and (event.name, event.rating) == ("kpt_001", "harmful"))
+    )
+)
+
+
+@given(st.lists(st.lists(OTHERS, min_size=1, max_size=6), max_size=6), st.integers(3, 6))
+def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: list[list[Any]], harmful: int) -> None:
+    """Updates skip it until it is rated harmful once more; then the rule applies again."""
+    rated = [PointRated("kpt_001", "harmful")]
+    batches = history([[A, *rated * harmful, CLOSE], [events.PointRestored("kpt_001", "")], *future])
+    state = folded(batches)
+    assert {"kpt_001"} <= state.entries.keys()
+    helpful = state.entries["kpt_001"].helpful
+    fate = folded(followed_by(batches, [*rated * (helpful + 1), CLOSE]))
+    assert ("kpt_001" in state.pinned) == ("kpt_001" in fate.entries)
+
+
+@pytest.mark.parametrize(
+    ("event", "stands"),
+    [
+        (events.PointEdited("kpt_001", 0, 3, "better said"), True),
+        (events.PointReworded("kpt_001", "", "better said"), True),
+        (events.PointEdited("kpt_001", 0, 4, "a"), False),
+        (events.PointMerged("kpt_001", ("kpt_002",), ""), True),
+        (events.PointMerged("kpt_002", ("kpt_001",), ""), True),
+        (events.PointMerged("kpt_003", ("kpt_001",), ""), False),
+    ],
+)
+def test_a_pardon_holds_for_its_counts(event: Any, stands: bool) -> None:
+    """A new text keeps it, and so does a merge with an entry without harmful ratings; other counts end it."""
+    pruned = [A, B, C, PointRated("kpt_003", "harmful"), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
+    state = playbook(pruned, [events.PointRestored("kpt_001", "")], [event], [CLOSE])
+    assert stands == (state.entries.keys() >= {event.name})
+
+
+@pytest.mark.parametrize("leaving", [events.PointRetired("kpt_001", ""), events.PointRemoved("kpt_001"), CLOSE])
+def test_a_restored_entry_has_its_last_state(leaving: Any) -> None:
+    """Retired, removed or pruned, it returns with its text and counts, after the others."""
+    rated = [PointRated("kpt_001", rating) for rating in ("helpful", "harmful", "harmful", "harmful")]
+    gone = playbook([A, B, *rated, events.PointReworded("kpt_001", "", "A")], [leaving])
+    assert ["kpt_002"] == list(gone.entries)
+    state = playbook(
+        [A, B, *rated, events.PointReworded("kpt_001", "", "A")], [leaving], [events.PointRestored("kpt_001", "")]
+    )
+    assert [Entry("kpt_002", "b"), Entry("kpt_001", "A", 1, 3)] == list(state.entries.values())
+
+
+# The file
+
+
+ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
+ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+def stamped(*points: Entry) -> Playbook:
+    """Return a playbook of these entries, stamped."""
+    return Playbook(entries={one.name: one for one in points}, stamp=(12, "ab" * 16))
+
+
+def test_the_file_is_the_document_and_its_stamp() -> None:
+    """playbook.json is readable JSON in the specification's order of keys, stamped, with a line end at its end."""
+    made = stamped(Entry("kpt_001", "Größe", 1, 2))
+    written = playbook_bytes(made).decode()
+    assert book(point("kpt_001", "Größe", 1, 2)) | {"ledger": f"12:{'ab' * 16}"} == json.loads(written)
+    assert ["version", "last_updated", "key_points", "ledger"] == list(json.loads(written))
+    assert written.startswith('{\n  "version": "1.0",\n')
+    assert written.endswith("}\n")
+    assert "Größe" in written
+    assert {"ledger"} == json.loads(written).keys() - playbook_dict(made).keys()
+
+
+@given(texts=st.lists(ANYTHING, max_size=4))
+def test_every_text_survives_the_file(texts: list[str]) -> None:
+    """Any text is read from the file unchanged."""
+    points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(texts)]
+    assert texts == [kp["text"] for kp in json.loads(playbook_bytes(stamped(*points)))["key_points"]]
+
+
+@given(entries=ENTRIES.filter(bool))
+def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]) -> None:
+    """The entries replace the placeholder in order, one line each (REQ-SCORE-003)."""
+    lines = prompt(entries, "before\n{key_points}\nafter").splitlines()
+    assert ["before", "after"] == [lines[0], lines[-1]]
+    assert [f"[{kp['name']}] helpful={kp['helpful']} harmful={kp['harmful']} :: " for kp in entries] == [
+        line[: line.index(":: ") + 3] for line in lines[1:-1]
+    ]
+
+
+# Checkpoints
+
+
+def shown(state: Playbook) -> Any:
+    """Return every field of a state; of its batches the moment and time."""
+    fields = {name: getattr(state, name) for name in attrs.fields_dict(Playbook)}
+    latest = state.latest
+    return plain(fields | {"latest": None if latest is None else (latest.last, latest.at)})
+
+
+def test_every_field_of_a_state_is_stored_or_left_out_on_purpose() -> None:
+    """A new field of the state is in every checkpoint."""
+    left_out = {"policy", "latest_batch", "order", "mutable", "shared_stamp", "prefix"}
+    assert set(attrs.fields_dict(Playbook)) == {*pack(Playbook()), *left_out}
+
+
+@given(stretches=HISTORIES, cut=st.integers(0, 10))
+def test_a_fold_continues_from_a_checkpoint(stretches: list[list[Any]], cut: int) -> None:
+    """The state is the same to its last field, at the checkpoint and at the end."""
+    batches = history(stretches)
+    early = fold(PLAYBOOK, batches[:cut])
+    again = unpack(msgspec.json.decode(msgspec.json.encode(pack(early))))
+    # It is read again.
+    again.latest_batch = early.latest_batch
+    assert shown(early) == shown(again)
+    assert shown(fold(PLAYBOOK, batches)) == shown(fold(PLAYBOOK, batches[cut:], again))

@@ -220,12 +220,11 @@ def test_init_and_doctor_say_what_a_removal_takes_along(  # noqa: PLR0913 - thre
     [
         (make_bare, lambda root: git(root.parent / "bare.git", "worktree", "remove", str(root))),
         (make_linked, lambda root: git(root.parent / "work", "worktree", "remove", str(root))),
-        (make_separate, lambda root: git(root, "clean", "-fdX", "--quiet")),
         (make_ordinary, lambda root: git(root, "clean", "-fdX", "--quiet")),
     ],
-    ids=["bare", "linked", "separate", "ordinary"],
+    ids=["bare", "linked", "ordinary"],
 )
-@pytest.mark.parametrize("words", [["add", "Name units."], ["score", "record", "startup_ms=8"], ["init"]])
+@pytest.mark.parametrize("words", [["add", "Name units."], ["init"]])
 def test_a_new_ledger_in_the_place_of_another_is_announced(  # noqa: PLR0913 - three of them are the case
     base: Path,
     run: Run,

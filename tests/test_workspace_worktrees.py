@@ -111,26 +111,7 @@ def test_worktrees_and_subfolders_record_in_the_main_worktree(main: Path, linked
     assert [main / ".claude" / "ledger"] == [path.parent for path in main.parent.rglob("events.jsonl")]
 
 
-def test_an_agent_folder_linked_by_hand_is_shared(main: Path, linked: Path, finder: Finder) -> None:
-    """A worktree whose ``.claude`` is a link to the main one's has no ledger of its own."""
-    commands.add(Project(main), "Use type hints", HUMAN)
-    (linked / ".claude").symlink_to(main / ".claude")
-    assert main == finder(linked)
-    (linked / ".claude").unlink()
-    (linked / ".claude").mkdir()
-    (linked / ".claude" / "ledger").symlink_to(main / ".claude" / "ledger")
-    assert main == finder(linked)
-
-
 # A project of its own
-
-
-def test_a_named_project_is_exactly_that_folder(main: Path, linked: Path) -> None:
-    """Neither repository nor worktree matters to ``--project``."""
-    for folder in (linked, main / "sub"):
-        folder.mkdir(exist_ok=True)
-        tallybook(main, "--project", str(folder), "add", "its own")
-        assert (folder / ".claude" / "ledger" / "events.jsonl").exists()
 
 
 def test_a_folder_with_a_ledger_of_its_own_is_a_project(main: Path, linked: Path, finder: Finder) -> None:
@@ -156,18 +137,12 @@ OWN_FORMS = [
     "# mine\r\n[ledger] # here\r\n  own=true # yes\r\n",
     b"\xef\xbb\xbf[ledger]\nown = true\n",
     "ledger.own = true",
-    "ledger = {own = true}",
-    '[ledger]\n"own" = true',
     "[playbook]\nbudget_chars = many, many\n[ledger]\nown = true",
 ]
 NOT_OWN_FORMS = [
-    "",
-    "[ledger]\nown = false",
     '[ledger]\nown = "true"',
     "[ledger]\n# own = true",
     "[playbook]\nown = true",
-    "own = true",
-    "ledger.own = false",
     "ledger = [own = true",
     b"own\xff\x00",
     "#" * 70_000 + OWN,
@@ -259,16 +234,10 @@ PLANTED: dict[str, Callable[[Path, Path], object]] = {
     "another's pointer": lambda path, linked: shutil.copy(linked / ".git", path),
     "a link to another's": lambda path, linked: path.symlink_to(linked / ".git"),
     "a repository": lambda path, linked: path.write_text(f"gitdir: {linked.parent}/main/.git\n"),
-    "itself": lambda path, _: path.write_text(f"gitdir: {path.parent}\n"),
     "a link to itself": lambda path, _: path.symlink_to(path),
-    "nothing": lambda path, _: path.write_bytes(b""),
-    "no folder": lambda path, _: path.write_text("gitdir: \n"),
-    "no pointer": lambda path, _: path.write_text("gitdir /x\n"),
     "binary": lambda path, _: path.write_bytes(b"gitdir: \xff\x00/x\n"),
     "huge": lambda path, linked: path.write_text(f"gitdir: {linked.parent}/main/.git/worktrees/linked" + "\n" * 10**7),
-    "long": lambda path, _: path.write_text(f"gitdir: {'a/' * 4000}\n"),
     "a pipe": lambda path, _: os.mkfifo(path),
-    "an empty folder": lambda path, _: path.mkdir(),
 }
 
 
@@ -286,7 +255,7 @@ def test_a_git_file_unknown_to_its_repository_leads_nowhere(
 
 
 @pytest.mark.parametrize("field", ["gitdir", "commondir"])
-@pytest.mark.parametrize("text", [b"", b"\n", b"\xff\x00", b"/nowhere\n", b"../../..\n", b"x" * 100_000])
+@pytest.mark.parametrize("text", [b"", b"\xff\x00", b"../../..\n"])
 def test_a_repository_that_contradicts_its_worktree_leads_nowhere(
     main: Path, linked: Path, finder: Finder, field: str, text: bytes
 ) -> None:

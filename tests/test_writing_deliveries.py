@@ -152,26 +152,6 @@ def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
         assert 1 == helpful(project)
 
 
-def test_a_delivery_that_two_machines_of_a_book_take_counts_once(tmp_path: Path) -> None:
-    """Neither knows the other's yet, and the second to be published repeats the first."""
-    anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), Engine(MemoryStore())
-
-    def publish(project: Project) -> None:
-        sync(Machine(str(project.ledger), project.root.name, "", "demo"), engine)
-
-    for project in (anna, ben):
-        project.claude.mkdir(parents=True)
-    commands.add(anna, "Use type hints", HUMAN)
-    publish(anna)
-    commands.add(ben, "Write tests", HUMAN)
-    publish(ben)
-    for project in (anna, ben):
-        assert not commands.record(project, HELPFUL, HUMAN, "ci:7").repeated
-    for project in (anna, ben, anna):
-        publish(project)
-    assert [1, 1] == [helpful(anna), helpful(ben)]
-
-
 def test_a_key_of_both_playbooks_is_refused_before_either_counts(here: Project, run: Run) -> None:
     """A delivery for the project and one's own playbook counts as a whole or not at all."""
     run("init", "--mine")

@@ -102,11 +102,3 @@ def test_an_owner_that_cannot_be_changed_is_no_error(users: Project) -> None:
     assert 0 == run(users, *RATING, wrapper=wrapper)
     assert [1] == [point["helpful"] for point in commands.show(users)["key_points"]]
     assert {(0, 0)} == set(owners(users).values())
-
-
-def test_roots_own_project_stays_roots(tmp_path: Path) -> None:
-    """No file changes its owner if the project is root's."""
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    assert 0 == run(project, "add", "Use type hints")
-    assert {(0, 0)} == set(owners(project).values())

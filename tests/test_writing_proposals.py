@@ -238,14 +238,3 @@ def test_an_agent_cannot_have_a_text_of_a_protected_entry_recorded(run: Run, mon
     assert "a person runs, outside the agent: tallybook redact --text - --reason WHY" in answer.err
     answer = run("redact", "2", "--reason", "it says Always test")
     assert (2, before) == (answer.code, len(authors(run)))
-
-
-@pytest.mark.usefixtures("project")
-def test_an_agent_redacts_what_is_not_protected(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also the quote of a rating of a protected entry, which is no text of the entry (rule 2)."""
-    protect(run)
-    run("rate", "kpt_001", "helpful", "--reason", "Mallory said so")
-    monkeypatch.setenv("CLAUDECODE", "1")
-    for text in ("Test always", "Mallory"):
-        assert 0 == run("redact", "--text", text, "--reason", "a name", "--yes", "--expect", "1").code
-    assert ["Always test"] == [one[1] for one in entries(run) if "edacted" not in one[1]]

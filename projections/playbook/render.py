@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallybook.ledger.events import Entry
+    from tallybook.projections.playbook.entry_state import MutableEntry
     from tallybook.projections.playbook.view import Playbook
 
 
-def entry_json(entry: Entry) -> dict[str, Any]:
+def entry_json(entry: Entry | MutableEntry) -> dict[str, Any]:
     """Return an entry with exactly the four keys of the specification (REQ-SCORE-001)."""
     return {"name": entry.name, "text": entry.text, "helpful": entry.helpful, "harmful": entry.harmful}
 
@@ -29,7 +30,7 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
         # A version from the file replaces the default.
         **names.filter_sections(playbook.top, playbook.entries, playbook.placed),
         **_days(playbook),
-        "key_points": [entry_json(entry) for entry in playbook.entries.values()],
+        "key_points": [entry_json(entry) for entry in playbook.mutable.values()],
     }
 
 

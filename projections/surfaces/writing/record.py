@@ -31,7 +31,7 @@ from tallybook.projections.surfaces.writing.requests import (
     request_to_json,
     requests_from_json,
 )
-from tallybook.projections.surfaces.writing.votes import VOTES_FORM, count_votes
+from tallybook.projections.surfaces.writing.votes import VOTES_FORM, count_votes, may_vote
 from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
@@ -153,7 +153,10 @@ def write(
         state: Playbook | None = None
         try:
             state = opened.playbook(cold=cold)
-            done = _append(opened, state, requests)
+            # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
+            has_votes = any(may_vote(one) for one in requests if isinstance(one.decide, Update))
+            votes = reading.fold_view(VOTES_FORM, log) if has_votes else None
+            done = _append(opened, state, requests, votes)
             is_undone = any(isinstance(event, EventsVoided) for outcome in done.outcomes for event in outcome.events)
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
             if log_with_book(log) or is_undone:
@@ -217,6 +220,7 @@ class Appender:
         opened: The project.
         tx: The transaction.
         state: The playbook with all that was appended.
+        votes: The votes before what was appended; None where they are not read yet.
         file: ``playbook.json`` as it was before; a manual edit of it was appended first.
         outcomes: One for each request.
         pruned: The entries that any of the batches pruned, with their last text and counts.
@@ -227,13 +231,13 @@ class Appender:
     opened: Opened
     tx: Transaction
     state: Playbook
+    votes: Votes | None = None
     file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
     outcomes: tuple[Outcome, ...] = ()
     pruned: list[Entry] = attrs.field(factory=list)
     problems: list[errors.Problem] = attrs.field(factory=list)
     spool_files: list[spool.SpoolFile] = attrs.field(factory=list)
     _batches: list[Batch] = attrs.field(factory=list)
-    _votes: Votes | None = None
 
     def take_in(self) -> None:
         """Append the manual edit of ``playbook.json``, and the spool."""
@@ -299,14 +303,14 @@ class Appender:
         return Outcome(delivery.first, delivery.last, repeated=True, renamed=renamed)
 
     def _read_votes(self) -> Votes:
-        """Return the votes so far; they are read where the first one of an agent is to be decided."""
-        if self._votes is None:
+        """Return the votes so far; those of the spool, and after another process appended, are read here."""
+        if self.votes is None:
             # Opened anew, because the ledger may have grown between the opening of this one and its lock.
-            self._votes = reading.fold_view(VOTES_FORM, reading.open_log(self.opened.project))
+            self.votes = reading.fold_view(VOTES_FORM, reading.open_log(self.opened.project))
         # No reader sees what was appended before the transaction ends.
-        fold(VOTES, self._batches, self._votes)
+        fold(VOTES, self._batches, self.votes)
         self._batches.clear()
-        return self._votes
+        return self.votes
 
     def _append(self, decision: Decision, request: Request) -> Outcome:
         """Append a decision as one batch, and fold it."""
@@ -331,13 +335,20 @@ class Appender:
         return outcome
 
 
-def _append(opened: Opened, state: Playbook, requests: Sequence[Request]) -> Appender:
-    """Append the manual edit of ``playbook.json``, the spool, then the requests."""
+def _append(opened: Opened, state: Playbook, requests: Sequence[Request], votes: Votes | None = None) -> Appender:
+    """Append the manual edit of ``playbook.json``, the spool, then the requests.
+
+    Args:
+        opened: The project.
+        state: The playbook.
+        requests: The requests.
+        votes: The votes, read after the playbook; None where no request has any.
+    """
     with opened.log.transaction() as tx:
-        # Another process appended after the fold that was made without the lock.
+        # Another process appended after the folds that were made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
-            state = catch_up(opened.log, state)
-        appender = Appender(opened, tx, state)
+            state, votes = catch_up(opened.log, state), None
+        appender = Appender(opened, tx, state, votes)
         appender.take_in()
         appender.outcomes = appender.append_all(requests)
     # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.

@@ -32,6 +32,15 @@ VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES, pack, unpack)
 SPENT: Final = "was rated in this session, or in one that it continues"
 
 
+def may_vote(request: Request) -> bool:
+    """Return whether ratings in a request are votes: those of an agent, and of a reflection on a session.
+
+    People's and programs' ratings count as they are, as the specification says.
+    """
+    # A reflection on a session is known by the names that its prompt showed.
+    return request.by["rater"] == AGENT or (isinstance(request.decide, Update) and request.decide.shown is not None)
+
+
 def count_votes(decision: Decision, request: Request, state: Playbook, read: Callable[[], Votes]) -> Decision:
     """Return a decision with what the votes in it come to, of an agent or a reflection on a session.
 
@@ -44,12 +53,9 @@ def count_votes(decision: Decision, request: Request, state: Playbook, read: Cal
         state: The playbook.
         read: Returns the votes before it, which are read only where it has one.
     """
-    by, update = request.by, request.decide if isinstance(request.decide, Update) else None
-    # People's and programs' ratings count as they are, as the specification says. A reflection on a session is
-    # known by the names that its prompt showed.
-    if by["rater"] != AGENT and (update is None or update.shown is None):
+    if not may_vote(request):
         return decision
-    by_marks = update is not None and update.by_marks
+    by, by_marks = request.by, isinstance(request.decide, Update) and request.decide.by_marks
     entries = {id(event): entry for event in decision.events if (entry := _entry_of(event, state)) is not None}
     if not entries:
         return decision
