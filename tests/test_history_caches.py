@@ -30,7 +30,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.scores.config_file import overlaid, read_config
 from tallybook.projections.surfaces.history import cache_files, reading
-from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.state import form_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from helpers.command_line import Answer, Run
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
-    from tallybook.projections.surfaces.history.reading import Form
+    from tallybook.projections.surfaces.history.checkpoints import Form
 
 HISTORY: list[list[Any]] = [
     *STORY,

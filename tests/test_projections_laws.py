@@ -26,7 +26,7 @@ from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.config_file import overlaid, read_config
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
@@ -153,7 +153,7 @@ def test_reading_on_from_a_position_equals_reading_at_once(tmp_path: Path, sent:
     for what in sent:
         deliver(log, what, None)
         states = [
-            fold(view, decode(log.read(reading.position_of(state))), state)
+            fold(view, decode(log.read(checkpoints.position_of(state))), state)
             for view, state in zip(views, states, strict=True)
         ]
         assert [plain(fold(view, decode(log.read()))) for view in views] == [plain(state) for state in states]

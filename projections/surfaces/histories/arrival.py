@@ -32,8 +32,8 @@ from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces.history.reading import log_with_book
-from tallybook.projections.surfaces.sharing.ground import BOOK, ids_of_session, make_ground
-from tallybook.projections.surfaces.sharing.own_history import renumber
+from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
+from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, make_ground
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Landing:
         self._keys = {split_key(key)[0] for raw in own if (key := batch_key(raw.data))}
         here = list(own)
         if self._log is None:
-            state = fold_history(BOOK, lambda: decode(own))
+            state = fold_history(BOOK_VIEW, lambda: decode(own))
             self._ground = make_ground(state, lambda: own, has_key=self._keys.__contains__, is_book=False)
         else:
             here += self._log.copy.read()

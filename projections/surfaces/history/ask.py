@@ -15,10 +15,11 @@ from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.opened import Opened
-from tallybook.projections.surfaces.history.reading import Form, fold_view, log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import fold_view, log_with_book, open_log
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
+    from tallybook.projections.surfaces.history.checkpoints import Form
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 

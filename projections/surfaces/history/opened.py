@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history.reading import Form, S
+    from tallybook.projections.surfaces.history.checkpoints import Form, S
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.workspace.settings import Settings
 

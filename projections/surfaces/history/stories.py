@@ -31,7 +31,8 @@ from tallybook.projections.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.history.ask import state_at
-from tallybook.projections.surfaces.history.reading import Form, bytes_of, fold_view, log_with_book, open_log, search
+from tallybook.projections.surfaces.history.checkpoints import Form
+from tallybook.projections.surfaces.history.reading import bytes_of, fold_view, log_with_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -108,7 +109,7 @@ def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
         from tallybook.projections.surfaces.sharing import own_history
 
         for value in answers:
-            own_history.add_arrivals(log, value)
+            own_history.add_arrivals(log.own, value)
 
 
 # The batches about an entry

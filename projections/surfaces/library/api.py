@@ -24,7 +24,7 @@ from tallybook.projections.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import ask, moments
-from tallybook.projections.surfaces.history.reading import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing.requests import check_provenance
 

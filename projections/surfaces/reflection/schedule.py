@@ -17,7 +17,7 @@ from tallybook.ledger.line import START
 from tallybook.projections.fold import fold
 from tallybook.projections.reflections import REFLECTIONS, Session, last_failure
 from tallybook.projections.surfaces.agents.claude import folder_name
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.workspace.project import contains, project_around
 from tallybook.projections.surfaces.workspace.settings import Settings
@@ -81,7 +81,7 @@ class Plan:
 
 def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:
     """Return which reflections are done and pending; from an earlier state, only later events are read."""
-    after = START if before is None else reading.position_of(before)
+    after = START if before is None else checkpoints.position_of(before)
     return fold(REFLECTIONS, decode(reading.open_own_log(project).read(after)), before)
 
 

@@ -14,7 +14,8 @@ from tallybook.projections.playbook.checkpoint import pack, unpack_as
 from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
 from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.history.reading import Form, fold_view, open_own_log
+from tallybook.projections.surfaces.history.checkpoints import Form
+from tallybook.projections.surfaces.history.reading import fold_view, open_own_log
 from tallybook.projections.surfaces.scores.configuration import as_json
 
 if TYPE_CHECKING:

@@ -5,22 +5,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from itertools import takewhile
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import KIND_OF, BookTaken, NamesMeant
+from tallybook.ledger.events import KIND_OF, BookTaken, EventsVoided, NamesMeant
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
 from tallybook.ledger.sharing.landing import SHARED, Reader, Sent
 from tallybook.ledger.sharing.numbers import SharedNumber, book_number
-from tallybook.projections.surfaces.sharing.ground import ids_of_session
+from tallybook.projections.fold import UNDOABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 SHARED_KINDS: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED)
 # Views have no use for the ids of names.
@@ -114,6 +117,16 @@ def read_history(
     return OwnHistory(frontier, pending, positions, end, stamp)
 
 
+def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:
+    """Yield the ids of a session's events that can be undone."""
+    for batch in batches:
+        if batch.may_contain_text(session):
+            for one in batch.records:
+                kind = type(one.event)
+                if one.by.session == session and kind in UNDOABLE and kind is not EventsVoided:
+                    yield one.id
+
+
 # ---- Lines under other numbers ----
 
 
@@ -172,12 +185,11 @@ class Arrival(NamedTuple):
     at: str
 
 
-def arrivals(log: SharedLog) -> list[Arrival]:
+def arrivals(own: JsonlLog) -> list[Arrival]:
     """Return the syncs of this machine, in order."""
-    needle = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
     return [
         Arrival(record.event.seq, record.seq, record.at)
-        for batch in decode(raw for raw in log.own.read() if needle in raw.data)
+        for batch in decode(raw for raw in own.read() if _TAKEN in raw.data)
         for record in batch.records
         if isinstance(record.event, BookTaken)
     ]
@@ -189,9 +201,9 @@ def arrival_of(found: list[Arrival], number: int) -> Arrival | None:
     return found[place] if place < len(found) else None
 
 
-def add_arrivals(log: SharedLog, value: Any) -> None:
+def add_arrivals(own: JsonlLog, value: Any) -> None:
     """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
-    _add(arrivals(log), value)
+    _add(arrivals(own), value)
 
 
 def _add(found: list[Arrival], value: Any) -> None:
@@ -206,3 +218,87 @@ def _add(found: list[Arrival], value: Any) -> None:
     elif isinstance(value, list):
         for child in value:
             _add(found, child)
+
+
+# ---- Names in own events that the book does not share ----
+
+_NAMING: Final = tuple(
+    b'"kind":"%b"' % KIND_OF[cls].encode()
+    for cls in (
+        events.LiftAsked,
+        events.PlaybookInjected,
+        events.PointCited,
+        events.PointNoted,
+        events.PointProposed,
+        events.PointReviewed,
+    )
+)
+_TAKEN: Final = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
+_BODY: Final = b'"body":'
+_DECODER: Final = json.JSONDecoder()
+
+
+class _Sync(NamedTuple):
+    """One sync of this machine.
+
+    Attributes:
+        number: Own number of the event that says so.
+        taken: The book's event number that the playbook contains from there on.
+        renamed: Own name → name in the book, of the entries that it published under another name.
+    """
+
+    number: int
+    taken: int
+    renamed: Mapping[str, str]
+
+
+class OwnNames:
+    """The names in one reading of the own ledger.
+
+    A name means what it meant when its event was recorded: an own entry, unless the book had the name by then.
+    """
+
+    def __init__(self, own: JsonlLog, until: int | None, names_at: Callable[[int], Collection[str]]) -> None:
+        """Read which entries were renamed.
+
+        Args:
+            own: The own ledger.
+            until: The own event number of the moment; None for the end.
+            names_at: Returns the names that the book had at one of its event numbers.
+        """
+        self._names_at = names_at
+        self._syncs = [
+            _Sync(batch.last, event.seq, dict(zip(event.names, event.new_names, strict=False)))
+            for batch in decode(raw for raw in own.read() if _TAKEN in raw.data)
+            for event in batch.events
+            if isinstance(event, BookTaken) and (until is None or batch.last <= until)
+        ]
+        self._has_renames = any(one.renamed for one in self._syncs)
+
+    def rename(self, batch: RawBatch) -> RawBatch:
+        """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
+        if not self._has_renames or not any(kind in line for line in batch.lines for kind in _NAMING):
+            return batch
+        return batch._replace(lines=[self._line(line, batch.first) for line in batch.lines])
+
+    def _line(self, line: bytes, number: int) -> bytes:
+        if not any(kind in line for kind in _NAMING):
+            return line
+        begin = line.index(_BODY) + len(_BODY)
+        text = line[begin:].decode()
+        body, end = _DECODER.raw_decode(text)
+        if "name" in body:
+            body["name"] = self._name(body["name"], number)
+        for field in ("names", "held", "units", "merged"):
+            if field in body:
+                body[field] = [self._name(name, number) for name in body[field]]
+        return line[:begin] + dumps(body).encode() + text[end:].encode()
+
+    def _name(self, name: str, number: int) -> str:
+        """Return the present name of the entry that a name meant at an own event."""
+        later = next((one for one in self._syncs if one.number > number and name in one.renamed), None)
+        if later is None:
+            return name
+        taken = max((one.taken for one in self._syncs if one.number < number), default=0)
+        had = taken and name in self._names_at(taken)
+        return name if had else later.renamed[name]

@@ -12,6 +12,7 @@ from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookE
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.sharing.counting import SKIPPED
 from tallybook.projections.surfaces.console.output import format_time, note
+from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import engines, joining, members, membership, status
 from tallybook.projections.surfaces.sharing.own_history import arrivals
@@ -102,7 +103,7 @@ def _add_missed(project: Project, results: list[dict[str, Any]], seqs: Sequence[
 
 def _missed(project: Project, results: Sequence[dict[str, Any]]) -> list[int]:
     """Return the own numbers of the arrivals of which no result says what they changed."""
-    found = arrivals(SharedLog(project.ledger)) if (project.ledger / LOG_NAME).exists() else []
+    found = arrivals(open_own_log(project)) if (project.ledger / LOG_NAME).exists() else []
     told = sync_results.last_event(results)
     # Without results all were told, unless the very first sync was killed.
     return [one.seq for one in found if one.seq > told] if told or len(found) == 1 else []

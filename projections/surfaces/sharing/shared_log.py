@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.events import KIND_OF, MAKERS, NamesMeant
+from tallybook.ledger.events import KIND_OF, MAKERS, EventsVoided, NamesMeant, PointMatched
 from tallybook.ledger.line import GENESIS, START, Draft, Position, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
@@ -34,15 +34,18 @@ from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
-from tallybook.projections.surfaces.sharing.ground import BOOK_FORM, BookState, make_ground
+from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
+from tallybook.projections.playbook.checkpoint import pack, unpack_as
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
+from tallybook.projections.surfaces.history.checkpoints import Form, fold_log
 from tallybook.projections.surfaces.sharing.own_history import (
     Frontier,
     OwnHistory,
+    OwnNames,
     read_history,
     renumber,
     without_shared,
 )
-from tallybook.projections.surfaces.sharing.own_names import OwnNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,11 +54,79 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.reading.search import Delivery
+    from tallybook.ledger.records import Batch
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
-    from tallybook.projections.playbook.view import Playbook
 
     Landing = list[tuple[Landed, RawBatch | None]]
+
+
+@attrs.define
+class BookState(Playbook):
+    """The playbook, with who made its entries.
+
+    Attributes:
+        ids: Name → id of the event that made the entry, also where that is undone.
+        matched: Name of an entry that was joined to another one when it landed → that one.
+    """
+
+    ids: dict[str, str] = attrs.field(factory=dict)
+    matched: dict[str, str] = attrs.field(factory=dict)
+
+
+def _settle(state: BookState, batch: Batch) -> None:
+    settle(state, batch)
+    if any(isinstance(event, (*MAKERS, UndoneEvent)) for event in batch.events):
+        for record in batch.records:
+            event: Any = record.event
+            if isinstance(event, PointMatched):
+                state.matched[event.name] = event.to
+            event = event.event if isinstance(event, UndoneEvent) else event
+            if isinstance(event, MAKERS):
+                state.ids.setdefault(event.name, record.id)
+
+
+def _pack(state: BookState) -> dict[str, Any]:
+    return pack(state) | {"ids": state.ids, "matched": state.matched}
+
+
+def _unpack(values: Mapping[str, Any]) -> BookState:
+    state = unpack_as(BookState, values)
+    state.ids, state.matched = dict(values["ids"]), dict(values["matched"])
+    return state
+
+
+BOOK_VIEW: Final[View[BookState]] = View(BookState, PLAYBOOK.table, _settle)
+"""The view of what batches land on."""
+
+BOOK_FORM: Final[Form[BookState]] = Form("book", BOOK_VIEW, _pack, _unpack, lambda state: state)
+"""How it is saved."""
+
+
+def make_ground(state: BookState, read: Callable[[], Iterable[RawBatch]], **facts: Any) -> Ground:
+    """Return what batches land on.
+
+    Args:
+        state: The playbook there; it is changed.
+        read: Returns the batches there.
+        facts: The other attributes of `Ground`.
+    """
+    return Ground(state, state.ids, state.matched, partial(_advance, read), read=read, **facts)
+
+
+def _advance(read: Callable[[], Iterable[RawBatch]], ground: Ground, raw: RawBatch) -> None:
+    """Fold a landed batch; all of history anew where it undoes something."""
+    [batch] = decode([raw])
+    state: Any = ground.state
+    if any(isinstance(event, EventsVoided) for event in batch.events):
+        state = fold_history(BOOK_VIEW, lambda: decode([*read(), *ground.landed]))
+    else:
+        fold(BOOK_VIEW, [batch], state)
+    ground.state, ground.ids, ground.matched = state, state.ids, state.matched
+    for record in batch.records:
+        event: Any = record.event
+        if isinstance(event, MAKERS) and state.ids.get(event.name) == record.id:
+            ground.names[record.id] = event.name
 
 
 class SharedLog(JsonlLog):
@@ -127,7 +198,7 @@ class SharedLog(JsonlLog):
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
-        names = OwnNames(self)
+        names = OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
         for batch in super().read(verify=verify):
             if self.until is not None and batch.last > self.until:
                 break
@@ -181,12 +252,10 @@ class SharedLog(JsonlLog):
 
     def book_playbook(self, seq: int) -> BookState:
         """Return the playbook of the book alone, as of one of its event numbers."""
-        from tallybook.projections.surfaces.history.reading import fold_view
-
         try:
             # Checkpoints go on from the end, which another process may have moved, or which an interrupted sync left.
-            state = fold_view(BOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
-            return state if state.seq <= seq else fold_view(BOOK_FORM, self.copy.log, seq)
+            state = fold_log(BOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
+            return state if state.seq <= seq else fold_log(BOOK_FORM, self.copy.log, seq)
         except DamagedLedgerError as error:
             raise self._missing(error) from error
 

@@ -14,7 +14,7 @@ from tallybook.ledger import events
 from tallybook.ledger.decisions.update import IgnoredItem
 from tallybook.ledger.playbook_constants import RATE
 from tallybook.projections.playbook.view import AGENT
-from tallybook.projections.surfaces.history.reading import Form
+from tallybook.projections.surfaces.history.checkpoints import Form
 from tallybook.projections.surfaces.writing.requests import Request, Update
 from tallybook.projections.votes import RETIRE, VOTES, Votes, pack, unpack
 
