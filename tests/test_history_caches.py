@@ -29,7 +29,7 @@ from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.scores.config_file import overlaid, read_config
-from tallybook.projections.surfaces.history import cache_files, reading
+from tallybook.projections.surfaces.history import cache_files, checkpoints, reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
@@ -284,7 +284,7 @@ def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> int:
             yield batch
 
     with monkeypatch.context() as patched:
-        patched.setattr(reading, "decode", noted)
+        patched.setattr(checkpoints, "decode", noted)
         reading.current(log)
     return len(seen)
 

@@ -49,7 +49,13 @@ def test_names_of_two_newcomers_part_when_they_land(team: Team) -> None:
         team.share(machine)
         team.run(machine, "add", f"Advice of {machine}")
         assert "kpt_101" in team.entries(machine)
-    team.sync("ben", "cleo", "ben")
+    team.sync("ben")
+    done = team.run("cleo", "sync").out
+    # The other's entry under that name is new, and nothing was reworded.
+    assert "~ kpt_101 is kpt_102 in the book" in done
+    assert "Advice of ben" in done
+    assert "now: " not in done
+    team.sync("ben")
     team.run("cleo", "add", "Use type hints")
     assert {"Advice of ben", "Advice of cleo"} <= {text for text, _, _ in team.entries("ben").values()}
     assert "kpt_201" in team.entries("cleo")

@@ -222,9 +222,9 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     if ledger is not None and isinstance(project, PersonalPlaybook):
         raise BadInputError("import --ledger", "does not work on your own playbook", "leave --mine out")
     if ledger is not None:
-        from tallybook.projections.surfaces.histories import answers, joining
+        from tallybook.projections.surfaces.histories import joining
 
-        answers.print_imported(joining.import_ledger(project, ledger, **how), ledger, as_json=as_json, **how)
+        joining.print_imported(joining.import_ledger(project, ledger, **how), ledger, as_json=as_json, **how)
         return
     if any(how.values()):
         raise BadInputError("import", "--dry-run and --accept-loss need --ledger", "leave them out")

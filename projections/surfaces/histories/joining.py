@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 import os
+from pathlib import Path
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -11,32 +13,34 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import LOG_NAME, Stamp, frame
 from tallybook.ledger.reading import histories
 from tallybook.ledger.reading.histories import Histories
 from tallybook.ledger.reading.repair import identify_log, replace_log
 from tallybook.ledger.storage import disk, redacted_digests, redaction
+from tallybook.ledger.storage.head import check_format
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.histories import recognition, sources
+from tallybook.projections.surfaces.console.output import answer, format_count, note, say
+from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
 from tallybook.projections.surfaces.history import cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.workspace import git, settings
-from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
+from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redacting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog
     from tallybook.projections.surfaces.workspace.project import Project
+
 
 BY: Final = {"rater": "import"}
 _REASON: Final = "redacted on another branch"
@@ -102,7 +106,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     seen = identify_log(project.ledger)
     every = Histories()
     _add_own(project, every)
-    sources.add_source(project, source, every)
+    add_source(project, source, every)
     repair = None
     try:
         own = tuple((log.own if log_with_book(log) else log).read())
@@ -189,7 +193,7 @@ def _plan_repair(
     if acknowledged and end not in every.links:
         with suppress(*git.FAILURES):
             if revision := recognition.find_version(project, end):
-                sources.add_source(project, f"git:{revision}", every)
+                add_source(project, f"git:{revision}", every)
     lost = acknowledged if end not in every.links else 0
     if not every.links:
         raise error
@@ -278,3 +282,149 @@ def _redact(project: Project, ids: Sequence[str], *, shared: bool) -> int:
     for id_ in ids:
         redacting.redact(project, redacting.RedactionTarget(event=id_), _REASON, BY)
     return len(ids)
+
+
+# ---- The other ledger ----
+
+_GIT: Final = "git:"
+_PLACES: Final = ("", "ledger", f"{CLAUDE}/ledger")
+_HINT: Final = "give a file of events, a ledger's or a project's folder, or git:REV; nothing was recorded"
+
+
+def add_source(project: Project, source: str, histories: Histories) -> None:
+    """Add every history in a ledger.
+
+    Args:
+        project: The project, in whose repository a revision is looked up.
+        source: What a person typed: a file, a folder, or ``git:REV``.
+        histories: Gets them.
+
+    Raises:
+        BadInputError: There is no such ledger.
+        NewerLedgerError: Its format is from the future.
+    """
+    with _open(project, source) as copy:
+        if not histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True):
+            raise BadInputError(f"--ledger {source}", "has no event that its chain proves", _HINT)
+
+
+@contextmanager
+def _open(project: Project, source: str) -> Iterator[git.Copy]:
+    if source.startswith(_GIT):
+        with _open_revision(project, source) as copy:
+            yield copy
+        return
+    path = _find_file(source)
+    try:
+        fd = disk.open_file(path, write=False)
+    except (CannotWriteError, OSError) as error:
+        why = error.reason if isinstance(error, CannotWriteError) else disk.reason(error)
+        raise BadInputError(f"--ledger {source}", f"cannot be read: {why}", _HINT) from error
+    try:
+        check_format(fd, path)
+        yield git.Copy(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent))
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _open_revision(project: Project, source: str) -> Iterator[git.Copy]:
+    try:
+        commit = git.commit_of(project.root, source.removeprefix(_GIT))
+    except git.FAILURES as error:
+        raise BadInputError(f"--ledger {source}", git.no_commit(error), _HINT) from error
+    try:
+        with git.ledger_in(commit, project) as copy:
+            if copy is None:
+                raise BadInputError(f"--ledger {source}", f"commit {commit.name} has no ledger in its place", _HINT)
+            yield copy
+    except git.FAILURES as error:
+        raise BadInputError(f"--ledger {source}", git.failure_reason(error), _HINT) from error
+
+
+def _find_file(source: str) -> Path:
+    """Return the file of events that a person means, without links on the way."""
+    given = Path(os.path.realpath(source))
+    if given.is_dir():
+        for place in _PLACES:
+            if (given / place / LOG_NAME).is_file():
+                return Path(os.path.realpath(given / place / LOG_NAME))
+        raise BadInputError(f"--ledger {source}", "is a folder without a ledger", _HINT)
+    return given
+
+
+# ---- The answer ----
+
+# A terminal shows so many of them; JSON has all.
+_MAX_IGNORED = 8
+
+
+def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run: bool, **_: bool) -> None:
+    """Print the result of an import of a ledger.
+
+    Args:
+        done: The result.
+        source: What was imported, as a person typed it.
+        as_json: Whether to print JSON.
+        dry_run: Whether nothing was recorded.
+    """
+    note(*_notes(done))
+    if not as_json:
+        say(*_lines(done, source, dry_run=dry_run))
+        return
+    arrival = done.arrival
+    first, last = done.events or (None, None)
+    answer({
+        "seq_from": first,
+        "seq_to": last,
+        "added": arrival.added,
+        "joined": arrival.joined,
+        "renamed": arrival.renamed,
+        "ratings": arrival.ratings,
+        "batches": len(arrival.batches),
+        "known": arrival.known,
+        "ignored": list(map(attrs.asdict, arrival.ignored)),
+        "masked": arrival.masked,
+        "redacted": done.redacted,
+        "unproven": done.unproven,
+        "repaired": done.kept,
+        "aside": list(done.aside),
+        "lost": done.lost,
+        "dry_run": dry_run,
+    })  # fmt: skip
+
+
+def _notes(done: ImportedLedger) -> Iterator[str]:
+    if done.lost:
+        yield f"event {done.lost} was acknowledged and is in no copy; what only it had is lost"
+    if done.unproven:
+        yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
+    if done.arrival.masked:
+        yield f"{format_count(done.arrival.masked, 'text')} looked like a secret and was masked"
+    if done.tracked is not None:
+        command = f"git add --force {shlex.quote(str(done.tracked))}"
+        yield f"git tracks {done.tracked}; `{command}` and a commit keep this version"
+
+
+def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]:
+    arrival = done.arrival
+    if done.kept is not None:
+        yield f"events.jsonl {'would be' if dry_run else 'is'} whole up to event {done.kept}, as it was acknowledged"
+    yield from (f"set aside: {path}" for path in done.aside)
+    entries = format_count(len(arrival.added), "entry", "entries")
+    brings = f"{format_count(arrival.ratings, 'rating')} and {entries}"
+    if not arrival.batches:
+        yield f"nothing new in {source}: {format_count(arrival.known, 'batch', 'batches')} of it are here already"
+    elif dry_run:
+        yield f"{source} would bring {brings}; nothing was recorded"
+    elif done.events is not None:
+        yield f"{brings} from {source}, recorded as events {done.events[0]} to {done.events[1]}"
+    if arrival.added:
+        yield f"added {', '.join(arrival.added)}"
+    yield from (f"{old} there is {new} here, with the same text" for old, new in arrival.joined.items())
+    yield from (f"{old} there is {new} here" for old, new in arrival.renamed.items())
+    if done.redacted:
+        yield f"{format_count(done.redacted, 'text')} erased, as in the other ledger"
+    yield from (f"ignored {one.item}: {one.reason}" for one in arrival.ignored[:_MAX_IGNORED])
+    if len(arrival.ignored) > _MAX_IGNORED:
+        yield f"and {len(arrival.ignored) - _MAX_IGNORED:,} more; --json lists them all"

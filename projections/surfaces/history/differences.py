@@ -88,14 +88,31 @@ class Difference:
         return "not there yet" if self.after.state.seq < self.before.state.seq else "what brought it was undone"
 
 
-def compare(project: Project, first: str, second: str | None) -> Difference:
-    """Return what changed in the playbook between two moments, the second now where it is None."""
+def compare(project: Project, first: str, second: str | None, renamed: Mapping[str, str] | None = None) -> Difference:
+    """Return what changed in the playbook between two moments.
+
+    Args:
+        project: The project.
+        first: The first moment.
+        second: The second; None for now.
+        renamed: Name at the first moment → name at the second, of entries that a shared book has under another name.
+    """
     old, new = (as_of(project, PLAYBOOK_FORM, when, "diff") for when in (first, second))
+    old = attrs.evolve(old, state=_rename(old.state, renamed or {}))
     if _has_left(old.state, new.state) or _has_left(new.state, old.state):
         before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
+        before = attrs.evolve(before, state=attrs.evolve(before.state, book=_rename(before.state.book, renamed or {})))
     else:
         before, after = _without_events(old), _without_events(new)
     return Difference(before, after, diff(before.state, after.state, after.end))
+
+
+def _rename(book: Playbook, renamed: Mapping[str, str]) -> Playbook:
+    """Return a playbook with other names of its entries."""
+    if not renamed:
+        return book
+    entries = {renamed.get(name, name): entry for name, entry in book.entries.items()}
+    return attrs.evolve(book, entries={name: attrs.evolve(entry, name=name) for name, entry in entries.items()})
 
 
 def _has_left(first: Playbook, second: Playbook) -> bool:

@@ -18,7 +18,7 @@ from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import engines, joining, members, membership, results, status, upkeep
+from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status, upkeep
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -405,14 +405,14 @@ def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> in
     copy = SharedLog(project.ledger).copy
     try:
         with closing(engine):
-            found = members.find_members(copy, part.writer, engine)
+            found = status.find_members(copy, part.writer, engine)
     except UnreachableError as error:
         note(str(error))
-        found = members.find_members(copy, part.writer, None)
+        found = status.find_members(copy, part.writer, None)
     if as_json:
         answer([attrs.asdict(member) for member in found])
     else:
-        say(*members.member_lines(found))
+        say(*status.member_lines(found))
     return 0
 
 

@@ -29,6 +29,7 @@ SHARED_KINDS: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SH
 # Views have no use for the ids of names.
 _HIDDEN: Final = (*SHARED_KINDS, b'"kind":"%b"' % KIND_OF[NamesMeant].encode())
 _CONTINUED: Final = b'"kind":"%b"' % CONTINUED.encode()
+_TAKEN: Final = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
 _PART: Final = b',"part":['
 
 
@@ -171,42 +172,44 @@ def _as_batch(batch: RawBatch, first: int, lines: list[bytes]) -> RawBatch:
     return batch._replace(first=first, last=first + len(lines) - 1, lines=parted)
 
 
-class Arrival(NamedTuple):
+class Sync(NamedTuple):
     """One sync of this machine.
 
     Attributes:
-        last: The last event number of the book that came in.
-        seq: The own event number of the event that says so.
+        number: Own number of the event that says so.
+        taken: The book's event number that the playbook contains from there on.
+        renamed: Own name → name in the book, of the entries that it published under another name.
         at: Its time.
     """
 
-    last: int
-    seq: int
+    number: int
+    taken: int
+    renamed: Mapping[str, str]
     at: str
 
 
-def arrivals(own: JsonlLog) -> list[Arrival]:
+def read_syncs(own: JsonlLog) -> list[Sync]:
     """Return the syncs of this machine, in order."""
     return [
-        Arrival(record.event.seq, record.seq, record.at)
+        Sync(record.seq, event.seq, dict(zip(event.names, event.new_names, strict=False)), record.at)
         for batch in decode(raw for raw in own.read() if _TAKEN in raw.data)
         for record in batch.records
-        if isinstance(record.event, BookTaken)
+        if isinstance(event := record.event, BookTaken)
     ]
 
 
-def arrival_of(found: list[Arrival], number: int) -> Arrival | None:
+def arrival_of(found: list[Sync], number: int) -> Sync | None:
     """Return the sync that brought an event of the book; None where none did yet."""
-    place = bisect_left(found, number, key=lambda one: one.last)
+    place = bisect_left(found, number, key=lambda sync: sync.taken)
     return found[place] if place < len(found) else None
 
 
 def add_arrivals(own: JsonlLog, value: Any) -> None:
     """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
-    _add(arrivals(own), value)
+    _add(read_syncs(own), value)
 
 
-def _add(found: list[Arrival], value: Any) -> None:
+def _add(found: list[Sync], value: Any) -> None:
     if isinstance(value, dict):
         for child in list(value.values()):
             _add(found, child)
@@ -214,7 +217,7 @@ def _add(found: list[Arrival], value: Any) -> None:
         number = book_number(seq) if isinstance(seq, SharedNumber) else None
         arrival = None if number is None else arrival_of(found, number)
         if arrival is not None:
-            value["taken"] = {"seq": arrival.seq, "at": arrival.at}
+            value["taken"] = {"seq": arrival.number, "at": arrival.at}
     elif isinstance(value, list):
         for child in value:
             _add(found, child)
@@ -233,23 +236,8 @@ _NAMING: Final = tuple(
         events.PointReviewed,
     )
 )
-_TAKEN: Final = b'"kind":"%b"' % KIND_OF[BookTaken].encode()
 _BODY: Final = b'"body":'
 _DECODER: Final = json.JSONDecoder()
-
-
-class _Sync(NamedTuple):
-    """One sync of this machine.
-
-    Attributes:
-        number: Own number of the event that says so.
-        taken: The book's event number that the playbook contains from there on.
-        renamed: Own name → name in the book, of the entries that it published under another name.
-    """
-
-    number: int
-    taken: int
-    renamed: Mapping[str, str]
 
 
 class OwnNames:
@@ -267,12 +255,7 @@ class OwnNames:
             names_at: Returns the names that the book had at one of its event numbers.
         """
         self._names_at = names_at
-        self._syncs = [
-            _Sync(batch.last, event.seq, dict(zip(event.names, event.new_names, strict=False)))
-            for batch in decode(raw for raw in own.read() if _TAKEN in raw.data)
-            for event in batch.events
-            if isinstance(event, BookTaken) and (until is None or batch.last <= until)
-        ]
+        self._syncs = [one for one in read_syncs(own) if until is None or one.number <= until]
         self._has_renames = any(one.renamed for one in self._syncs)
 
     def rename(self, batch: RawBatch) -> RawBatch:

@@ -14,8 +14,8 @@ from tallybook.ledger.sharing.counting import SKIPPED
 from tallybook.projections.surfaces.console.output import format_time, note
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
-from tallybook.projections.surfaces.sharing import engines, joining, members, membership, status
-from tallybook.projections.surfaces.sharing.own_history import arrivals
+from tallybook.projections.surfaces.sharing import engines, joining, membership, status
+from tallybook.projections.surfaces.sharing.own_history import read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def _add_missed(project: Project, results: list[dict[str, Any]], seqs: Sequence[
 
 def _missed(project: Project, results: Sequence[dict[str, Any]]) -> list[int]:
     """Return the own numbers of the arrivals of which no result says what they changed."""
-    found = arrivals(open_own_log(project)) if (project.ledger / LOG_NAME).exists() else []
+    found = read_syncs(open_own_log(project)) if (project.ledger / LOG_NAME).exists() else []
     told = sync_results.last_event(results)
     # Without results all were told, unless the very first sync was killed.
-    return [one.seq for one in found if one.seq > told] if told or len(found) == 1 else []
+    return [sync.number for sync in found if sync.number > told] if told or len(found) == 1 else []
 
 
 def _changes(project: Project, seq: int) -> list[str]:
@@ -141,7 +141,7 @@ def sync_unattended(project: Project, limit_s: float) -> int:
         with suppress(Exception):
             # Nobody reads an error here, and what went wrong is stored.
             if part.engine == "git" and (log := SharedLog(project.ledger)).history.pending:
-                clock.wait_about(members.longest_wait(log.copy))
+                clock.wait_about(status.longest_wait(log.copy))
             sync(project, part, limit_s)
     return 0
 

@@ -1,31 +1,37 @@
-"""What a person sees of a shared book: its engine, what is pending, and what a sync brought."""
+"""What a person sees of a shared book: its engine, what is pending, what a sync brought, and its members."""
 
 from __future__ import annotations
 
 from contextlib import closing, suppress
+import os
+import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.line import WRITER
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.counting import SkippedRun
 from tallybook.ledger.sharing.engines.engine import NOTHING, READER, Place
 from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
+from tallybook.ledger.storage import disk
 from tallybook.projections.event_rows import summary
-from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.console.output import format_count, format_time, say
+from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.sharing import own_history
 from tallybook.projections.surfaces.sharing.membership import share_command
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.sharing.rejoining import Rejoined
     from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult
@@ -273,8 +279,9 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
     from tallybook.projections.surfaces.history import differences
 
-    changes: list[str] = []
-    for sign, text in differences.compare(project, str(before), str(after)).lines():
+    renamed = _renamed_since(project, before, after)
+    changes = _renaming_lines(renamed)
+    for sign, text in differences.compare(project, str(before), str(after), renamed).lines():
         if sign:
             changes.append(f"{sign} {text}")
         else:
@@ -282,10 +289,108 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
     return changes
 
 
+def _renamed_since(project: Project, before: int, after: int | None = None) -> dict[str, str]:
+    """Return the entries that syncs between two own events published under another name: own name → name there."""
+    renamed: dict[str, str] = {}
+    for sync in own_history.read_syncs(open_own_log(project)):
+        if before < sync.number and (after is None or sync.number <= after):
+            renamed = {name: sync.renamed.get(new, new) for name, new in renamed.items()} | dict(sync.renamed)
+    return renamed
+
+
+def _renaming_lines(renamed: dict[str, str]) -> list[str]:
+    return [f"~ {name} is {new} in the book" for name, new in sorted(renamed.items())]
+
+
 def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
     from tallybook.projections.surfaces.history import differences
 
-    difference = differences.compare(project, str(before), None)
+    renamed = _renamed_since(project, before)
+    say(*_renaming_lines(renamed))
+    difference = differences.compare(project, str(before), None, renamed)
     if any(difference.rows.values()):
         difference.print()
+
+
+# ---- The machines that write to a book ----
+
+_WRITER: Final = re.compile(rb'"%b":"([^"\\]*)"' % WRITER.encode())
+_RECENT_BYTES: Final = 1024 * 1024
+# Hosts of git advise six pushes a minute for a repository.
+_PUSH_S: Final = 10
+_FREE_PUSHES: Final = 6
+_LONGEST_WAIT_S: Final = 60.0
+
+
+@attrs.define
+class Member:
+    """A machine that published something.
+
+    Attributes:
+        writer: Its label.
+        author: The user of the engine who stored its last run, as far as the engine knows; empty where it does not.
+        events: How many events of the book are its.
+        last_seen: When it appended the last one.
+        behind: How many events the book has after that: as many may be unknown to it.
+        is_this: Whether it is this machine.
+    """
+
+    writer: str
+    author: str = ""
+    events: int = 0
+    last_seen: str = ""
+    behind: int = 0
+    is_this: bool = False
+
+
+def find_members(copy: Replica, writer: str, engine: Engine | None) -> list[Member]:
+    """Return the machines that published something, the one seen last first.
+
+    Args:
+        copy: This machine's copy of the book.
+        writer: This machine's label.
+        engine: The engine, which may know who stored each run; None to leave that out.
+    """
+    members: dict[str, Member] = {}
+    end = copy.end().seq
+    for batch in copy.read():
+        for label in find_writers(batch.lines[0]):
+            member = members.setdefault(label, Member(label, is_this=label == writer))
+            member.events += batch.last - batch.first + 1
+            member.last_seen, member.behind = batch.position.at, end - batch.last
+    if engine is not None and engine.knows_authors():
+        for run in engine.read(0).runs:
+            for label in find_writers(run.data) & members.keys():
+                members[label].author = run.author
+    return sorted(members.values(), key=lambda member: member.behind)
+
+
+def find_writers(data: bytes) -> set[str]:
+    """Return the labels of the machines that wrote some lines of a book."""
+    return {label.decode("utf-8", "replace") for label in _WRITER.findall(data)}
+
+
+def member_lines(members: Sequence[Member]) -> list[str]:
+    """Return the machines for people."""
+    return [
+        f"{member.writer}{' (this machine)' if member.is_this else ''}: {format_count(member.events, 'event')}, "
+        f"last seen {format_time(member.last_seen)}, {format_count(member.behind, 'event')} behind at most"
+        # A label is what its user calls it; the engine knows who logged in.
+        + (f", logged in as {member.author}" if member.author not in {"", member.writer.rpartition("-")[0]} else "")
+        for member in members
+    ]
+
+
+def longest_wait(copy: Replica) -> float:
+    """Return how many seconds at most a machine should wait before it pushes, so that many do not at the same time."""
+    try:
+        fd = disk.open_file(copy.log.log_file, write=False)
+    except FileNotFoundError:
+        return 0.0
+    try:
+        os.lseek(fd, max(0, os.fstat(fd).st_size - _RECENT_BYTES), os.SEEK_SET)
+        writers = len(find_writers(os.read(fd, _RECENT_BYTES)))
+    finally:
+        os.close(fd)
+    return min(_LONGEST_WAIT_S, max(0, writers - _FREE_PUSHES) * _PUSH_S)
