@@ -7,11 +7,9 @@ from pathlib import Path
 import shutil
 from typing import TYPE_CHECKING
 
-import attrs
 import pytest
 
 from helpers.books import make_run
-from helpers.git_repositories import make_remote
 from helpers.sharing_projects import make_team
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import Position
@@ -215,31 +213,6 @@ def test_sharing_is_turned_off_and_on_again(team: Team) -> None:
     team.sync("ben")
     assert [1, 1] == [helpful for _, helpful, _ in team.entries("anna").values()]
     assert team.entries("anna") == team.entries("ben")
-
-
-def test_a_book_moves_to_another_address(team: Team) -> None:
-    """The new engine gets the same bytes after a question; the others follow; another book there is refused."""
-    before = [batch.raw for batch in team.batches()]
-    old, new = team.address, str(make_remote(team.folder / "new.git"))
-    words = ("share", "git", new, "--book", "moved")
-    assert "--yes" in team.run("anna", *words, code=2).err
-    for machine in ("anna", "ben"):
-        assert old in team.run(machine, *words, "--yes").err
-    team.run("ben", "rate", "kpt_001", "helpful")
-    team.run("ben", "sync")
-    team.run("anna", "sync")
-    assert ("Run the tests first", 1, 0) == team.entries("anna")["kpt_001"]
-    assert before == [batch.raw for batch in team.batches()]
-    moved = attrs.evolve(team, engine="git", address=new, book="moved").batches()
-    assert before == [batch.raw for batch in moved[: len(before)]]
-    team.run("cleo", "add", "Another playbook")
-    other = str(make_remote(team.folder / "other.git"))
-    team.run("cleo", "share", "git", other, "--book", "moved", "--yes")
-    for turn in ("on", "off"):
-        if turn == "off":
-            team.run("anna", "share", "off")
-        assert "another book" in team.run("anna", "share", "git", other, "--book", "moved", "--yes", code=3).err
-    assert 3 == len(attrs.evolve(team, engine="git", address=other, book="moved").batches())
 
 
 def test_another_book_is_refused(team: Team) -> None:

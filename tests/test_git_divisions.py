@@ -1,0 +1,474 @@
+"""What git makes of a tracked log file: said in plain words, and made whole by the command that the message names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.authors import HUMAN
+from helpers.doctor import findings_of
+from helpers.git_ledgers import LOG, add_branches, counts, make_repository, save, switch, try_git
+from helpers.git_repositories import git
+from helpers.hook_calls import START, call
+from helpers.real_command import assert_refused
+from tallybook.ledger.verification import verify
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.histories import recognition
+from tallybook.projections.surfaces.histories.joining import import_ledger
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from helpers.command_line import Answer
+
+    Run = Callable[..., Answer]
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+BOTH = {"one": (1, 1), "of main": (0, 0), "of the side": (0, 0)}
+"""What both branches of ``add_branches`` add up to."""
+KEEPS = "which keeps every rating of both"
+CONFLICT = "has the conflict of a git merge at line 4: events were appended after event 3 on both sides"
+UNION = "has the lines of both sides of a git merge, one after the other: events were appended after event 3 on both"
+OTHER = "differs from what was acknowledged after event 3: git put another branch's version in its place"
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with a tracked log file and two branches that both appended to it."""
+    here = make_repository(project)
+    add_branches(here)
+    return here
+
+
+def what_happened(here: Project) -> str:
+    """Return the line that people see, empty where nothing is recognised."""
+    division = recognition.recognize(here)
+    return "" if division is None else str(division)
+
+
+def own_file(here: Project) -> str:
+    """Return the log file as the message names it from another folder."""
+    return os.path.realpath(here.ledger / "events.jsonl")
+
+
+def join(run: Run, source: object, *options: str, code: int = 0) -> Answer:
+    """Import another ledger by the command."""
+    answer = run("import", "--ledger", str(source), *options)
+    assert code == answer.code, answer.err
+    return answer
+
+
+def assert_whole(here: Project) -> None:
+    """Check that the ledger verifies and ``playbook.json`` is what it says, without a manual edit in it."""
+    assert "" == "; ".join(map(str, verify(reading.open_log(here)).problems))
+    commands.check(here)
+    assert [] == [event for event in commands.list_events(here) if event["kind"] == "playbook.edited"]
+
+
+def assert_joined(here: Project, run: Run) -> None:
+    """Check that every rating of both branches is there once, and that a second run adds nothing."""
+    assert BOTH == counts(here)
+    assert_whole(here)
+    before = (here.ledger / "events.jsonl").read_bytes()
+    assert "nothing new in git:side" in join(run, "git:side").out
+    assert "nothing new in git:main" in join(run, "git:main").out
+    assert before == (here.ledger / "events.jsonl").read_bytes()
+
+
+def merge(here: Project, style: str = "merge") -> None:
+    """Stop at the conflict of a merge, shown in one of git's styles."""
+    assert "Unknown" not in try_git(here, "-c", f"merge.conflictStyle={style}", "merge", "side")
+
+
+def merge_lines(here: Project, onto: str, other: str) -> None:
+    """Merge with the lines of both sides, one after the other."""
+    switch(here, onto)
+    commands.show(here)
+    (here.root / ".gitattributes").write_text("events.jsonl merge=union\n")
+    git(here.root, "merge", "--quiet", "--no-edit", other)
+
+
+def take_away(here: Project) -> None:
+    """Check out a commit without the ledger."""
+    git(here.root, "checkout", "--quiet", "--orphan", "empty")
+    git(here.root, "rm", "--quiet", "-r", "--force", ".")
+
+
+DIVISIONS: dict[str, tuple[Callable[[Project], object], str, str]] = {
+    "conflict": (merge, CONFLICT, ""),
+    "diff3": (lambda here: merge(here, "diff3"), CONFLICT, ""),
+    "zdiff3": (lambda here: merge(here, "zdiff3"), CONFLICT, ""),
+    "rebase": (lambda here: try_git(here, "rebase", "side"), "has the conflict of a git merge", ""),
+    "union": (lambda here: merge_lines(here, "main", "side"), UNION, ""),
+    "union of the other": (lambda here: merge_lines(here, "side", "main"), UNION, ""),
+    "older version": (
+        lambda here: git(here.root, "checkout", "--quiet", "main~1"),
+        "ends at event 3, and event 7 was acknowledged: git put an older version in its place",
+        "git:main",
+    ),
+    "other branch": (lambda here: git(here.root, "checkout", "--quiet", "side"), OTHER, "git:main"),
+    "other side kept": (lambda here: git(here.root, "reset", "--quiet", "--hard", "side"), OTHER, ""),
+    "taken away": (take_away, "is missing, and held 7 events: git checked out a commit without it", "git:main"),
+    "own side kept": (
+        lambda here: git(here.root, "merge", "--quiet", "--no-edit", "--strategy=ours", "side"),
+        "",
+        "git:side",
+    ),
+}
+"""What git did → how, what is said of it, and the source that the message names; empty for one that varies."""
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_a_division_is_named_and_made_whole_by_its_command(here: Project, run: Run, name: str) -> None:
+    """The message has the command; after it, and the one for the other branch, every rating of both counts once."""
+    kept = git(here.root, "rev-parse", "main")
+    divide, what, source = DIVISIONS[name]
+    divide(here)
+    said = what_happened(here)
+    if what:
+        assert f"events.jsonl: {what}" in said
+        named = said.partition("`tallybook import --ledger ")[2].partition("`")[0]
+        assert source in {"", named}
+        source = named
+    join(run, source)
+    for revision in (f"git:{kept}", "git:side"):
+        join(run, revision)
+    assert BOTH == counts(here)
+    assert_whole(here)
+    if name != "other side kept":
+        assert_joined(here, run)
+
+
+def test_the_damaged_file_is_set_aside_and_own_events_keep_their_numbers(here: Project, run: Run) -> None:
+    """It is kept byte for byte, and its name is printed."""
+    before = (here.ledger / "events.jsonl").read_bytes()
+    merge(here)
+    damaged = (here.ledger / "events.jsonl").read_bytes()
+    answer = join(run, own_file(here))
+    (aside,) = (here.ledger / "quarantine").iterdir()
+    assert f"set aside: {aside}" in answer.out
+    assert damaged == aside.read_bytes()
+    assert (here.ledger / "events.jsonl").read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize("words", [["show"], ["add", "two"], ["why", "kpt_001"], ["undo"]], ids=" ".join)
+def test_every_verb_names_a_conflict(here: Project, run: Run, words: list[str]) -> None:
+    """It exits with 3 and one line: the file, what git did, and the command."""
+    merge(here)
+    command = f"run `tallybook import --ledger {own_file(here)}`, {KEEPS}"
+    assert_refused(run(*words), 3, f"tallybook: events.jsonl: {CONFLICT}; {command}\n")
+
+
+def test_the_path_in_the_message_is_that_of_the_current_folder(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be typed as it is printed."""
+    try_git(here, "merge", "side")
+    monkeypatch.chdir(here.root)
+    assert f"`tallybook import --ledger {LOG}`" in what_happened(here)
+
+
+def test_verify_and_doctor_name_a_conflict(here: Project, run: Run) -> None:
+    """`verify` adds it to the damage that it lists, in the JSON answer too, and `doctor` gives the command as a fix."""
+    try_git(here, "merge", "side")
+    for words in (["verify"], ["verify", "--json"]):
+        answer = run(*words)
+        assert 3 == answer.code
+        assert f"note: {what_happened(here)}\n" in answer.err
+    assert ("bad", what_happened(here).partition("; ")[0]) == findings_of(here, "ledger")[0]
+
+
+def test_a_conflict_of_a_stash_is_recognised(here: Project) -> None:
+    """The stash has events that no branch has."""
+    commands.add(here, "stashed", HUMAN)
+    git(here.root, "stash", "--quiet")
+    switch(here, "side")
+    try_git(here, "stash", "pop")
+    assert "has the conflict of a git merge" in what_happened(here)
+
+
+def test_events_that_were_never_committed_are_said_to_be_in_no_commit(here: Project) -> None:
+    """A forced checkout threw them away."""
+    commands.add(here, "never committed", HUMAN)
+    git(here.root, "checkout", "--quiet", "--force", "side")
+    assert "; no commit here has event 9; run `tallybook import --ledger " in what_happened(here)
+
+
+def test_a_version_that_goes_on_from_the_head_is_read(here: Project) -> None:
+    """Another machine appended, and git brought its lines: nothing is damaged."""
+    git(here.root, "checkout", "--quiet", "-b", "more")
+    head = (here.ledger / "head").read_bytes()
+    commands.add(here, "more", HUMAN)
+    (here.ledger / "head").write_bytes(head)
+    assert "" == what_happened(here)
+    assert "more" in [entry["text"] for entry in commands.show(here)["key_points"]]
+
+
+def test_a_tracked_head_with_a_conflict_is_no_obstacle(project: Path) -> None:
+    """Where the head is tracked as well, git writes its markers into it, too."""
+    here = make_repository(project)
+    git(project, "add", "--force", ".claude/ledger/head")
+    git(project, "commit", "--quiet", "--message", "head")
+    git(project, "branch", "--force", "side")
+    for branch in ("side", "main"):
+        git(project, "checkout", "--quiet", branch)
+        commands.add(here, f"of {branch}", HUMAN)
+        git(project, "commit", "--quiet", "--all", "--message", branch)
+    try_git(here, "merge", "side")
+    assert b"<<<<<<< HEAD" in (here.ledger / "head").read_bytes()
+    assert "has the conflict of a git merge at line 4" in what_happened(here)
+
+
+def test_without_a_repository_git_is_not_named(here: Project) -> None:
+    """A file that a person merged is recognised by its lines alone."""
+    try_git(here, "merge", "side")
+    shutil.rmtree(here.root / ".git")
+    assert "has the conflict of a merge at line 4" in what_happened(here)
+    assert "a git merge" not in what_happened(here)
+
+
+def test_a_file_that_git_does_not_track_is_plain_damage(here: Project, run: Run) -> None:
+    """An end that is cut off stays what it was: damage, with the number of missing bytes."""
+    git(here.root, "rm", "--quiet", "--cached", LOG)
+    log = here.ledger / "events.jsonl"
+    data = log.read_bytes()
+    log.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
+    assert "" == what_happened(here)
+    assert "bytes before its acknowledged end at seq 7; the ledger is damaged" in run("show").err
+
+
+def test_a_changed_byte_is_plain_damage(here: Project, run: Run) -> None:
+    """Also in a tracked file."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"rating":"harmful"', b'"rating":"helpful"', 1))
+    assert "" == what_happened(here)
+    assert "was changed: its bytes do not fit its checksum" in run("show").err
+
+
+def test_nothing_that_the_repository_configures_runs(here: Project) -> None:
+    """Neither a filter, a driver, a signature's program nor a hook runs while the file is examined."""
+    git(here.root, "checkout", "--quiet", "side")
+    ran = here.root / "ran"
+    for key in (
+        "core.fsmonitor",
+        "gpg.program",
+        "core.pager",
+        "diff.external",
+        "filter.bad.smudge",
+        "filter.bad.clean",
+    ):
+        git(here.root, "config", key, f"touch {ran}; cat")
+    git(here.root, "config", "log.showSignature", "true")
+    (here.root / ".gitattributes").write_text("* filter=bad diff=bad\n")
+    assert "git put another branch's version in its place" in what_happened(here)
+    assert not ran.exists()
+
+
+def test_names_of_branches_are_quoted(here: Project) -> None:
+    """A repository can have any names."""
+    git(here.root, "branch", "--move", "main", "a;b$(c)")
+    git(here.root, "checkout", "--quiet", "side")
+    assert "`tallybook import --ledger 'git:a;b$(c)'`" in what_happened(here)
+    assert json.dumps(what_happened(here))
+
+
+def test_a_squashed_branch_counts_once(here: Project, run: Run) -> None:
+    """A squash and a later merge of the same branch bring the same events."""
+    try_git(here, "merge", "--squash", "side")
+    join(run, own_file(here))
+    git(here.root, "add", "--force", LOG)
+    git(here.root, "commit", "--quiet", "--message", "squashed")
+    try_git(here, "merge", "side")
+    join(run, own_file(here))
+    assert_joined(here, run)
+
+
+def test_what_hooks_spooled_is_recorded(here: Project, run: Run) -> None:
+    """A session that began during the conflict is in the ledger afterwards."""
+    try_git(here, "merge", "side")
+    call(START | {"session_id": "s9"})
+    join(run, own_file(here))
+    assert "s9" in {event["by"].get("session") for event in commands.list_events(here)}
+    assert [] == list((here.ledger / "spool").glob("*.json"))
+    assert_joined(here, run)
+
+
+def test_a_dry_run_shows_the_same_and_changes_nothing(here: Project, run: Run) -> None:
+    """Every file stays as it is."""
+    try_git(here, "merge", "side")
+    before = {path: path.read_bytes() for path in here.claude.rglob("*") if path.is_file()}
+    answer = join(run, own_file(here), "--dry-run")
+    assert before == {path: path.read_bytes() for path in here.claude.rglob("*") if path.is_file()}
+    assert "events.jsonl would be whole up to event 7" in answer.out
+    assert "would bring 1 rating and 1 entry; nothing was recorded" in answer.out
+    assert "kpt_002 there is kpt_003 here\n" in answer.out
+    assert "1 rating and 1 entry from" in join(run, own_file(here)).out
+
+
+def test_the_answer_in_json(here: Project, run: Run) -> None:
+    """It has what was added, joined, renamed, counted and left out."""
+    try_git(here, "merge", "side")
+    value = json.loads(join(run, own_file(here), "--json").out)
+    (aside,) = (here.ledger / "quarantine").iterdir()
+    assert {
+        "seq_from": 8,
+        "seq_to": 11,
+        "added": ["kpt_003"],
+        "joined": {},
+        "renamed": {"kpt_002": "kpt_003"},
+        "ratings": 1,
+        "batches": 2,
+        "known": 2,
+        "ignored": [],
+        "masked": 0,
+        "redacted": 0,
+        "unproven": 0,
+        "repaired": 7,
+        "aside": [str(aside)],
+        "lost": 0,
+        "dry_run": False,
+    } == value
+
+
+def test_a_playbook_of_the_other_branch_is_no_manual_edit(here: Project, run: Run) -> None:
+    """Where git tracks ``playbook.json`` too, the checked-out one shows the other branch."""
+    for branch in ("side", "main"):
+        switch(here, branch)
+        commands.replay(here)
+        git(here.root, "add", "--force", ".claude/playbook.json")
+        git(here.root, "commit", "--quiet", "--message", "playbook")
+    git(here.root, "checkout", "--quiet", "side")
+    join(run, "git:main")
+    assert_joined(here, run)
+    assert [] == list(here.claude.glob("playbook.json.unreadable-*"))
+
+
+def test_an_edited_playbook_of_the_other_branch_is_set_aside(here: Project, run: Run) -> None:
+    """It cannot be told what its writer changed here, and it is kept and named."""
+    switch(here, "side")
+    commands.replay(here)
+    here.playbook.write_text(here.playbook.read_text().replace('"one"', '"edited"'))
+    edited = here.playbook.read_bytes()
+    git(here.root, "checkout", "--quiet", "main")
+    git(here.root, "merge", "--quiet", "--strategy=ours", "--no-edit", "side")
+    try_git(here, "reset", "--quiet", "--hard", "main~1")
+    try_git(here, "merge", "side")
+    (here.ledger / "head").unlink(missing_ok=True)
+    answer = join(run, own_file(here))
+    (aside,) = here.claude.glob("playbook.json.unreadable-*")
+    assert edited == aside.read_bytes()
+    assert f"set aside: {aside}" in answer.out
+    assert_whole(here)
+
+
+def test_lost_events_are_named_and_need_a_word(here: Project, run: Run) -> None:
+    """Events that were never committed, and thrown away, are in no copy; the rest is joined if a person says so."""
+    commands.add(here, "never committed", HUMAN)
+    git(here.root, "checkout", "--quiet", "--force", "side")
+    before = (here.ledger / "events.jsonl").read_bytes()
+    answer = join(run, "git:main", code=3)
+    assert "events.jsonl: event 9 was acknowledged, and no copy that was found has it; give a copy that has it" in (
+        answer.err
+    )
+    assert before == (here.ledger / "events.jsonl").read_bytes()
+    answer = join(run, "git:main", "--accept-loss")
+    assert "note: event 9 was acknowledged and is in no copy; what only it had is lost" in answer.err
+    assert BOTH == counts(here)
+    assert_whole(here)
+
+
+def test_a_text_that_was_redacted_on_the_other_branch_is_erased_here(here: Project, run: Run) -> None:
+    """Also from the file that is set aside."""
+    commands.add(here, "the secret name of a customer", HUMAN)
+    save(here, "customer")
+    git(here.root, "branch", "--force", "side")
+    commands.rate(here, "kpt_001", "harmful", HUMAN)
+    save(here, "rated")
+    switch(here, "side")
+    redact.redact(here, redact.RedactionTarget(text="the secret name of a customer"), "not ours", HUMAN)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    save(here, "redacted")
+    git(here.root, "checkout", "--quiet", "main")
+    switch(here, "main")
+    try_git(here, "merge", "side")
+    join(run, own_file(here))
+    assert (1, 2) == counts(here)["one"]
+    assert "[redacted]" in counts(here)
+    assert_whole(here)
+    held = [path for path in here.claude.rglob("*") if path.is_file() and b"the secret name" in path.read_bytes()]
+    assert [] == held
+
+
+def test_a_sealed_tail_survives(here: Project, run: Run) -> None:
+    """The bytes that a crash left, and the line that seals them, are where that line says they are."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes() + b'{"crc":"torn')
+    commands.add(here, "after the crash", HUMAN)
+    save(here, "sealed")
+    before = log.read_bytes()
+    try_git(here, "merge", "side")
+    join(run, own_file(here))
+    assert log.read_bytes().startswith(before)
+    assert {**BOTH, "after the crash": (0, 0)} == counts(here)
+    assert_whole(here)
+
+
+def test_a_crash_after_any_step_of_the_repair_loses_nothing(
+    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command goes on, from the file as it was or as it is."""
+    try_git(here, "merge", "side")
+    damaged = (here.ledger / "events.jsonl").read_bytes()
+    for step in ("tallybook.ledger.storage.disk.replace_file", "tallybook.ledger.reading.repair._write_head"):
+        with monkeypatch.context() as patch:
+            patch.setattr(step, _crash)
+            with pytest.raises(KeyboardInterrupt):
+                import_ledger(here, str(here.ledger / "events.jsonl"), dry_run=False, accept_loss=False)
+        assert damaged in {path.read_bytes() for path in (here.ledger / "quarantine").iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr("tallybook.projections.surfaces.histories.joining._land", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            import_ledger(here, "git:side", dry_run=False, accept_loss=False)
+    join(run, "git:side")
+    assert_joined(here, run)
+
+
+def _crash(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_ledger_in_a_shared_book_takes_the_other_copy_in(here: Project, run: Run, tmp_path: Path) -> None:
+    """Its own events are back, and what the other copy has more is pending here until a sync publishes it."""
+    hub = tmp_path / "hub.git"
+    git(here.root, "init", "--quiet", "--bare", str(hub))
+    assert 0 == run("share", "git", str(hub), "--book", "b", "--yes").code
+    save(here, "shared")
+    try_git(here, "merge", "side")
+    join(run, own_file(here))
+    expected = BOTH
+    assert expected == counts(here)
+    assert "nothing new in git:side" in run("import", "--ledger", "git:side").out
+    assert 0 == run("sync").code
+    assert expected == counts(here)
+    assert_whole(here)
+
+
+def test_the_conflict_ends_as_the_answer_says(here: Project, run: Run, tmp_path: Path) -> None:
+    """Git takes the whole version as the merge, and a clone has every rating."""
+    try_git(here, "merge", "side")
+    answer = join(run, own_file(here))
+    command = f"git add --force {here.ledger / 'events.jsonl'}"
+    assert f"`{command}` and a commit keep this version" in answer.err
+    git(here.root, *command.split()[1:])
+    git(here.root, "commit", "--quiet", "--message", "merged")
+    assert "" == git(here.root, "status", "--porcelain", "--", LOG)
+    assert_joined(here, run)
+    clone = Project(tmp_path / "clone")
+    git(tmp_path, "clone", "--quiet", str(here.root), str(clone.root))
+    assert BOTH == counts(clone)
