@@ -9,7 +9,7 @@ import pytest
 from helpers.ledger_lines import batches_of, file_of, raw
 from helpers.ledger_scan import BATCHES, GROUPS, seal_of
 from tallybook.ledger.line import START
-from tallybook.ledger.reading import damage, repair, scan, search
+from tallybook.ledger.reading import repair, scan, search
 from tallybook.ledger.reading.repair import survey
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage.disk import read_at
@@ -85,7 +85,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Count:
         sizes.append(len(data))
         return data
 
-    for module in (damage, repair, scan, search):
+    for module in (repair, scan, search):
         monkeypatch.setattr(module, "read_at", counted)
 
     def count(work: Work, data: bytes) -> int:

@@ -11,7 +11,7 @@ from helpers.authors import HUMAN
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import repair
+from tallybook.ledger.reading import histories
 from tallybook.ledger.reading.histories import Histories, write_history
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
@@ -106,7 +106,7 @@ def test_the_replaced_log_is_kept_each_time(here: Project) -> None:
     data = (here.ledger / LOG_NAME).read_bytes()
     end = reading.open_log(here).head()
     for _ in range(2):
-        repair.replace_log(here.ledger, data, end, AT, repair.identify_log(here.ledger))
+        histories.replace_log(here.ledger, data, end, AT, histories.identify_log(here.ledger))
     names = {path.name for path in (here.ledger / "quarantine").glob("*.jsonl")}
     assert {"events-20261123T120000.jsonl", "events-20261123T120000-2.jsonl"} == names
     assert end[:3] == reading.open_log(here).head()[:3]
@@ -115,11 +115,11 @@ def test_the_replaced_log_is_kept_each_time(here: Project) -> None:
 
 def test_a_log_that_changed_meanwhile_stays(here: Project) -> None:
     """So does one whose lock another process holds."""
-    seen = repair.identify_log(here.ledger)
+    seen = histories.identify_log(here.ledger)
     commands.add(here, "four", HUMAN)
     data = (here.ledger / LOG_NAME).read_bytes()
     with pytest.raises(CannotWriteError, match="was changed by another program"):
-        repair.replace_log(here.ledger, b"", START, AT, seen)
+        histories.replace_log(here.ledger, b"", START, AT, seen)
     with JsonlLog(here.ledger).transaction(), pytest.raises(LockHeldError):
-        repair.replace_log(here.ledger, b"", START, AT, repair.identify_log(here.ledger))
+        histories.replace_log(here.ledger, b"", START, AT, histories.identify_log(here.ledger))
     assert data == (here.ledger / LOG_NAME).read_bytes()

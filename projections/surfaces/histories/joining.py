@@ -18,7 +18,6 @@ from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import LOG_NAME, Stamp, frame
 from tallybook.ledger.reading import histories
 from tallybook.ledger.reading.histories import Histories
-from tallybook.ledger.reading.repair import identify_log, replace_log
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.fold import fold_history
@@ -103,7 +102,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         TallybookError: The ledger could not be written.
     """
     log = open_log(project)
-    seen = identify_log(project.ledger)
+    seen = histories.identify_log(project.ledger)
     every = Histories()
     _add_own(project, every)
     add_source(project, source, every)
@@ -238,7 +237,7 @@ def _repair(project: Project, repair: Repair, every: Histories) -> list[str]:
     """Put the whole log in place of the damaged one; return what was set aside."""
     at = clock.utc_now().at
     cache_files.clear(project.ledger)
-    aside = replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
+    aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
     cache_files.clear(project.ledger)
     kept = [] if aside is None else [str(aside)]
     if (foreign := _set_foreign_playbook_aside(project, repair, every, at)) is not None:
