@@ -17,7 +17,6 @@ from helpers.real_command import run, run_unprivileged
 from helpers.repository import ROOT
 from helpers.spool_files import held
 from tallybook.ledger.errors import OutcomeUnknownError
-from tallybook.ledger.line import Draft
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor.checks import CHECKS
@@ -27,7 +26,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact as redacting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # In two parts, so that no detector takes this file for a leak.
@@ -176,116 +175,100 @@ def test_a_check_that_fails_says_so_and_ends_no_other(here: Project) -> None:
     ] == [(finding.check, finding.message) for finding in findings]
 
 
-# The words
+# Each fault, and what names and fixes it
 
 
-# The ledger and its head
-
-
-def test_a_ledger_that_is_gone_is_damage(here: Project) -> None:
-    """A log that was acknowledged and is not there is damage, not a project without a ledger."""
+def _lose_the_log(here: Project) -> None:
     (here.ledger / "events.jsonl").unlink()
-    findings = examine(here)
-    assert 3 == exit_code(findings)
-    assert [("bad", "events.jsonl: is missing, and held 5 events")] == findings_of(here, "ledger")
 
 
-def test_a_ledger_of_a_later_version_asks_for_an_upgrade(here: Project) -> None:
-    """A format from the future is no damage; the one line says who can read it."""
-    path = here.ledger / "events.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"format":1}', b'"format":9}', 1))
-    findings = examine(here)
-    told = [one for one in findings if one.level == "bad" and "upgrade Tallybook" in one.message]
-    assert (1, 1) == (exit_code(findings), len(told))
+def _tear_the_head(here: Project) -> None:
+    disk.replace_cache_file(here.ledger / "head", b"torn")
 
 
-def test_a_kind_of_a_later_version_is_noted(here: Project) -> None:
-    """Events that this version keeps and ignores are counted, and are no fault."""
-    with reading.open_own_log(here).transaction() as tx:
-        tx.append([Draft("point.dreamt", 1, {})], HUMAN)
-    (first, second) = findings_of(here, "ledger")
-    assert ("note", "1 event of kind point.dreamt/1, of a later version of Tallybook, kept and ignored") == first
-    assert ("ok", True) == (second[0], second[1].startswith("6 events verified; head 6:"))
-
-
-@pytest.mark.parametrize("left", [None, b"torn"])
-def test_a_head_that_says_nothing_is_noted(here: Project, left: bytes | None) -> None:
-    """Without a head, or with half of one, a missing end would go unnoticed; the next writer makes it anew."""
-    (here.ledger / "head").unlink()
-    if left is not None:
-        disk.replace_cache_file(here.ledger / "head", left)
-    assert {"head": "note"} == levels(here)
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert {} == levels(here)
-
-
-def test_a_flush_that_failed_is_bad_until_it_is_made_good(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the disk may have lost is bad until it was written again."""
-
+def _fail_a_flush(here: Project) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(disk, "flush_data", fail)
         with pytest.raises(OutcomeUnknownError):
             commands.rate(here, "kpt_001", "helpful", HUMAN)
-    ((level, message),) = [one for one in findings_of(here, "head") if one[0] == "bad"]
-    assert ("bad", True) == (level, message.startswith("1 flush failed, and the disk may have lost what was written"))
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert [("ok", "passed")] == findings_of(here, "head")
 
 
-@pytest.mark.parametrize(
-    ("text", "codes"),
-    [
-        ("Use tabs\u200b", "U+200B"),
-        ("Use \u202etabs\u202c and \u00ad", "U+00AD, U+202C, U+202E"),
-        ("Use\U000e0041 tabs", "U+E0041"),
-        ("Two lines:\n\tand a tab, an e\u0301, a \u00a0, and \u2764\ufe0f", None),
-        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", None),
-    ],
-)
-def test_entries_with_invisible_characters_are_named(here: Project, text: str, codes: str | None) -> None:
-    """An agent reads what people do not see, so `doctor` names the entry and the characters; white space is none."""
-    (name,) = commands.add(here, text, HUMAN).added
-    expected = [] if codes is None else [("note", f"{name} has invisible characters: {codes}")]
-    assert expected == [one for one in findings_of(here, "entries") if one[0] == "note"]
+def _hide_characters(here: Project) -> None:
+    commands.add(here, "Use \u202etabs\u202c and \u00ad", HUMAN)
 
 
-# What waits
-
-
-@posix
-def test_what_waits_in_the_spool_is_counted(here: Project) -> None:
-    """Payloads that wait are counted, and taken in by the next command that writes."""
+def _leave_a_payload(here: Project) -> None:
     with held(here):
-        for _ in range(2):
-            commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert [("note", "2 payloads waiting")] == findings_of(here, "spool")
-    commands.replay(here)
-    assert [("ok", "passed")] == findings_of(here, "spool")
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
 
 
-# Redactions and secrets
+def _damage_the_spool(here: Project) -> None:
+    (here.ledger / "spool").mkdir(mode=0o700)
+    disk.replace_cache_file(here.ledger / "spool" / "2026-junk.json", b'{"id": 1')
 
 
-def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None:
-    """A redaction that was cut short is bad, and the next command that writes finishes it."""
+def _interrupt_a_redaction(here: Project) -> None:
     added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
     redaction.write_pending(here.ledger, redaction.PendingRedaction((added.id,), ("Use type hints",), "wrong", HUMAN))
-    assert [("bad", "the text of 1 event is redacted and may still be on disk")] == findings_of(here, "redaction")
-    commands.replay(here)
-    assert [("ok", "passed")] == findings_of(here, "redaction")
 
 
-def test_a_redacted_text_that_is_put_back_is_bad(here: Project) -> None:
-    """A log whose old bytes come back from a backup shows a text again that had to go."""
+def _restore_a_redacted_text(here: Project) -> None:
     path = here.ledger / "events.jsonl"
     before = path.read_bytes()
     redacting.redact(here, redacting.RedactionTarget(event="2"), "wrong", HUMAN)
     path.write_bytes(before + path.read_bytes()[len(before) :])
-    ((level, message),) = findings_of(here, "redaction")
-    assert ("bad", True) == (level, message.endswith(" was redacted and is in the log again"))
+
+
+def _edit_the_playbook(here: Project) -> None:
+    here.playbook.write_bytes(here.playbook.read_bytes().replace(b"Use type", b"Use good type"))
+
+
+def _remove_the_playbook(here: Project) -> None:
+    here.playbook.unlink()
+
+
+def _write_junk(here: Project) -> None:
+    here.playbook.write_bytes(b"junk")
+
+
+def _set_junk_aside(here: Project) -> None:
+    _write_junk(here)
+    commands.replay(here)
+
+
+FAULTS: dict[str, tuple[Callable[[Project], None], str, str, str, bool]] = {
+    "a lost log": (_lose_the_log, "ledger", "bad", "events.jsonl: is missing, and held 5 events", False),
+    "a torn head": (_tear_the_head, "head", "note", "the head is missing or torn", False),
+    "a failed flush": (_fail_a_flush, "head", "bad", "1 flush failed, and the disk may have lost", False),
+    "hidden characters": (_hide_characters, "entries", "note", "U+00AD, U+202C, U+202E", False),
+    "a payload": (_leave_a_payload, "spool", "note", "1 payload waiting", True),
+    "a damaged payload": (_damage_the_spool, "spool", "bad", "spool/2026-junk.json: cannot be read", False),
+    "an owed redaction": (_interrupt_a_redaction, "redaction", "bad", "may still be on disk", True),
+    "a text that is back": (_restore_a_redacted_text, "redaction", "bad", " was redacted and is in the log", False),
+    "a manual edit": (_edit_the_playbook, "playbook.json", "note", "has a manual edit", True),
+    "no playbook": (_remove_the_playbook, "playbook.json", "note", "is missing", True),
+    "junk": (_write_junk, "playbook.json", "bad", "", False),
+    "junk set aside": (_set_junk_aside, "playbook.json", "note", "playbook.json.unreadable-", False),
+}
+"""Name → what makes the fault, the check that names it, level, a part of the message, and whether `replay` fixes it."""
+
+
+@posix
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_by_its_check_with_its_fix(here: Project, fault: str) -> None:
+    """Damage costs exit code 3, what is bad 1, and a note nothing; what `replay` fixes is gone after it."""
+    make, check, level, message, is_fixed_by_replay = FAULTS[fault]
+    make(here)
+    findings = examine(here)
+    (found,) = [one for one in findings if one.check == check and one.level != "ok" and message in one.message]
+    code = 3 if fault == "a lost log" else 1 if level == "bad" else 0
+    assert (level, True, code) == (found.level, bool(found.fix), exit_code(findings))
+    if is_fixed_by_replay:
+        commands.replay(here)
+        assert {} == levels(here)
 
 
 def test_secrets_are_told_and_never_shown(here: Project) -> None:
@@ -298,32 +281,6 @@ def test_secrets_are_told_and_never_shown(here: Project) -> None:
     assert 1 == sum(line.startswith(told) for line in lines_of(answer, 0))
     assert TOKEN not in answer.out + run(here, "doctor", "--json").out
     assert TOKEN in here.playbook.read_text(encoding="utf-8")
-    redacting.redact(here, redacting.RedactionTarget(event="6"), "a token", HUMAN)
-    assert [("ok", "passed")] == findings_of(here, "secrets")
-
-
-# playbook.json and what lies about
-
-
-def test_a_playbook_that_is_not_the_replay_is_noted(here: Project) -> None:
-    """A hand's change and a missing file are worth a note; both are made good by the command that the hint names."""
-    here.playbook.write_bytes(here.playbook.read_bytes().replace(b"Use type", b"Use good type"))
-    (found,) = [one for one in examine(here) if one.check == "playbook.json"]
-    assert ("note", True) == (found.level, found.fix.startswith("run `tallybook replay`"))
-    here.playbook.unlink()
-    assert [("note", f"{here.playbook}: is missing")] == findings_of(here, "playbook.json")
-    commands.replay(here)
-    assert {} == levels(here)
-
-
-def test_a_file_that_is_no_playbook_is_bad_and_then_set_aside(here: Project) -> None:
-    """An agent cannot read it now; once it was set aside, it is to be looked at."""
-    here.playbook.write_bytes(b"junk")
-    assert {"playbook.json": "bad"} == levels(here)
-    commands.replay(here)
-    assert {"playbook.json": "note"} == levels(here)
-    ((_, message),) = findings_of(here, "playbook.json")
-    assert message.startswith("playbook.json.unreadable-")
 
 
 # Locks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 import re
 import shutil
@@ -14,7 +13,7 @@ import pytest
 
 from helpers.agent_settings import CLAUDE
 from helpers.authors import HUMAN
-from helpers.doctor import file_states, posix
+from helpers.doctor import file_states
 from helpers.hook_calls import call
 from helpers.real_command import run
 from helpers.repository import ROOT
@@ -157,17 +156,6 @@ def test_a_missing_python_is_named(here: Project, on_path: Path, tmp_path: Path,
     assert ("bad", bad, "run `tallybook init` to write a working command") in findings(here)
 
 
-@posix
-@pytest.mark.parametrize("data", [b"{", b'"text"', b"\xff\xfe", b'{"hooks": {"Stop": [1, {"hooks": 3}]}}', None])
-def test_settings_in_any_state_call_nobody(here: Project, data: bytes | None) -> None:
-    """What is no settings has the note of an agent without hooks: `init` says what is wrong with the file."""
-    path = install(here.root, data or b"")
-    if data is None:
-        path.unlink()
-        os.mkfifo(path)
-    assert ["run `tallybook init` to install the hooks"] == [fix for _, _, fix in findings(here)]
-
-
 def test_the_settings_of_where_the_agent_is_started_count(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a subfolder of a repository those at its top count, unless the subfolder has hooks of its own."""
     monkeypatch.delenv("CLAUDE_PROJECT_DIR")
@@ -254,17 +242,6 @@ def test_hooks_that_codex_does_not_run_are_named(here: Project, features: str) -
     stopped = ", ".join([first, *others] if features else others)
     message = f"Codex CLI does not run the hooks for {stopped}: they are not trusted, or switched off"
     assert ("note", message, f"run `codex` in {here.root}, and trust or enable the hooks") in findings(here)
-
-
-def test_copilot_runs_the_file_of_claude_code(here: Project) -> None:
-    """Where Copilot runs the project's hooks of Claude Code, nothing is missing; it does not run those of the user."""
-    absent = ("ok", "Copilot CLI is here, and none of its settings call Tallybook")
-    path = install(here.root)
-    (Path.home() / ".copilot").mkdir()
-    assert absent not in messages(here)
-    install(Path.home())
-    path.unlink()
-    assert absent in messages(here)
 
 
 # What hooks left

@@ -141,12 +141,4 @@ def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monke
     assert [] == bad()
 
 
-def test_a_command_of_the_users_own_is_looked_for(owed: Project) -> None:
-    """A command that is not set, or not on PATH, is a problem."""
-    choose(rater="command")
-    assert ("bad", "the rater is command, and no command is set") == found(owed)[0][:2]
-    choose(rater="command", command=["no-such-rater"])
-    assert ("bad", "the rater is command, and `no-such-rater` is not on PATH") == found(owed)[0][:2]
-
-
 # The rest

@@ -127,16 +127,6 @@ def test_a_search_finds_bytes_across_windows(log: JsonlLog, monkeypatch: pytest.
     assert [] == found_in(log, b"no such bytes")
 
 
-def test_a_search_reads_what_is_not_acknowledged_yet(log: JsonlLog) -> None:
-    """Without a head, or with an older one, the batches after it are found as well."""
-    head = (log.folder / "head").read_bytes()
-    grow(log, [STORY[5]])
-    (log.folder / "head").write_bytes(head)
-    assert [5, 10, 15, 17] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
-    (log.folder / "head").unlink()
-    assert [5, 10, 15, 17] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
-
-
 def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
     """Bytes in a torn tail are not found, before it is sealed and after it."""
     log.close()

@@ -24,7 +24,6 @@ from tallybook.ledger.events import (
     PointRestored,
     PointReworded,
 )
-from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from helpers.command_line import Answer, Run
+    from helpers.command_line import Run
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.checkpoints import Form
@@ -64,31 +63,6 @@ LATER: list[list[Any]] = [
     [CLOSED],
 ]
 """A merge, a restore, an undo of an event, and a rating without an update, which follows later."""
-WHENS = ("7", "~3", "2023-11-14T22:18", "session:s3", "session:s3+", "session:s1", "session:none")
-READINGS = (
-    ("show",),
-    *(("show", "--at", when) for when in WHENS),
-    *(("why", name) for name in ("kpt_001", "kpt_002", "kpt_010", ODD, "text of kpt", "kpt_999")),
-    *(("why", "kpt_002", "--at", when) for when in WHENS),
-    *(("log", *words) for words in ((), ("kpt_002",), (ODD,), ("--session", "s8"), ("--since", "session:s4"))),
-    ("show", "--last-change"),
-    ("show", "--gone"),
-    ("review", "--list", "needs-ratings"),
-    ("diff", "9", "~2"),
-    ("bisect", "kpt_001.harmful > kpt_001.helpful"),
-    ("bisect", "pruned(kpt_001)", "--last"),
-    ("bisect", "count < 3"),
-    ("what-if", "--without", "session:s3"),
-    ("sql", "select kind, count(*) from events group by kind order by kind"),
-    ("score", "--monthly"),
-    ("score", "--at", "~3"),
-)
-"""Words of the verbs that read the history."""
-
-
-def answers(run: Run) -> dict[tuple[str, ...], Answer]:
-    """Return each answer for people and for programs, by the words of its command."""
-    return {words: run(*words) for reading in READINGS for words in (reading, (*reading, "--json"))}
 
 
 @pytest.fixture
@@ -98,19 +72,6 @@ def short_log(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JsonlL
     made = opened(project / "inner")
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project_of(made).root))
     grow(made, HISTORY)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["short", "long"])
-def log(project: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[JsonlLog]:
-    """Return a ledger with a prune, a redaction and undone events; caches are written of it even if it is short."""
-    made = opened(project / "inner")
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project_of(made).root))
-    if request.param == "short":
-        make_long(monkeypatch)
-    grow(made, [*HISTORY, *([[PointReworded("kpt_002", "", LONG)]] * 8 if request.param == "long" else [])])
-    redact.redact(project_of(made), redact.RedactionTarget(None, "kpt_010"), "private", HUMAN)
     yield made
     made.close()
 
@@ -245,35 +206,6 @@ def test_no_state_of_a_blob_changes_a_state(short_log: JsonlLog, form: Form[Any]
     check(form, short_log)
 
 
-def test_no_state_of_the_caches_changes_an_answer(log: JsonlLog, run: Run, tmp_path: Path) -> None:
-    """Answers are equal with no cache, new caches, older ones, missing files, and each kind of damage."""
-    answers(run)
-    folder, older = caches_of(log.folder), tmp_path / "older"
-    shutil.copytree(folder, older)
-    grow(log, LATER)
-    with pytest.MonkeyPatch.context() as patch:
-        # Only an absolute path is used.
-        patch.setenv("TALLYBOOK_CACHE_DIR", "none")
-        expected = answers(run)
-    assert {0, 1, 2} == {answer.code for answer in expected.values()}
-    # The caches are older at first, and new the second time.
-    assert expected == answers(run)
-    assert expected == answers(run)
-    shutil.rmtree(folder)
-    shutil.copytree(older, folder)
-    assert expected == answers(run)
-    for damage in (DAMAGES["a bit flipped"], DAMAGES["cut"]):
-        for number, path in enumerate(sorted(filter(_is_cache, folder.rglob("*")))):
-            # Some files are intact beside the damaged ones, so that no answer mixes them.
-            if number % 3:
-                path.write_bytes(damage(path.read_bytes()))
-        assert expected == answers(run)
-
-
-def _is_cache(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
-
-
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return the number of batches that an answer decodes."""
     seen: list[int] = []
@@ -338,16 +270,6 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_after_it(short_l
 
 
 # Where nothing can be stored, and damage
-
-
-def test_a_held_lock_is_not_waited_for(short_log: JsonlLog) -> None:
-    """While another process stores a checkpoint, this one skips it."""
-    reading.current(short_log)
-    blob_of(PLAYBOOK_FORM, short_log).unlink()
-    with (caches_of(short_log.folder) / cache_files.LOCK).open("rb+") as held:
-        assert disk.try_lock(held.fileno())
-        check(PLAYBOOK_FORM, short_log)
-    assert not blob_of(PLAYBOOK_FORM, short_log).exists()
 
 
 def test_a_replay_reads_everything_whatever_the_cache_holds(short_log: JsonlLog, run: Run) -> None:

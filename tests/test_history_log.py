@@ -150,13 +150,6 @@ def test_an_invalid_option_is_reported(run: Run, words: list[str], code: int, me
     assert message in answer.err
 
 
-def test_a_script_sees_undone_events(here: Project, run: Run) -> None:
-    """In JSON an undone event has the number of its undo, and no other event has that key."""
-    curation.undo(here, "6", None, "", HUMAN)
-    rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
-    assert {6: 9} == {row["seq"]: row["undone_by"] for row in rows if "undone_by" in row}
-
-
 # What is appended
 
 

@@ -101,14 +101,6 @@ def test_an_invalid_moment_is_refused(when: str) -> None:
         of(LOG, when)
 
 
-def test_an_empty_ledger_has_one_moment() -> None:
-    """Every time is the beginning of an empty ledger, and every event number is refused."""
-    log = MemoryLog()
-    assert [0, 0, 0] == [of(log, when).seq for when in ("0", "1d", "2026-11-20")]
-    with pytest.raises(BadInputError, match=r"^--at 1: the ledger has no event yet$"):
-        of(log, "1")
-
-
 def test_a_date_without_dashes_is_an_event_number() -> None:
     """Digits alone are an event number, and the error shows how to write a date."""
     with pytest.raises(BadInputError, match=r"ends at seq 9; the date is written 2026-11-20$"):

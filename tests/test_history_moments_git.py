@@ -128,20 +128,6 @@ def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> No
         moments.find_here(tracked, "git:HEAD", "--since")
 
 
-def test_a_commit_may_continue_the_projects_ledger(tracked: Project) -> None:
-    """After a checkout of an older commit a newer one can be read, and a note names the common history."""
-    put_back = keep(tracked)
-    commands.add(tracked, "two", HUMAN)
-    name = commit(tracked)
-    put_back()
-    then = commands.playbook(tracked, "git:HEAD")
-    assert ["one", "two"] == texts(then)
-    told = f"the end of the ledger in commit {name[:12]}, which goes on where this one ends"
-    assert then.moment.endswith(told)
-    with pytest.raises(BadInputError, match=f"--until git:HEAD: is {told}; give the commit's date and time"):
-        moments.find_here(tracked, "git:HEAD", "--until")
-
-
 def test_a_redacted_text_is_hidden_in_a_commits_ledger(tracked: Project) -> None:
     """Git keeps the bytes, but no answer shows them."""
     put_back = keep(tracked)
@@ -170,18 +156,6 @@ def test_a_file_that_is_no_ledger_is_refused_in_a_commit(tracked: Project, data:
     expected = f"the ledger in commit {name[:12]} {message}.*; give the time it was committed at, 2026-11-22T00:00:00"
     with pytest.raises(BadInputError, match=expected):
         moments.find(tracked, "git:HEAD")
-
-
-def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
-    """The project may be a folder below the top of the repository."""
-    git(project, "init", "--quiet")
-    own = Project(project / "part [1]")
-    own.claude.mkdir(parents=True)
-    commands.add(own, "one", HUMAN)
-    (own.ledger / ".gitignore").unlink()
-    commit(own)
-    commands.add(own, "two", HUMAN)
-    assert "the end of the ledger in commit" in commands.playbook(own, "git:HEAD").moment
 
 
 def test_a_linked_worktree_resolves_its_own_branch(tracked: Project, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -140,22 +140,6 @@ def test_g_goes_where_at_goes(short: tuple[Tab, Project]) -> None:
     tab.page.wait_for_timeout(300)
 
 
-def test_g_has_the_command_that_opens_a_commit(short: tuple[Tab, Project]) -> None:
-    """The page has no commits; the command for one is quoted, can be copied, and leaves the dialog open."""
-    tab, _ = short
-    tab.open("event=4")
-    for words, line in [
-        ("git:v1.0", "tallybook page --at git:v1.0"),
-        ("git:HEAD~2", "tallybook page --at 'git:HEAD~2'"),
-    ]:
-        go(tab, words)
-        assert line == tab.text("#go-command code")
-        tab.page.click("#go-command button")
-        assert line == tab.page.evaluate("navigator.clipboard.readText()")
-        assert tab.page.locator("#go-dialog").is_visible()
-        tab.page.keyboard.press("Escape")
-
-
 # Keys, links, search, and what can be copied and saved
 
 UPDATE = PlaybookUpdated(0, 1, 0)
@@ -189,14 +173,6 @@ def test_keys_move_through_moments(tab: Tab) -> None:
     for key, event in [("k", 5), ("k", 4), ("j", 5), ("Home", 0), ("k", 0), ("j", 1), ("j", 4), ("End", 14), ("j", 14)]:
         tab.page.keyboard.press(key)
         tab.at(event)
-
-
-def test_keys_move_through_the_events_of_the_selected_entry(tab: Tab) -> None:
-    """With an entry selected, p and n go from one of its events to the next, the update that pruned it included."""
-    tab.open("event=14&entry=kpt_001")
-    for key, event in [("p", 12), ("p", 10), ("p", 8), ("p", 6), ("p", 5), ("p", 4), ("p", 4), ("n", 5), ("n", 6)]:
-        tab.page.keyboard.press(key)
-        tab.at(event, entry="kpt_001")
 
 
 def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
@@ -358,26 +334,6 @@ def test_every_session_has_a_command_that_undo_takes(example: Example, tmp_path:
         assert f"tallybook {command}" == tab.page.locator("#session .copy code").first.inner_text()
         assert 0 == run(Project(copy), *shlex.split(command), "--reason", "a test").code
     tab.page.context.close()
-
-
-def test_an_undo_says_what_it_undid(example: Example) -> None:
-    """The undone events are named with the undo, and one click goes to them."""
-    undo = example.first(EventsVoided)
-    example.tab.open(f"event={undo.seq}")
-    assert isinstance(undo.event, EventsVoided)
-    size = len(undo.event.ids)
-    words = f"undid {size} events: {undo.seq - size} to {undo.seq - 1}"
-    assert words in example.tab.text("#change")
-    example.tab.page.click(f'#change [aria-label="Go to event {undo.seq - size}"]')
-    example.tab.at(undo.seq - 1)
-
-
-def test_a_rating_without_effect_says_so(example: Example) -> None:
-    """A rating of an entry that left the playbook changed nothing, which the list and the moment say."""
-    rated = [one.seq for one in example.records if isinstance(one.event, PointRated) and one.event.name == "kpt_004"]
-    example.tab.open(f"event={example.end_of(rated[-1])}")
-    assert "kpt_004 rated harmful, no effect" in example.tab.text("#change")
-    assert "kpt_004 rated harmful, no effect" in example.tab.text("#event-list .now:has-text('kpt_004')")
 
 
 def test_on_paper_the_events_next_to_the_moment_are_listed_without_controls(example: Example) -> None:

@@ -15,7 +15,6 @@ from helpers.real_command import run
 from helpers.repository import ROOT
 from helpers.score_examples import record_example
 from tallybook.ledger.events import PlaybookUpdated, PointAdded, PointCited, PointRated, PointRetired
-from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -271,20 +270,6 @@ def test_the_tab_key_reaches_every_control_and_shows_where_it_is(nine: Tab, view
     assert expected == visited
 
 
-def test_the_focus_stays_where_somebody_works(nine: Tab) -> None:
-    """A link that is followed by keyboard keeps the focus after the page was drawn again, or gives it to its part."""
-    nine.page.goto("about:blank")
-    nine.open("event=9&entry=kpt_001")
-    nine.page.focus('#why [aria-label="Go to event 4"]')
-    nine.page.keyboard.press("Enter")
-    nine.at(4)
-    assert "Go to event 4" == nine.page.evaluate("document.activeElement.ariaLabel")
-    nine.page.focus("#change .link")
-    nine.page.keyboard.press("End")
-    nine.at(9)
-    assert nine.page.evaluate("document.activeElement.closest('#change') !== null")
-
-
 # Scores, texts, and pages that a server keeps up to date
 
 SERVE = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
@@ -341,17 +326,6 @@ def test_scores_lie_under_the_axis_with_the_values_of_the_command(browser: Brows
 CELLS = "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
 
 
-def test_a_page_without_texts_says_so(browser: Browser, folder: Path) -> None:
-    """Without texts the page shows names and counts, says that texts are missing, and has no command of a session."""
-    tab = Tab(browser, write_page(folder, with_texts=False))
-    tab.open("entry=kpt_001&tab=sessions&session=1")
-    assert "made without texts" in tab.text("#why")
-    assert "no command, because the page was made without texts" in tab.text("#session")
-    content = tab.page.content()
-    assert [] == [words for words in ("secret-session", "A text of an entry") if words in content]
-    tab.page.context.close()
-
-
 def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
     browser: Browser, folder: Path, served: Served
 ) -> None:
@@ -368,21 +342,6 @@ def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
     page.locator("#warning", has_text="The server of this page has ended").wait_for()
     assert [] == noise
     page.context.close()
-
-
-def test_a_reload_works_and_a_second_browser_is_told_how_to_get_in(browser: Browser, served: Served) -> None:
-    """With its cookie a browser loads the page again; one with the used address is told to use the next one."""
-    first, second = browser.new_context().new_page(), browser.new_context().new_page()
-    first.goto(served.address)
-    first.reload()
-    first.locator('body[data-event="4"]').wait_for(state="attached")
-    second.goto(served.address)
-    assert REFUSED == second.locator("body").inner_text().strip()
-    assert served.process.stdout is not None
-    second.goto(json.loads(served.process.stdout.readline())["address"])
-    second.locator('body[data-event="4"]').wait_for(state="attached")
-    for page in (first, second):
-        page.context.close()
 
 
 def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: Path, served: Served) -> None:

@@ -90,21 +90,6 @@ def texts_at(path: Path, event: int) -> list[str]:
 
 
 @needs_git
-def test_at_a_commit_opens_at_its_last_event(here: Project, run: Run) -> None:
-    """If git ignores the ledger, the page has the whole history and opens at the last event before the commit."""
-    git(here.root, "init", "--quiet")
-    commit(here, GIT_COMMITTER_DATE="2001-01-01T12:00:00+0000")
-    late = commit(here, GIT_COMMITTER_DATE="2099-01-01T00:00:00+0000")
-    commands.add(here, "two", HUMAN)
-    out = here.root / "a.html"
-    for when, event in ((f"git:{late}", 5), ("git:HEAD~1", 0)):
-        done = run("page", "--at", when, "-o", str(out), "--force")
-        assert 0 == done.code
-        assert event == read_page(out.read_text(encoding="utf-8"))[0]["opens"]["event"]
-    assert ["one", "two"] == texts_at(out, 5)
-
-
-@needs_git
 def test_at_a_commit_with_another_history_the_page_has_that_history(here: Project, run: Run) -> None:
     """If git tracks the ledger and the commit's went another way, the page shows the one of the commit."""
     git(here.root, "init", "--quiet")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,75 +22,14 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.comparison.bisection import Search, search
 from tallybook.projections.comparison.conditions import parse
-from tallybook.projections.entry_history.answers import story_json
-from tallybook.projections.entry_history.view import entries_view
-from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.render import playbook_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tallybook.ledger.records import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
-
-
-class Moment(NamedTuple):
-    """The answers at a moment: the playbook as from `show`, and the story of a name as from `why`."""
-
-    shown: list[dict[str, Any]]
-    pinned: set[str]
-    why: Callable[[str], dict[str, Any]]
-
-
-class Question(NamedTuple):
-    """A condition twice: as `bisect` takes it, and as a check of a moment."""
-
-    text: str
-    ask: Callable[[Moment], bool]
-
-
-def moment_at(batches: Sequence[Batch], seq: int) -> Moment:
-    """Return a moment, folded from the beginning."""
-    book = folded(batches, seq)
-    return Moment(
-        playbook_dict(book)["key_points"],
-        book.pinned,
-        lambda name: story_json(fold_history(entries_view({name}), lambda: batches, seq).stories[name]),
-    )
-
-
-SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
-WORDS = {"pruned": "pruned", "retired": "retired", "merged": "merged", "exists": "kept"}
-
-
-def _compared(sign: str, name: str, field: str, number: int) -> Question:
-    def ask(moment: Moment) -> bool:
-        story = moment.why(name)
-        # A name whose addition was undone counts as never added.
-        return story["status"] not in {"unknown", "undone"} and bool(SIGNS[sign](story[field], number))
-
-    return Question(f'"{name}".{field} {sign} {number}', ask)
-
-
-def _counted(sign: str, number: int) -> Question:
-    return Question(f"count {sign} {number}", lambda moment: bool(SIGNS[sign](len(moment.shown), number)))
-
-
-def _status(word: str, name: str) -> Question:
-    return Question(f"{word}({name})", lambda moment: WORDS[word] == moment.why(name)["status"])
-
-
-def _exists(name: str) -> Question:
-    return Question(f"exists({name})", lambda moment: name in [kp["name"] for kp in moment.shown])
-
-
-def _contains(name: str, text: str) -> Question:
-    def ask(moment: Moment) -> bool:
-        return text in (moment.why(name)["text"] or "").casefold()
-
-    return Question(f"{name}.text contains '{text}'", ask)
 
 
 FEW = st.sampled_from(["kpt_001", "kpt_002", "pat-001"])
@@ -106,39 +44,40 @@ HISTORIES = st.lists(
 BEGINS = st.just(0) | st.integers(0, 30)
 LENGTHS = st.none() | st.none() | st.integers(0, 60)
 
-SIGN = st.sampled_from(list(SIGNS))
-SMALL = st.integers(0, 4)
 LEAVES = st.one_of(
-    st.builds(_compared, SIGN, FEW, st.sampled_from(["helpful", "harmful"]), SMALL),
-    st.builds(_counted, SIGN, SMALL),
-    st.builds(_status, st.sampled_from(list(WORDS)), FEW),
-    st.builds(_exists, FEW),
-    st.builds(_contains, FEW, st.sampled_from("abc")),
-    FEW.map(lambda name: Question(f"pinned({name})", lambda moment: name in moment.pinned)),
+    st.builds(
+        "{}.{} {} {}".format,
+        FEW,
+        st.sampled_from(["helpful", "harmful"]),
+        st.sampled_from([">", ">=", "<", "<=", "==", "!="]),
+        st.integers(0, 4),
+    ),
+    st.builds("count {} {}".format, st.sampled_from([">", "<", "=="]), st.integers(0, 4)),
+    st.builds("{}({})".format, st.sampled_from(["exists", "pruned", "retired", "merged", "pinned"]), FEW),
+    st.builds("{}.text contains '{}'".format, FEW, st.sampled_from("abc")),
 )
-
-
-def _joined(inner: st.SearchStrategy[Question]) -> st.SearchStrategy[Question]:
-    return st.one_of(
-        inner.map(lambda one: Question(f"not ({one.text})", lambda moment: not one.ask(moment))),
-        st.builds(lambda a, b: Question(f"({a.text}) and {b.text}", lambda m: a.ask(m) and b.ask(m)), inner, LEAVES),
-        st.builds(lambda a, b: Question(f"{b.text} or ({a.text})", lambda m: a.ask(m) or b.ask(m)), inner, LEAVES),
-    )
-
-
-CONDITIONS = st.recursive(LEAVES, _joined, max_leaves=4)
+CONDITIONS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds("not ({})".format, inner),
+        st.builds("({}) and {}".format, inner, LEAVES),
+        st.builds("{} or ({})".format, LEAVES, inner),
+    ),
+    max_leaves=4,
+)
 
 
 @given(HISTORIES, CONDITIONS, BEGINS, LENGTHS, st.booleans())
 def test_it_finds_what_a_linear_scan_finds(
-    stretches: list[list[Any]], asked: Question, begin: int, length: int | None, last: bool
+    stretches: list[list[Any]], text: str, begin: int, length: int | None, last: bool
 ) -> None:
     """It finds the first or last moment of a range at which the condition becomes true."""
     batches, end = history(stretches), None if length is None else begin + length
     moments = [batch.last for batch in batches if batch.last > begin and (end is None or batch.last <= end)]
-    truths = [asked.ask(moment_at(batches, seq)) for seq in (begin, *moments)]
+    condition = parse(text)
+    truths = [condition.holds(condition.values(folded(batches, seq))) for seq in (begin, *moments)]
     turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
-    found = search(parse(asked.text), lambda: batches, (begin, end), last=last)
+    found = search(condition, lambda: batches, (begin, end), last=last)
     expected = turned[-1 if last else 0] if turned else None
     assert (expected, truths[0]) == (found.turn.moment if found.turn else None, found.began)
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.injections import injected
 from helpers.reference_model import TEXTS
 from helpers.sweep import slice_of
 from helpers.view_histories import HISTORIES, history
@@ -18,14 +17,10 @@ from tallybook.ledger.events import (
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
-    PointCited,
-    PointEdited,
     PointMerged,
-    PointPinned,
     PointRated,
     PointRemoved,
     PointRetired,
-    PointReworded,
 )
 from tallybook.projections.entry_history.answers import (
     blame,
@@ -211,15 +206,6 @@ def test_an_undone_event_is_listed_as_undone() -> None:
     assert "kept" == story_json(teller(batches)(5))["status"]
 
 
-def test_an_undo_that_caused_a_prune_is_named() -> None:
-    """Refolded, the entry was pruned by an earlier update; in the playbook it was present until the undo."""
-    helped: list[Any] = [PointRated("kpt_001", "helpful")] * 3
-    batches = history([LEARNED, helped, *[HARMED] * 3, [EventsVoided(("id-4", "id-5", "id-6"), None, "")]])
-    story, extras = answer(batches)
-    assert (12, 13) == (story["decided_by"]["seq"], extras["vanished_by"]["seq"])
-    assert [1, 7, 9, 11, 12, 13] == [event["seq"] for event in extras["deciding"]]
-
-
 def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
     """It was in no playbook, and still has an end: if its batch is undone, the undo."""
     batch = [PointAdded("kpt_001", TEXT), *[PointRated("kpt_001", "harmful")] * 3, CLOSED]
@@ -229,36 +215,7 @@ def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
     assert [False, False, True] == stood
 
 
-def test_uses_are_counted_and_change_nothing() -> None:
-    """Injections and citations have a number and a last time; they are no steps of the story."""
-    cited: list[Any] = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash"), PointCited("kpt_001", "Bash")]
-    given_entries = [injected(("kpt_002", "kpt_001"), 0)]
-    batches = history([LEARNED, given_entries, cited, [injected(("kpt_002",), 1)], given_entries])
-    story, extras = answer(batches)
-    assert (2, 9) == (extras["told"]["count"], extras["told"]["last"]["seq"])
-    assert (2, 7) == (extras["cited"]["count"], extras["cited"]["last"]["seq"])
-    assert ([1], []) == ([row["seq"] for row in story["trail"]], story["ignored"])
-    assert [{"count": 0, "last": None}] * 2 == [additions(LEARNED)[key] for key in ("told", "cited")]
-
-
 # The status of every name
-
-
-@pytest.mark.parametrize(
-    ("events", "seq"),
-    [
-        ([PointRated("kpt_001", "helpful")], 4),
-        ([PointRated("kpt_001", "neutral")], 1),
-        ([PointReworded("kpt_001", "", "Use all types")], 4),
-        ([PointPinned("kpt_001", "")], 1),
-        ([PointEdited("kpt_001", 0, 0, TEXT)], 1),
-        ([PointEdited("kpt_001", 0, 1, TEXT)], 4),
-        ([PointMerged("kpt_001", ("kpt_002",), ""), PointRated("kpt_002", "helpful")], 5),
-    ],
-)
-def test_blame_names_the_last_change_of_counts_text_or_status(events: list[Any], seq: int) -> None:
-    """An event without effect on an entry is not named; a rating of a merged entry is."""
-    assert seq == seqs(blame(statuses(LEARNED, events)))["kpt_001"]
 
 
 @pytest.mark.parametrize(
