@@ -16,18 +16,7 @@ import pytest
 
 from helpers.documentation import examples
 from helpers.score_examples import AT, MEASURED, events, noon, plain, record_events, record_example
-from tallybook.ledger.events import (
-    BenchmarkRecorded,
-    EventsVoided,
-    FeedbackRecorded,
-    MetricsRecorded,
-    Numbers,
-    PlaybookUpdated,
-    PointAdded,
-    PointRated,
-    SessionEnded,
-    TelemetryKept,
-)
+from tallybook.ledger import events as kinds
 from tallybook.projections.surfaces.scores import configuration
 
 if TYPE_CHECKING:
@@ -45,42 +34,47 @@ def record_weeks(project: Path) -> None:
     for number in range(56):
         day, id_ = date(2026, 1, 1) + timedelta(number), f"s-{number:02}"
         if number in {30, 31}:
-            record_events(project, id_, (PointAdded(f"kpt_0{number}", "Skip the review."), PlaybookUpdated(0, 0, 0)))
+            record_events(
+                project, id_, (kinds.PointAdded(f"kpt_0{number}", "Skip the review."), kinds.PlaybookUpdated(0, 0, 0))
+            )
         worse = 15 if number > 30 else 0
         measured: dict[str, Any] = {
             name: {key: value if key in {"orientation_done", "target"} else value - (number * 7 + worse) % 23}
             for at, (name, values) in enumerate(MEASURED.items())
             for key, value in list(values.items())[: 1 + (number + at) % len(values)]
         }
-        extra = (BenchmarkRecorded("AC-06", "small", 9 - number % 4, 10), FeedbackRecorded("ac03", number, "", ""))
-        told = (*events(measured)[:-1], *(extra if number % 3 else ()), SessionEnded(f"2.{number // 7}"))
+        extra = (
+            kinds.BenchmarkRecorded("AC-06", "small", 9 - number % 4, 10),
+            kinds.FeedbackRecorded("ac03", number, "", ""),
+        )
+        told = (*events(measured)[:-1], *(extra if number % 3 else ()), kinds.SessionEnded(f"2.{number // 7}"))
         record_events(project, id_, told, noon(day.isoformat()))
 
 
 def record_story(project: Path) -> None:
     """Record a drop after an entry was added, another entry's prune, and an undo."""
     for hours, session, told in (
-        (1, "s0", [PointAdded("kpt_000", "Run the tests.")]),
-        (10, "s1", [MetricsRecorded("ac03", Numbers({"accuracy": 90}), "")]),
-        (20, "s2", [PointAdded("kpt_001", "Delete the build cache.")]),
-        (30, "s3", [MetricsRecorded("ac03", Numbers({"accuracy": 60}), "")]),
-        (40, "s4", [PointRated("kpt_001", "harmful")] * 3),
-        (45, "s5", [EventsVoided((), "s0", "")]),
-        (50, "s6", [MetricsRecorded("ac03", Numbers({"accuracy": 50}), "")]),
+        (1, "s0", [kinds.PointAdded("kpt_000", "Run the tests.")]),
+        (10, "s1", [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": 90}), "")]),
+        (20, "s2", [kinds.PointAdded("kpt_001", "Delete the build cache.")]),
+        (30, "s3", [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": 60}), "")]),
+        (40, "s4", [kinds.PointRated("kpt_001", "harmful")] * 3),
+        (45, "s5", [kinds.EventsVoided((), "s0", "")]),
+        (50, "s6", [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": 50}), "")]),
     ):
         os.environ["HOURS"] = str(hours)
-        end = (PlaybookUpdated(0, 0, 0),) if session in {"s0", "s2", "s4"} else ()
+        end = (kinds.PlaybookUpdated(0, 0, 0),) if session in {"s0", "s2", "s4"} else ()
         record_events(project, session, (*told, *end))
 
 
 def record_unscored(project: Path) -> None:
     """Record measurements that make no score: of no session, no metric, no component, and unfinished ones."""
-    record_events(project, None, (MetricsRecorded("ac01", Numbers({"startup_ms": 5}), ""),))
-    odd = MetricsRecorded("ac06", Numbers({"successful": 3, "odd": 2}), "")
-    unknown = MetricsRecorded("ac77", Numbers({"x": 3}), "")
-    record_events(project, "s *1*", (odd, unknown, TelemetryKept("ac01", "coffee", "", "")), AT)
+    record_events(project, None, (kinds.MetricsRecorded("ac01", kinds.Numbers({"startup_ms": 5}), ""),))
+    odd = kinds.MetricsRecorded("ac06", kinds.Numbers({"successful": 3, "odd": 2}), "")
+    unknown = kinds.MetricsRecorded("ac77", kinds.Numbers({"x": 3}), "")
+    record_events(project, "s *1*", (odd, unknown, kinds.TelemetryKept("ac01", "coffee", "", "")), AT)
     for number in range(4):
-        record_events(project, f"z{number}", (SessionEnded("1"),), noon(f"2026-01-1{number}"))
+        record_events(project, f"z{number}", (kinds.SessionEnded("1"),), noon(f"2026-01-1{number}"))
 
 
 def record_days(project: Path) -> None:
@@ -155,12 +149,34 @@ COMMANDS = [
     "score --export",
 ]
 
+SENT = """{"component": "ac01", "session_id": "s9", "metrics": {"startup_ms": "8000", "odd": 3}}
+{"event_type": "coffee", "timestamp": "2026-01-16"}
+not json
+[1, {"feedback": "helpful"}, {"passed": 3}, {"baseline": 80, "score": "ac06", "at": "2027-01-16"}]
+{"session_id": "s3", "name": "nightly", "components": {"AC-01": {"passed": 4, "total": 5}, "ac06": {"passed": 9}}}
+{"session_id": "s3", "session_ended": true, "version": "2"}"""
+RECORDED = [
+    *(
+        ("--json", SENT),
+        ("", SENT),
+        ("--component ac01 --session s1 --tz Europe/Berlin startup_ms=8 orientation_done=1", ""),
+    ),
+    *(("startup_ms=soon", ""), ("=5", ""), ("nowhere.jsonl gone.jsonl", ""), ("", ""), ("-", "no json\n[]")),
+    *(("--tz Nowhere", "{}"), ("--component", "{}"), ("--session ^", "{}"), ("--component ^", "{}")),
+]
+"""Words after `score record` and the standard input; ^ is a line break."""
 
-def answers(project: Path, run: Run) -> str:
+
+def answers(project: Path, run: Run, name: str) -> str:
     """Return what each command prints, with standard error and the exit code after it."""
     told = []
-    for line in COMMANDS:
-        done = run(*line.split())
+    records = [(f"score record {words}", sent) for words, sent in RECORDED] if name == "none" else []
+    for line, sent in [
+        *((line, "") for line in COMMANDS),
+        *records,
+        *((line, "") for line in COMMANDS[: bool(records)]),
+    ]:
+        done = run(*(word.replace("^", "\n") for word in line.split()), stdin=sent.encode())
         error = "".join(f"! {text}\n" for text in done.err.splitlines())
         told.append(f"$ tallybook {line}\n{done.out}{error}" + (f"[exit {done.code}]\n" if done.code else ""))
     return DRAWN.sub("<drawn>", "".join(told).replace(str(project), "PROJECT"))
@@ -190,7 +206,7 @@ def test_the_answers_are_those_of_the_tape(name: str, still: Path, run: Run) -> 
     if own:
         (still / configuration.PLACE).parent.mkdir()
         (still / configuration.PLACE).write_text(own, encoding="utf-8")
-    tape, told = TAPE / f"{name}.txt", answers(still, run)
+    tape, told = TAPE / f"{name}.txt", answers(still, run, name)
     if os.environ.get("TAPE"):
         tape.write_text(told, encoding="utf-8")
     assert tape.read_text(encoding="utf-8") == told

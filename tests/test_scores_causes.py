@@ -11,23 +11,8 @@ import pytest
 from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import clock
+from tallybook.ledger import events as kinds
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.events import (
-    EventsVoided,
-    MetricsRecorded,
-    Numbers,
-    PlaybookInjected,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointMerged,
-    PointPinned,
-    PointRated,
-    PointRemoved,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-)
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
@@ -42,15 +27,15 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLOSE = PlaybookUpdated(0, 0, 0)
-A, B = PointAdded("kpt_001", "Use types."), PointAdded("kpt_002", "Mock time.")
-HARMED = [*[PointRated("kpt_001", "harmful")] * 3, CLOSE]
-VOID_A = EventsVoided(("id-1",), None, "")
+CLOSE = kinds.PlaybookUpdated(0, 0, 0)
+A, B = kinds.PointAdded("kpt_001", "Use types."), kinds.PointAdded("kpt_002", "Mock time.")
+HARMED = [*[kinds.PointRated("kpt_001", "harmful")] * 3, CLOSE]
+VOID_A = kinds.EventsVoided(("id-1",), None, "")
 
 
-def measured(score: int) -> MetricsRecorded:
+def measured(score: int) -> kinds.MetricsRecorded:
     """Return an event that gives ac03 a score."""
-    return MetricsRecorded("ac03", Numbers({"accuracy": score}), "")
+    return kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": score}), "")
 
 
 def timed_batches(*rows: tuple[str, str, Any]) -> list[Batch]:
@@ -81,20 +66,20 @@ def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[A
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
-        ([PointAdded("kpt_003", "Quote ids.")], [(4, "added", ["kpt_003"], [], [])]),
-        ([PointAdded("kpt_001", "Quote ids.")], []),
-        ([PointSeeded("kpt_003", 1, 0, "canonical", "x", "")], [(4, "added", ["kpt_003"], [], [])]),
-        ([PointEdited("kpt_001", 5, 5, "Use types.")], []),
-        ([PointEdited("kpt_001", 0, 0, "Type it.")], [(4, "edited", [], [], ["kpt_001"])]),
-        ([PointReworded("kpt_001", "", "Type it.")], [(4, "reworded", [], [], ["kpt_001"])]),
-        ([PointRemoved("kpt_001")], [(4, "removed", [], ["kpt_001"], [])]),
-        ([PointRetired("kpt_001", "")], [(4, "retired", [], ["kpt_001"], [])]),
-        ([PointRetired("kpt_009", "")], []),
-        ([PointMerged("kpt_001", ("kpt_002",), "")], [(4, "merged", [], ["kpt_002"], [])]),
+        ([kinds.PointAdded("kpt_003", "Quote ids.")], [(4, "added", ["kpt_003"], [], [])]),
+        ([kinds.PointAdded("kpt_001", "Quote ids.")], []),
+        ([kinds.PointSeeded("kpt_003", 1, 0, "canonical", "x", "")], [(4, "added", ["kpt_003"], [], [])]),
+        ([kinds.PointEdited("kpt_001", 5, 5, "Use types.")], []),
+        ([kinds.PointEdited("kpt_001", 0, 0, "Type it.")], [(4, "edited", [], [], ["kpt_001"])]),
+        ([kinds.PointReworded("kpt_001", "", "Type it.")], [(4, "reworded", [], [], ["kpt_001"])]),
+        ([kinds.PointRemoved("kpt_001")], [(4, "removed", [], ["kpt_001"], [])]),
+        ([kinds.PointRetired("kpt_001", "")], [(4, "retired", [], ["kpt_001"], [])]),
+        ([kinds.PointRetired("kpt_009", "")], []),
+        ([kinds.PointMerged("kpt_001", ("kpt_002",), "")], [(4, "merged", [], ["kpt_002"], [])]),
         (HARMED, [(7, "pruned", [], ["kpt_001"], [])]),
         ([CLOSE], []),
-        ([PointRated("kpt_001", "helpful"), PointPinned("kpt_001", ""), measured(3)], []),
-        ([EventsVoided(("id-2",), None, "")], [(4, "undone", [], [], ["kpt_002"])]),
+        ([kinds.PointRated("kpt_001", "helpful"), kinds.PointPinned("kpt_001", ""), measured(3)], []),
+        ([kinds.EventsVoided(("id-2",), None, "")], [(4, "undone", [], [], ["kpt_002"])]),
     ],
 )
 def test_each_change_is_listed_with_its_entries(events: list[Any], expected: list[Any]) -> None:
@@ -121,7 +106,7 @@ def test_an_undone_change_is_listed_only_as_its_undo() -> None:
         ("06 01", "s", A),
         ("06 02", "s", VOID_A),
         ("06 03", "s", measured(9)),
-        ("06 04", "s", EventsVoided(("id-3",), None, "")),
+        ("06 04", "s", kinds.EventsVoided(("id-3",), None, "")),
     )
     assert [(1, "added", ["kpt_001"], [], [])] == leads(*rows, until=1)
     assert [(2, "undone", [], [], ["kpt_001"])] == leads(*rows)
@@ -130,33 +115,33 @@ def test_an_undone_change_is_listed_only_as_its_undo() -> None:
 @given(HISTORIES)
 def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) -> None:
     """Without undos, the additions and removals from the beginning give exactly the present entries."""
-    batches = [batch for batch in history(stretches) if EventsVoided not in map(type, batch.events)]
+    batches = [batch for batch in history(stretches) if kinds.EventsVoided not in map(type, batch.events)]
     state = fold_history(leads_view("", "2"), lambda: batches)
     standing: set[str] = set()
-    for change in (lead for lead in state.leads if type(lead.record.event) is not PlaybookInjected):
+    for change in (lead for lead in state.leads if type(lead.record.event) is not kinds.PlaybookInjected):
         assert standing.isdisjoint(change.added)
         assert standing >= {*change.removed, *change.changed}
         standing = (standing | set(change.added)) - set(change.removed)
     assert set(state.book.entries) == standing
 
 
-CLOSE_CAUSES = PlaybookUpdated(0, 0, 0)
-ADVICE = PointAdded("kpt_001", "Delete the build cache.")
+CLOSE_CAUSES = kinds.PlaybookUpdated(0, 0, 0)
+ADVICE = kinds.PointAdded("kpt_001", "Delete the build cache.")
 HOUR_US = 3600 * clock.MICROSECONDS
 START = clock.to_unix_us("2026-01-15T00:00:00.000000Z")
 
 
 def measured_causes(score: int) -> list[Any]:
     """Return an event that gives ac03 and its composites a score."""
-    return [MetricsRecorded("ac03", Numbers({"accuracy": score}), "")]
+    return [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": score}), "")]
 
 
 STORY: list[tuple[int, str, list[Any]]] = [
-    (1, "s0", [PointAdded("kpt_000", "Run the tests."), CLOSE_CAUSES]),
+    (1, "s0", [kinds.PointAdded("kpt_000", "Run the tests."), CLOSE_CAUSES]),
     (10, "s1", measured_causes(90)),
     (20, "s2", [ADVICE, CLOSE_CAUSES]),
     (30, "s3", measured_causes(60)),
-    (40, "s4", [*[PointRated("kpt_001", "harmful")] * 3, CLOSE_CAUSES]),
+    (40, "s4", [*[kinds.PointRated("kpt_001", "harmful")] * 3, CLOSE_CAUSES]),
     (50, "s5", measured_causes(80)),
     (80, "s6", measured_causes(70)),
 ]
@@ -185,7 +170,7 @@ def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
     """It counted when the score dropped; at a moment before the drop there is no drop."""
     place = project_of(project, STORY)
     lead = blamed(place)["leads"][0]
-    undone = project_of(project, [(90, "s7", [EventsVoided((lead["id"],), None, "")])])
+    undone = project_of(project, [(90, "s7", [kinds.EventsVoided((lead["id"],), None, "")])])
     assert [lead] == blamed(undone)["leads"]
     told = blamed(undone, when="2026-01-15T12:00")
     assert (None, None, None, []) == (told["drop"], told["between"], told["moment"], told["leads"])
@@ -194,6 +179,6 @@ def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
 
 def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
     """An event recorded after one of a later year is still found by its own time."""
-    ahead = [(9000, "odd", [PointAdded("kpt_900", "From the future."), CLOSE_CAUSES])]
+    ahead = [(9000, "odd", [kinds.PointAdded("kpt_900", "From the future."), CLOSE_CAUSES])]
     told = blamed(project_of(project, [*STORY[:2], *ahead, *STORY[2:]]))
     assert [["kpt_001"]] == [lead["came"] for lead in told["leads"]]

@@ -28,7 +28,7 @@ from helpers.score_examples import (
 )
 from helpers.score_files import SESSION_FILE
 from tallybook.ledger.errors import BadInputError, LockHeldError
-from tallybook.ledger.events import PointAdded, SessionEnded
+from tallybook.ledger.events import PointAdded
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.surfaces.scores import configuration, files
@@ -81,27 +81,13 @@ def test_no_two_ids_have_one_file(one: str, other: str) -> None:
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]
 
 
-def test_every_written_file_is_recognised() -> None:
-    """This includes an odd id, an odd version, and every period."""
-    sessions = [("../x", AT, MEASURED, "V 1"), ("s", AT, plain(3), "1.0")]
-    for place, document in score_files.files(folded(config(), *sessions)):
-        folder, _, name = place.partition("/")
-        assert score_files.is_score_file(folder, name, json.loads(score_files.document_bytes(document)))
-
-
 SCORES = Path(".claude/metrics/scores")
 
 
-def rebuild(project: Path) -> Written:
-    """Write every score file anew."""
+def bring(project: Path, *, anew: bool = False) -> Written:
+    """Bring the score files up to date, or write all of them anew."""
     place = Project(project)
-    return files.write_files(place, state_of(place, configuration.load(place)), anew=True)
-
-
-def bring(project: Path) -> Written:
-    """Bring the score files up to date."""
-    place = Project(project)
-    return files.write_files(place, state_of(place, configuration.load(place)))
+    return files.write_files(place, state_of(place, configuration.load(place)), anew=anew)
 
 
 def there(project: Path) -> dict[str, bytes]:
@@ -178,17 +164,6 @@ def test_only_changed_files_are_written(project: Path) -> None:
     assert 1 == day.stat().st_mtime
 
 
-def test_a_session_moves_its_files(project: Path) -> None:
-    """If it ends on a later day with another version, the old day's and version's files are deleted."""
-    record_events(project, "s1", events(plain(80), "1.0"), noon("2026-01-03"))
-    bring(project)
-    record_events(project, "s1", (SessionEnded("1.1"),), noon("2026-02-10"))
-    assert (5, 4) == (bring(project).written, len(set(there(project)) - {"sessions/s1.json"}))
-    assert {"daily/2026-02-10.json", "weekly/2026-W07.json", "monthly/2026-02.json", "versions/1.1.json"} < set(
-        there(project)
-    )
-
-
 @pytest.mark.parametrize("change", ["undo", "retention", "zone"])
 def test_an_unwanted_file_is_deleted(project: Path, change: str) -> None:
     """An undo, a shorter time or another zone deletes files, and the wanted ones are written."""
@@ -218,28 +193,13 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
         (folder / name).write_bytes(data)
     (folder / "inner.json").mkdir()
     assert tuple(f"sessions/{name}" for name in ("README.md", "copy.json", "inner.json", "note.json", "torn.json")) == (
-        rebuild(project).foreign
+        bring(project, anew=True).foreign
     )
     assert list(others.items()) == [(name, (folder / name).read_bytes()) for name in others]
     (folder.parent / "notes.txt").write_bytes(b"x")
     told = run("replay").err
     assert f"{folder.parent / 'notes.txt'} is not a score file of Tallybook's and was left as it is" in told
     assert f"{folder / 'copy.json'} is not a score file of Tallybook's and was left as it is" in told
-
-
-def test_switched_off_files_are_neither_written_nor_deleted(project: Path) -> None:
-    """Existing files stay unchanged."""
-    record_example(project)
-    configure(project, "scoring: {enabled: false}")
-    assert 0 == rebuild(project).written
-    assert not (project / SCORES).exists()
-    configure(project, "")
-    rebuild(project)
-    before = there(project)
-    configure(project, "scoring: {enabled: false}")
-    record_events(project, "s2", events(plain(80)), noon("2027-01-17"))
-    rebuild(project)
-    assert before == there(project)
 
 
 def test_score_files_of_an_earlier_path_stay_and_are_named(project: Path, run: Run) -> None:
@@ -264,9 +224,7 @@ def test_score_files_of_an_earlier_path_stay_and_are_named(project: Path, run: R
     assert stays not in done.out + done.err
 
 
-@pytest.mark.parametrize(
-    "path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s", ".claude", "in"]
-)
+@pytest.mark.parametrize("path", ["../elsewhere", ".claude/ledger/scores", "out/s", ".claude", "in"])
 def test_a_folder_outside_of_the_project_is_refused(
     project: Path, path: str, tmp_path_factory: pytest.TempPathFactory, run: Run
 ) -> None:
@@ -276,7 +234,7 @@ def test_a_folder_outside_of_the_project_is_refused(
     (project / "in").symlink_to(project / ".claude")
     configure(project, f'scoring: {{storage: {{path: "{path}"}}}}')
     with pytest.raises(BadInputError, match=r"scoring\.storage\.path"):
-        rebuild(project)
+        bring(project, anew=True)
     done = run("score")
     assert (2, 1, "") == (done.code, done.err.count("\n"), done.out)
 
@@ -300,7 +258,7 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
     try:
         assert disk.try_lock(fd)
         with pytest.raises(LockHeldError):
-            rebuild(project)
+            bring(project, anew=True)
         assert 4 == run("replay").code
         done = run("score", "--json")
         assert (0, 87) == (done.code, json.loads(done.out)["session_scores"]["overall"])

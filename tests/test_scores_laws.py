@@ -15,16 +15,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.score_histories import batches, config_of, folded, line, metrics
-from tallybook.ledger.events import (
-    BenchmarkRecorded,
-    EventsVoided,
-    FeedbackRecorded,
-    MetricsRecorded,
-    Numbers,
-    PointAdded,
-    SessionEnded,
-    TelemetryKept,
-)
+from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.scores.inputs import KINDS
@@ -39,11 +30,13 @@ NAMES = st.sampled_from(
 NUMBERS = st.sampled_from([0.1, 0.2, 0.3, 1e-9, 1e9, True, False]) | st.integers(-3, 100) | st.floats(-1e3, 1e3)
 EMPTY = st.just("")
 EVENTS = st.one_of(
-    st.builds(MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, NUMBERS, max_size=4).map(Numbers), EMPTY),
-    st.builds(MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, NUMBERS, max_size=4).map(Numbers), EMPTY),
-    st.builds(BenchmarkRecorded, COMPONENTS, EMPTY, st.integers(0, 5), st.integers(5, 9)),
-    st.builds(FeedbackRecorded, COMPONENTS, st.sampled_from([0.1, 33.3, 100]) | st.integers(0, 100), EMPTY, EMPTY),
-    st.builds(SessionEnded, st.sampled_from(["", "1.0", "2.0"])),
+    st.builds(kinds.MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, NUMBERS, max_size=4).map(kinds.Numbers), EMPTY),
+    st.builds(kinds.MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, NUMBERS, max_size=4).map(kinds.Numbers), EMPTY),
+    st.builds(kinds.BenchmarkRecorded, COMPONENTS, EMPTY, st.integers(0, 5), st.integers(5, 9)),
+    st.builds(
+        kinds.FeedbackRecorded, COMPONENTS, st.sampled_from([0.1, 33.3, 100]) | st.integers(0, 100), EMPTY, EMPTY
+    ),
+    st.builds(kinds.SessionEnded, st.sampled_from(["", "1.0", "2.0"])),
 )
 TIMES = st.builds(
     "2026-{}T{}:00.000000Z".format,
@@ -134,7 +127,7 @@ def test_undone_events_change_nothing(records: list[EventRecord], data: st.DataO
     """With some events and a session undone, scores are as if those had never been recorded."""
     ids = data.draw(st.sets(st.sampled_from([one.id for one in records] or ["id-none"])))
     session = data.draw(st.sampled_from([None, "s1"]))
-    undoing = EventRecord(99, "2026-12-31T23:59:00.000000Z", EventsVoided(tuple(ids), session, ""), "id-undo")
+    undoing = EventRecord(99, "2026-12-31T23:59:00.000000Z", kinds.EventsVoided(tuple(ids), session, ""), "id-undo")
     state = fold_history(scores_view(config_of()), lambda: batches(*records, undoing)).count()
     left = [one for one in records if one.id not in ids and (session is None or one.by.session != session)]
     assert shown(folded(left)) == shown(state)
@@ -198,13 +191,13 @@ def test_days_begin_in_the_configured_zone(zone: str, at: str, expected: str) ->
         # Without an end, the last thing that was measured says when it was.
         ([(greeting(80), "16"), (greeting(80), "17")], "17"),
         ([(greeting(80), "17"), (greeting(80), "16")], "17"),
-        ([(greeting(80), "16"), (BenchmarkRecorded("ac02", "", 1, 1), "18")], "18"),
+        ([(greeting(80), "16"), (kinds.BenchmarkRecorded("ac02", "", 1, 1), "18")], "18"),
         # With one, that; with several, as of a session that was resumed, the last.
-        ([(greeting(80), "16"), (SessionEnded(""), "17"), (greeting(80), "18")], "17"),
-        ([(greeting(80), "16"), (SessionEnded(""), "19"), (SessionEnded(""), "17")], "19"),
+        ([(greeting(80), "16"), (kinds.SessionEnded(""), "17"), (greeting(80), "18")], "17"),
+        ([(greeting(80), "16"), (kinds.SessionEnded(""), "19"), (kinds.SessionEnded(""), "17")], "19"),
         # People judge later, and move nothing but what has no other time.
-        ([(greeting(80), "16"), (FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
-        ([(FeedbackRecorded("", 80, "", ""), "20"), (greeting(80), "16")], "16"),
+        ([(greeting(80), "16"), (kinds.FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
+        ([(kinds.FeedbackRecorded("", 80, "", ""), "20"), (greeting(80), "16")], "16"),
     ],
 )
 def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected: str) -> None:
@@ -227,7 +220,7 @@ def test_an_older_value_does_not_replace_a_newer_one() -> None:
     assert "2026-01-16T11:00:00.000000Z" == session.first_at
 
 
-# What counts nothing
+# What has no effect
 
 
 def test_ignored_events_are_counted() -> None:
@@ -237,20 +230,20 @@ def test_ignored_events_are_counted() -> None:
     """
     told = [
         line(1, greeting(80), None),
-        line(2, SessionEnded(""), None),
+        line(2, kinds.SessionEnded(""), None),
         line(3, metrics("", greeting_score=1)),
-        line(4, BenchmarkRecorded("", "", 1, 1)),
+        line(4, kinds.BenchmarkRecorded("", "", 1, 1)),
         line(5, metrics("AC-99", speed=1)),
-        line(6, FeedbackRecorded("ac99", 1, "", "")),
+        line(6, kinds.FeedbackRecorded("ac99", 1, "", "")),
         line(7, metrics("--", speed=1)),
-        line(8, FeedbackRecorded("--", 1, "", "")),
-        line(9, TelemetryKept("ac01", "coffee", "", "")),
-        line(10, TelemetryKept("ac01", "", "", "")),
-        line(11, FeedbackRecorded("", 1, "", ""), None),
-        line(12, PointAdded("kpt_001", "text")),
-        line(13, FeedbackRecorded("ac01", 1, "", ""), None),
-        line(14, BenchmarkRecorded("", "", 1, 1), None),
-        line(15, BenchmarkRecorded("ac99", "", 1, 1), None),
+        line(8, kinds.FeedbackRecorded("--", 1, "", "")),
+        line(9, kinds.TelemetryKept("ac01", "coffee", "", "")),
+        line(10, kinds.TelemetryKept("ac01", "", "", "")),
+        line(11, kinds.FeedbackRecorded("", 1, "", ""), None),
+        line(12, kinds.PointAdded("kpt_001", "text")),
+        line(13, kinds.FeedbackRecorded("ac01", 1, "", ""), None),
+        line(14, kinds.BenchmarkRecorded("", "", 1, 1), None),
+        line(15, kinds.BenchmarkRecorded("ac99", "", 1, 1), None),
     ]
     state = folded(told)
     assert {

@@ -16,15 +16,8 @@ from helpers.score_examples import AT, EXAMPLE, MEASURED, config, events, noon, 
 from helpers.score_files import SESSION_FILE
 from helpers.screens import shown
 from helpers.sweep import slice_of
+from tallybook.ledger import events as kinds
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
-from tallybook.ledger.events import (
-    BenchmarkRecorded,
-    FeedbackRecorded,
-    MetricsRecorded,
-    Numbers,
-    SessionEnded,
-    TelemetryKept,
-)
 from tallybook.projections.surfaces.scores import answers, configuration, screen
 from tallybook.projections.surfaces.scores.files import write_files
 from tallybook.projections.surfaces.scores.pages import markdown
@@ -129,11 +122,13 @@ NAMES = st.sampled_from(
     ["startup_ms", "completed", "total", "implemented", "successful", "rollbacks", "freshness", "completeness"]
 )
 EVENTS = st.one_of(
-    st.builds(MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, VALUES, max_size=3).map(Numbers), st.just("")),
-    st.builds(BenchmarkRecorded, COMPONENTS, st.just(""), st.integers(0, 9), st.integers(9, 20)),
-    st.builds(FeedbackRecorded, COMPONENTS, st.floats(0, 100), st.just(""), st.none()),
-    st.builds(SessionEnded, st.sampled_from(["", "1.0", "V/2", "..", "9" * 5000])),
-    st.builds(TelemetryKept, COMPONENTS, st.just("odd"), st.just(""), st.none()),
+    st.builds(
+        kinds.MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, VALUES, max_size=3).map(kinds.Numbers), st.just("")
+    ),
+    st.builds(kinds.BenchmarkRecorded, COMPONENTS, st.just(""), st.integers(0, 9), st.integers(9, 20)),
+    st.builds(kinds.FeedbackRecorded, COMPONENTS, st.floats(0, 100), st.just(""), st.none()),
+    st.builds(kinds.SessionEnded, st.sampled_from(["", "1.0", "V/2", "..", "9" * 5000])),
+    st.builds(kinds.TelemetryKept, COMPONENTS, st.just("odd"), st.just(""), st.none()),
 )
 TIMES = st.sampled_from([None, AT, noon("2024-02-29"), "2026-01-16T23:59:59.999999Z", noon("2026-12-31")])
 ASKED = [

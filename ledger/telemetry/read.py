@@ -319,7 +319,7 @@ def read_object(fields: Mapping[str, Any]) -> Intake:
     notes: list[str] = []
     reading = _choose_reader(fields)(fields, notes)
     if isinstance(reading, str):
-        notes = [] if reading == _UNSCORED else [f"{reading}; it is kept and counts nothing"]
+        notes = [] if reading == _UNSCORED else [f"{reading}; it is kept and has no effect"]
         typed = bool(_find_type(fields))
         reading = Intake((_make_unscored_event(fields, reading),), _choose_rater(fields), _WANTED if typed else ())
     session, when = _find_session(fields), _find_time(fields)

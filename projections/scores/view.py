@@ -267,7 +267,7 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
 
 
 def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
-    """Yield the reasons why an event, or part of it, counts nothing."""
+    """Yield the reasons why an event, or part of it, has no effect."""
     if not session:
         yield "no session"
     # Feedback without a component is about the session itself.
