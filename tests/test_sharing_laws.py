@@ -23,9 +23,9 @@ def test_laws_hold_in_random_histories(piece: int, monkeypatch: pytest.MonkeyPat
             run_history(seed, folder)
 
 
-@pytest.mark.parametrize("name", ["git by path", "postgres"])
+@pytest.mark.parametrize("name", ["git by path", "postgres", "s3"])
 def test_laws_hold_on_real_engines(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same laws hold where a git repository or PostgreSQL has the book."""
+    """The same laws hold where a git repository, PostgreSQL or an object store has the book."""
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     with memory_folder() as folder, ENGINES[name](request) as connect:
         run_history(1, folder, STEPS_ON_SERVERS, lambda _: connect())

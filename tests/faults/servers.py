@@ -25,8 +25,8 @@ LIMIT_S = "4"
 MOST_CUT_S = 2.0
 
 
-def kill_database(trial: Trial, machine: Machine) -> None:
-    """Kill all processes of PostgreSQL during a sync, and start it again."""
+def kill_server(trial: Trial, machine: Machine) -> None:
+    """Kill all processes of a server during a sync, and start it again; an emulated S3 has lost everything then."""
     server = trial.scenery.engine.server
     nothing = subprocess.DEVNULL
     process = machine.start("sync", "--limit", "10", stdout=nothing, stderr=nothing)
@@ -34,6 +34,14 @@ def kill_database(trial: Trial, machine: Machine) -> None:
     server.kill()
     process.wait()
     server.start()
+
+
+def roll_back(trial: Trial, machine: Machine) -> None:
+    """Take the last runs of the book away, or all."""
+    machine.run("sync")
+    trial.scenery.roll_back(
+        lambda last: 0 if trial.draw.random() < 1 / 4 else max(last - trial.draw.randrange(1, 4), 0)
+    )
 
 
 def reset_connection(trial: Trial, machine: Machine) -> None:

@@ -280,9 +280,16 @@ FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
     "git: branch forced back or deleted": ("git", _force_back),
     "git: full disk": ("git", _fill_disk),
     "postgres: sync killed at random": ("postgres", _kill_at_random),
-    "postgres: server killed": ("postgres", servers.kill_database),
-    "postgres: connections reset": ("postgres", servers.reset_connection),
-    "postgres: machines cut from the server": ("postgres", servers.cut_machines),
+    **{
+        f"{engine}: {what}": (engine, fault)
+        for engine in ("postgres", "objects")
+        for what, fault in (
+            ("server killed", servers.kill_server),
+            ("connections reset", servers.reset_connection),
+            ("machines cut from the server", servers.cut_machines),
+            ("rolled back or emptied", servers.roll_back),
+        )
+    },
 }
 """Name of a fault → its engine, and what makes it to a machine's sync; None for a kill at each of its calls."""
 

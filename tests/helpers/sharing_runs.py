@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from helpers.git_repositories import make_remote
 from helpers.postgres_server import start_database
+from helpers.s3_server import serve_buckets
 from helpers.sharing_histories import History
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.engines.git import GitStore
+from tallybook.ledger.sharing.engines.objects import ObjectStore
 from tallybook.ledger.sharing.engines.postgres import PostgresStore
 
 if TYPE_CHECKING:
@@ -46,11 +48,17 @@ def _open_git() -> Iterator[MakeEngine]:
 
 
 @contextmanager
+def _open_s3() -> Iterator[MakeEngine]:
+    with contextmanager(serve_buckets)() as buckets:
+        yield lambda _: Engine(ObjectStore(buckets.new_address(), "main"))
+
+
+@contextmanager
 def _open_memory() -> Iterator[MakeEngine]:
     yield lambda _: None
 
 
-ENGINES: Final = {"memory": _open_memory, "git": _open_git, "postgres": _open_postgres}
+ENGINES: Final = {"memory": _open_memory, "git": _open_git, "postgres": _open_postgres, "s3": _open_s3}
 """Name → a context that starts what an engine needs, and gives a function that opens one on a new book."""
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from helpers.s3_server import start_bucket_server
 from helpers.shared_clones import Machine, make_clones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from helpers.postgres_front import Front
+    from helpers.s3_server import BucketServer
 
 NAMES = ("anna", "ben", "cleo")
 
@@ -22,11 +26,20 @@ class Scenery:
         machines: Each with a home and a project of its own.
         words: What each types after ``tallybook share``.
         said: What runs there, for people.
-        engine: The remote's folder, or the database.
+        engine: The remote's folder, or a server with its proxy.
+        roll_back: Takes away runs from the end of the book; a function says how many stay of so many.
     """
 
-    def __init__(self, machines: Sequence[Machine], words: Sequence[str], said: str, engine: Any) -> None:
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        words: Sequence[str],
+        said: str,
+        engine: Any,
+        roll_back: Callable[[Callable[[int], int]], None] = lambda _: None,
+    ) -> None:
         """Take what there is."""
+        self.roll_back = roll_back
         self.machines = list(machines)
         self.words = tuple(words)
         self.said = said
@@ -64,8 +77,40 @@ def postgres(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
         passed = {name: os.environ[name] for name in ("PGPASSFILE", "PGSSLROOTCERT")}
         address = database.address("anna")
         words = ["postgres", address, "--book", book]
-        yield Scenery(_plain(folder, names, **passed), words, f"a PostgreSQL at {address}", database)
+
+        def roll_back(choose: Callable[[int], int]) -> None:
+            where = f"FROM tallybook.runs WHERE book = '{book}'"
+            [(last,)] = database.server.execute(f"SELECT count(*)::int {where}", "tally")
+            database.server.execute(f"DELETE {where} AND number > {choose(int(str(last)))}", "tally")
+
+        machines = _plain(folder, names, **passed)
+        yield Scenery(machines, words, f"a PostgreSQL at {address}", database, roll_back)
 
 
-ENGINES: dict[str, Callable[[Path, Sequence[str]], Any]] = {"git": git, "postgres": postgres}
+class _Objects(NamedTuple):
+    """An object store and its proxy, under the names of a database's.
+
+    Attributes:
+        server: The server.
+        front: The proxy.
+    """
+
+    server: BucketServer
+    front: Front
+
+
+@contextmanager
+def objects(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
+    """Start an emulated S3."""
+    with start_bucket_server() as server:
+
+        def roll_back(choose: Callable[[int], int]) -> None:
+            server.roll_back(choose(server.count()))
+
+        machines = _plain(folder, names, **server.environment)
+        words = ["objects", server.address, "--book", "main"]
+        yield Scenery(machines, words, f"an S3 at {server.address}", _Objects(server, server.front), roll_back)
+
+
+ENGINES: dict[str, Callable[[Path, Sequence[str]], Any]] = {"git": git, "objects": objects, "postgres": postgres}
 """Name of an engine → a context that starts it and makes machines."""
