@@ -315,7 +315,7 @@ def test_a_file_has_the_password(postgres_database: Database, environment: pytes
     address, book = postgres_database.address("anna"), postgres_database.new_book(anna="write")
     with closing(postgres_engine(address, book, login=str(tmp_path / "password"))) as engine:
         assert engine.append(NOTHING, make_runs(1)) is not None
-    with pytest.raises(BadInputError, match="--password-file /nowhere: cannot be read"):
+    with pytest.raises(BadInputError, match="--password-file: names a file that cannot be read"):
         postgres_engine(address, book, login="/nowhere").read(0)
 
 

@@ -40,7 +40,9 @@ def check_address(text: str, folder: str = "") -> str:
     if text.isprintable() and text and not text.startswith("-"):
         if is_path:
             return os.path.abspath(os.path.join(folder, text))
-        if _is_url(text, scheme[1].lower()) if scheme else _SCP.fullmatch(text):
+        # USER:PASSWORD@HOST:PATH would be a path on the host USER.
+        is_scp = _SCP.fullmatch(text) and "@" not in text.partition(":")[2]
+        if _is_url(text, scheme[1].lower()) if scheme else is_scp:
             return text
     hint = "use https://…, ssh://…, user@host:path, file:///… or a path"
     raise BadInputError(repr(_shown(text)), "is not the address of a git remote", hint)
@@ -70,7 +72,9 @@ def _is_url(text: str, scheme: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    return re.sub("//[^/]*@", "//", text).partition("?")[0]
+    """Return an address without what may be a password or a token."""
+    scheme, _, place = text.rpartition("://")
+    return f"{scheme}://{place.rpartition('@')[2]}".removeprefix("://").partition("?")[0]
 
 
 def token_options(address: str, variable: str) -> list[str]:
@@ -87,7 +91,8 @@ def token_options(address: str, variable: str) -> list[str]:
     if parts.scheme != "https" or not _WORD.fullmatch(variable) or not _WORD.fullmatch(user):
         raise BadInputError("--token-env", "is the name of a variable, for an address over https", "leave it out")
     if not os.environ.get(variable):
-        raise BadInputError(f"--token-env {variable}", "the variable is not set", "set it to the token")
+        # Who gives the token itself must not see it here.
+        raise BadInputError("--token-env", "names a variable that is not set", "set it to the token")
     place = f"credential.https://{parts.netloc.rpartition('@')[2]}.helper="
     # An empty helper drops those of the user, which would be asked first, and given the token to store.
     return ["-c", place, "-c", place + _HELPER % (user, variable)]

@@ -39,7 +39,8 @@ _NOISE = ("warning:", "hint:", "to ", "error: failed to push some refs")
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")
 # The line of a refused reference in the porcelain format.
 _STATUS = re.compile(r"(?m)^!\t[^\t]*\t(.*)$")
-_LOGIN = re.compile(r"(\w://)[^/@\s]*@")
+# A password may have any character but a space, an at sign among them.
+_LOGIN = re.compile(r"(\w://)\S*@")
 
 
 class GitFailedError(Exception):

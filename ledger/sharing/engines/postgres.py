@@ -15,7 +15,6 @@ import socket
 import ssl
 import threading
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -82,7 +81,6 @@ _CANCELLED: Final = "57014"
 
 # What the library logs of a broken connection would go to standard error; it is an error of the engine as well.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
-_SERVICE: Final = "service="
 _LOCAL: Final = ("", "localhost", "127.0.0.1", "::1")
 _SECRETS: Final = {"password", "sslpassword", "oauth_client_secret"}
 _HINTS: Final = {
@@ -285,13 +283,14 @@ def _check_address(address: str) -> None:
     Raises:
         BadInputError: It is neither ``postgresql://…`` nor ``service=NAME``, or it holds a password.
     """
-    is_service = address.startswith(_SERVICE) and address != _SERVICE
-    with suppress(ValueError):
-        parts = urlsplit(address)
-        if parts.password is not None or _SECRETS & parse_qs(parts.query).keys():
-            raise BadInputError("address", "holds a password", "leave it out and put it into ~/.pgpass")
-        is_service = is_service or parts.scheme in {"postgresql", "postgres"}
-    if not is_service or any(map(str.isspace, address)):
+    try:
+        chosen = conninfo_to_dict(address)
+    except psycopg.Error:
+        chosen = {}
+    if chosen.keys() & _SECRETS:
+        raise BadInputError("address", "holds a password", "leave it out and put it into ~/.pgpass")
+    is_url = address.startswith(("postgresql://", "postgres://")) and not any(map(str.isspace, address))
+    if not any(chosen.values()) or not (is_url or [*chosen] == ["service"]):
         hint = "use postgresql://HOST:PORT/DATABASE or service=NAME"
         raise BadInputError("address", "is not an address of PostgreSQL", hint)
 
@@ -311,7 +310,7 @@ def _connect(address: str, timeout: float, password_file: str) -> Connection:
             with open(password_file, encoding="utf-8") as file:
                 login["password"] = file.read().rstrip("\n")
         except (OSError, ValueError) as error:
-            raise BadInputError(f"--password-file {password_file}", "cannot be read", "name a file of yours") from error
+            raise BadInputError("--password-file", "names a file that cannot be read", "name one of yours") from error
     try:
         connection = psycopg.connect(address, **_options(address, timeout), **login)
     except (psycopg.Error, OSError) as error:
