@@ -127,7 +127,7 @@ class Batch:
     def with_records(self, records: Sequence[EventRecord]) -> Batch:
         """Return the same batch with other records."""
         return Batch(
-            self.last, self.chain, tuple(one.event for one in records), lambda _raw, _events: records, self._raw
+            self.last, self.chain, tuple(record.event for record in records), lambda _raw, _events: records, self._raw
         )
 
     @property

@@ -70,7 +70,7 @@ class RedactedText:
 
 
 @attrs.frozen
-class Verdict:
+class Verification:
     """The result of verification.
 
     Attributes:
@@ -129,7 +129,7 @@ class _Findings:
         last = self.last
         return START if last is None else Position(last.last, last.chain, last.end, last.unverified_at)
 
-    def damaged(self, seq: int, message: str) -> None:
+    def add_damage(self, seq: int, message: str) -> None:
         """Add damage of a line that exists."""
         self.problems.append(Problem(f"{LOG_NAME}: seq {seq}", message, seq))
 
@@ -139,7 +139,7 @@ def verify(
     progress: Callable[[int, int], None] = lambda _done, _size: None,
     expect: tuple[int, str] | None = None,
     consume: Callable[[Iterator[Batch]], None] = lambda _batches: None,
-) -> Verdict:
+) -> Verification:
     """Verify a ledger from its first byte to its last.
 
     Args:
@@ -166,7 +166,7 @@ def _verify_once(
     progress: Callable[[int, int], None],
     expect: tuple[int, str] | None,
     consume: Callable[[Iterator[Batch]], None],
-) -> Verdict:
+) -> Verification:
     """Verify a ledger in one pass."""
     head = log.read_head()
     try:
@@ -177,7 +177,7 @@ def _verify_once(
             problems = (repair.missing_log_problem(log.path, head),)
         elif expect is not None:
             problems = (Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
-        return Verdict(0, START, problems, (), {})
+        return Verification(0, START, problems, (), {})
     try:
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
@@ -196,17 +196,16 @@ def _verify_once(
             findings.problems.append(Problem(LOG_NAME, message, seq))
     finally:
         os.close(fd)
-    return Verdict(
-        findings.position.seq,
-        findings.position,
-        tuple(findings.problems),
-        tuple(findings.notes),
-        findings.kinds,
-        tuple(findings.missing),
-        tuple(
-            RedactedText(seq, findings.redactions[id_]) for seq, id_ in findings.erased if id_ in findings.redactions
-        ),
-        findings.asks_lift,
+    redactions = findings.redactions
+    return Verification(
+        events=findings.position.seq,
+        head=findings.position,
+        problems=tuple(findings.problems),
+        notes=tuple(findings.notes),
+        unknown_kinds=findings.kinds,
+        missing=tuple(findings.missing),
+        redacted=tuple(RedactedText(seq, redactions[id_]) for seq, id_ in findings.erased if id_ in redactions),
+        asks_lift=findings.asks_lift,
     )
 
 
@@ -333,19 +332,19 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
     seq = batch.first + index
     form = parse_head_at(split_line(line)[0], batch, index)
     if form is None or line_fault(line, seq) is not None:
-        findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
+        findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
     if not _is_author(form.by, findings):
         findings.undecoded.add(batch.last)
     id_ = form.id.encode()
     if id_ in findings.ids:
-        findings.damaged(seq, f"repeats the id {form.id}")
+        findings.add_damage(seq, f"repeats the id {form.id}")
     findings.ids.add(id_)
     if form.key is not None:
         # A key is given once, whatever was delivered under it.
         key, _ = split_key(form.key)
         if key in findings.keys:
-            findings.damaged(seq, f"repeats the key {key}")
+            findings.add_damage(seq, f"repeats the key {key}")
         findings.keys.add(key)
     # Time decides nothing, so a clock that was set back gets a note and no more.
     if form.at < findings.at:
@@ -362,7 +361,7 @@ def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
         if form is not None and not all(
             strict_json.is_canonical(part) for part in (form.by, *sections) if part is not None
         ):
-            findings.damaged(batch.first + index, "its chain fits, but it is not canonical JSON")
+            findings.add_damage(batch.first + index, "its chain fits, but it is not canonical JSON")
 
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:

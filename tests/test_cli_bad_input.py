@@ -174,7 +174,7 @@ def test_a_file_that_is_not_a_legacy_playbook_is_refused(here: Project, run: Run
 
 PARTS: list[tuple[str, object, str]] = [
     ("an unknown name", {"evaluations": [{"name": "kpt_999", "rating": "helpful"}]}, "(kpt_999): no such entry"),
-    ("an unknown rating", {"evaluations": [{"name": "kpt_001", "rating": "great"}]}, "'great' counts nothing"),
+    ("an unknown rating", {"evaluations": [{"name": "kpt_001", "rating": "great"}]}, "'great' has no effect"),
     ("no rating", {"evaluations": [{"name": "kpt_001"}]}, "expected a text as rating"),
     ("a bare name", {"evaluations": ["kpt_001"]}, "expected an object with name and rating, got str"),
     ("an empty text", {"new_key_points": [""]}, "new_key_points[0]: the text is empty"),

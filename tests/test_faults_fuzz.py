@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
-    from tallybook.ledger.verification import Verdict
+    from tallybook.ledger.verification import Verification
 
 SEED = 20261122
 COUNT = 150
@@ -88,11 +88,11 @@ def planted(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> Iterator[
         yield
 
 
-def _calls_it_whole(log: JsonlLog) -> Verdict:
+def _calls_it_whole(log: JsonlLog) -> Verification:
     return attrs.evolve(verify(log), problems=())
 
 
-def _finds_fault(log: JsonlLog) -> Verdict:
+def _finds_fault(log: JsonlLog) -> Verification:
     return attrs.evolve(verify(log), problems=(Problem("events.jsonl:1", "was changed", 1, 1),))
 
 

@@ -24,7 +24,7 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Draft, frame
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.verification import Verdict, verify
+from tallybook.ledger.verification import Verification, verify
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def read(folder: Path, data: bytes) -> Read:
     case = Case(folder, data, end_of(data))
     verdict = case.answer_of("verify", lambda: verify(case.log))
     answer = case.read_by("a fold", lambda: decode(case.log.read()))
-    found = {problem.seq for problem in verdict.problems} if isinstance(verdict, Verdict) else set[int | None]()
+    found = {problem.seq for problem in verdict.problems} if isinstance(verdict, Verification) else set[int | None]()
     return Read(found, answer, case.complaints)
 
 

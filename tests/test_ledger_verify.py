@@ -23,7 +23,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from tallybook.ledger.verification import Verdict, verify
+from tallybook.ledger.verification import Verification, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,16 +237,16 @@ def test_a_missing_expected_head_is_a_problem(ledger: Callable[..., JsonlLog], s
     """A ledger that was written anew verifies, but does not have the noted head of the old one."""
     message = f"no batch that ends at seq {seq} has the chain {BATCHES[2].chain}, which was expected"
     problem = Problem("events.jsonl", message, seq)
-    assert Verdict(4, LAST, (problem,), (), {}) == verify(ledger(LOG), expect=(seq, BATCHES[2].chain))
+    assert Verification(4, LAST, (problem,), (), {}) == verify(ledger(LOG), expect=(seq, BATCHES[2].chain))
 
 
 def test_an_expected_head_without_a_ledger_is_a_problem(ledger: Callable[..., JsonlLog]) -> None:
     """If the ledger is missing with its head, the expectation fails; with its head, one problem is reported."""
     expect = (3, BATCHES[1].chain)
     problem = Problem("events.jsonl", "is missing, and seq 3 was expected", 3)
-    assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None, None), expect=expect)
+    assert Verification(0, START, (problem,), (), {}) == verify(ledger(None, None), expect=expect)
     problem = Problem("events.jsonl", "is missing, and held 4 events", 4)
-    assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None), expect=expect)
+    assert Verification(0, START, (problem,), (), {}) == verify(ledger(None), expect=expect)
 
 
 @pytest.mark.parametrize("number", [1, 2])

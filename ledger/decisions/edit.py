@@ -85,7 +85,7 @@ def decide_edit(
         # Ratings that came in since the file was written are added to its counts, so that an edit loses none.
         target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
-            changes.append(_edited(target, now, texts))
+            changes.append(_make_edit(target, now, texts))
         after.setdefault(name)
     wanted = _decide_order(edited_names, base_names, list(after))
     # Event lines hold at most 64 KiB, so a long order takes several.
@@ -103,7 +103,7 @@ def decide_edit(
     return Decision(tuple(changes), refused, new_names=renamed)
 
 
-def _edited(target: Entry, now: Entry | None, texts: Collection[str]) -> events.PointEdited:
+def _make_edit(target: Entry, now: Entry | None, texts: Collection[str]) -> events.PointEdited:
     """Return the event that gives an entry its values, with what its writer saw; ``texts`` are those of all entries."""
     change = "copied" if target.text in texts else "new"
     if now is not None:
@@ -129,7 +129,7 @@ def _drop_redacted(
     refused: list[RefusedText] = []
     for index, entry in enumerate(edit.entries):
         old, now = base.get(entry.name), state.entries.get(renamed.get(entry.name, entry.name))
-        texts = {one.text for one in (old, now) if one is not None}
+        texts = {known.text for known in (old, now) if known is not None}
         stays = old == entry or (now is not None and entry.text in texts)
         why = None if stays else refusal(entry.text)
         if why is None:

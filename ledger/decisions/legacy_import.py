@@ -204,13 +204,13 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     """
     content = _parse_playbook(data, source)
     keys = content.last()
-    slots = list(_slots(content))
+    slots = list(_list_slots(content))
     naming = NameAssigner({*reserved, *(slot.name for slot in slots if slot.name)})
     items: list[LegacyItem] = []
     skipped: list[ItemSkipped] = []
     problems: list[Problem] = []
     sections: dict[str, list[str]] = {}
-    if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _own_keys(keys):
+    if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _list_own_keys(keys):
         problems.append(Problem(f"{source}: sections", "ignored, because the file also has key_points; kept unchanged"))
     for index, slot in enumerate(slots):
         text = slot.value.last().get("text") if isinstance(slot.value, JsonObject) else slot.value
@@ -227,7 +227,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             items.append(item)
             names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
-    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _own_keys(keys)}
+    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _list_own_keys(keys)}
     # A line holds at most 64 KiB, and the sections are part of one line.
     is_small = len(dumps(sections).encode()) <= MAX_SECTION_BYTES
     if not is_small:
@@ -235,15 +235,20 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     top = dumps(others | ({SECTION_NAMES: sections} if sections and is_small else {}))
     # The stamp says as of which event the file was rendered: a manual edit of it is compared with that moment.
     stamp = keys.get(STAMP)
-    known = mend_text(stamp) if isinstance(stamp, str) else None
-    digest = sha256(data).hexdigest()
-    by_section = sections if "sections" in keys and "sections" in _own_keys(keys) else None
     return LegacyFile(
-        tuple(items), tuple(skipped), top, known, digest, tuple(problems), _book_stamp(keys), by_section, _days(keys)
+        items=tuple(items),
+        skipped=tuple(skipped),
+        top=top,
+        stamp=mend_text(stamp) if isinstance(stamp, str) else None,
+        sha256=sha256(data).hexdigest(),
+        problems=tuple(problems),
+        shared_stamp=_find_book_stamp(keys),
+        sections=sections if "sections" in keys and "sections" in _list_own_keys(keys) else None,
+        until=_read_days(keys),
     )
 
 
-def _days(keys: dict[str, Json]) -> dict[str, str] | None:
+def _read_days(keys: dict[str, Json]) -> dict[str, str] | None:
     """Return the last days that a file gives its entries; None where it has no such key."""
     days = keys.get(UNTIL)
     return {name: day for name, day in days.last().items() if is_day(day)} if isinstance(days, JsonObject) else None
@@ -292,49 +297,51 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
     raise BadInputError(source, what, hint)
 
 
-def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
+def _list_own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
-    stamps = (STAMP, UNTIL, BOOK_STAMP) if _book_stamp(top) is not None else (STAMP, UNTIL)
+    stamps = (STAMP, UNTIL, BOOK_STAMP) if _find_book_stamp(top) is not None else (STAMP, UNTIL)
     if other_formats.table_of(top):
         return (*other_formats.TOP_KEYS, *stamps)
     return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
 
 
-def _book_stamp(top: dict[str, Json]) -> str | None:
+def _find_book_stamp(top: dict[str, Json]) -> str | None:
     """Return the stamp of a shared book; None where that key is the user's own."""
     value = top.get(BOOK_STAMP)
     is_stamp = isinstance(top.get(STAMP), str) and isinstance(value, str) and _STAMP_FORM.fullmatch(value)
     return value if isinstance(value, str) and is_stamp else None
 
 
-def _slots(content: JsonObject) -> Iterator[_Slot]:
+def _list_slots(content: JsonObject) -> Iterator[_Slot]:
     """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
     top = content.last()
     key_points, sections = top.get("key_points"), top.get("sections")
     if other_formats.table_of(top):
-        yield from (_Slot(*item) for item in other_formats.items(content))
+        yield from (_Slot(*item) for item in other_formats.list_items(content))
     elif isinstance(key_points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(key_points))
     elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
-        yield from _section_slots(sections)
+        yield from _list_section_slots(sections)
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
     for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))
-        reason = _top_fault(top, pair) if place == last_places[key] else "is repeated later, and the last one counts"
+        reason = (
+            _find_top_fault(top, pair) if place == last_places[key] else "is repeated later, and the last one counts"
+        )
         if reason:
             yield _Slot(shorten(key), pair, skip=reason)
 
 
-def _top_fault(top: dict[str, Json], pair: JsonObject) -> str:
+def _find_top_fault(top: dict[str, Json], pair: JsonObject) -> str:
     """Return why a top-level key cannot be passed on as it is; empty where it can, or where it was read."""
     ((key, value),) = pair.pairs
-    if key not in _own_keys(top):
+    if key not in _list_own_keys(top):
         return "; ".join(find_flaws(pair))
     fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
     return "" if fits else "is not what a playbook has there"
 
 
-def _section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
+def _list_section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
     """Yield the slots of the later shape: a list of entries under each name, or a list of such sections.
 
     The other keys of a section are kept in its heading, with an empty list in place of the entries.
@@ -369,7 +376,7 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     text = mend_text(str(fields.get("text", slot.value)))
     counts = _read_counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
     flaws = find_flaws(slot.value)
-    notes = flaws + counts.notes + _other_notes({key: fields[key] for key in fields if key not in slot.more_keys}, name)
+    notes = flaws + counts.notes + _note_others({key: fields[key] for key in fields if key not in slot.more_keys}, name)
     origin = counts.origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
@@ -377,7 +384,14 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     # An item that can be rebuilt from its origin and its entry need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(entry))
     original = slot.original if notes or to_plain(slot.value) != implied else ""
-    return LegacyItem(index, entry, origin, counts.migrated, counts.score, original), notes
+    return LegacyItem(
+        index=index,
+        entry=entry,
+        origin=origin,
+        migrated=counts.migrated,
+        score=counts.score,
+        original=original,
+    ), notes
 
 
 def _read_counts(fields: dict[str, Json]) -> _Counts:
@@ -409,7 +423,7 @@ def _read_whole_number(fields: dict[str, Json], key: str, floor: int) -> tuple[i
     return whole, (f"{key} {shorten(value)} was read as {whole}",)
 
 
-def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
+def _note_others(fields: dict[str, Json], name: str) -> tuple[str, ...]:
     """Return notes on an item's own name where it is replaced, and on keys that entries do not have."""
     own = fields.get("name", name)
     why = "is another entry's" if is_usable_name(own) else "cannot stand"

@@ -60,7 +60,7 @@ class Translated:
         payload: The extraction result: new entries and ratings.
         events: What the operations do or propose, before the update; notes of tags.
         state: The playbook after these events.
-        ignored: The operations and tags that count nothing.
+        ignored: The operations and tags that have no effect.
         places: Item of the payload → the operation or tag that it comes from.
     """
 
@@ -138,14 +138,14 @@ def translate(payload: Any, state: Playbook, terms: Terms) -> Translated:
         if flat.get("new_key_points"):
             step.ignored.append(IgnoredItem("new_key_points", "the result has operations, which count in their place"))
         flat["new_key_points"] = [*step.texts.values()]
-    ratings, tags = _ratings(flat.get("evaluations")), _translate_tags(step, payload.get(TAGS, []))
+    ratings, tags = _list_ratings(flat.get("evaluations")), _translate_tags(step, payload.get(TAGS, []))
     flat["evaluations"] = [*ratings, *tags.values()]
     places = {f"new_key_points[{index}]": place for index, place in enumerate(step.texts)}
     places |= {f"evaluations[{index}]": place for index, place in enumerate(tags, len(ratings))}
     return Translated(flat, tuple(step.changes), step.state, tuple(step.ignored), places)
 
 
-def _ratings(value: Any) -> list[Any]:
+def _list_ratings(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -163,15 +163,15 @@ def _translate_operations(step: _Step, operations: Any) -> None:
         step.place = f"{OPERATIONS}[{index}]"
         fault = f"expected a type of {', '.join(_KINDS)}" if apply is None else apply(step, fields)
         if fault:
-            step.ignored.append(_ignored(index, fault, fields))
+            step.ignored.append(_ignore(index, fault, fields))
 
 
 def too_many(index: int, operation: object) -> IgnoredItem:
     """Return that an operation does not count, because of its place."""
-    return _ignored(index, f"at most {MOST} operations count", operation)
+    return _ignore(index, f"at most {MOST} operations count", operation)
 
 
-def _ignored(index: int, fault: str, operation: object) -> IgnoredItem:
+def _ignore(index: int, fault: str, operation: object) -> IgnoredItem:
     target = operation.get("target_id") if isinstance(operation, dict) else None
     return IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
 
@@ -220,7 +220,7 @@ def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
     if not fault:
         section = section_of(fields)
         change = events.PointProposed("merge", "", names, "", section, str(text), _reason(fields))
-        step.decide(change, _sum(step.state, names, str(text)))
+        step.decide(change, _sum_up(step.state, names, str(text)))
     return fault or ""
 
 
@@ -229,9 +229,9 @@ def _standing_fault(step: _Step, text: Any, merged: Collection[str] = ()) -> str
     return f"already in the playbook as {same[0]}" if same else step.terms.refusal(text) or ""
 
 
-def _sum(state: Playbook, names: Collection[str], text: str) -> Entry:
+def _sum_up(state: Playbook, names: Collection[str], text: str) -> Entry:
     entries = [state.entries[name] for name in names]
-    return Entry("", text, sum(one.helpful for one in entries), sum(one.harmful for one in entries))
+    return Entry("", text, sum(entry.helpful for entry in entries), sum(entry.harmful for entry in entries))
 
 
 _KINDS: Final[dict[str, Callable[[_Step, Mapping[str, Any]], str]]] = {
@@ -240,7 +240,7 @@ _KINDS: Final[dict[str, Callable[[_Step, Mapping[str, Any]], str]]] = {
     "MERGE": _merge,
     "DELETE": _delete,
 }
-"""Type of an operation → the function that takes it; it returns why the operation counts nothing."""
+"""Type of an operation → the function that takes it; it returns why the operation has no effect."""
 
 
 def _translate_tags(step: _Step, tags: Any) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def make(change: events.PointProposed, state: Playbook) -> tuple[tuple[Event, ..
     section = change.section or (state.sections.get(sources[0], "") if sources else "")
     new = state.name_giver().next(section)
     added = (events.PointAdded(new, text), *((events.PointPlaced(new, "", section),) if section else ()))
-    entry = attrs.evolve(_sum(state, change.merged, text), name=new)
+    entry = attrs.evolve(_sum_up(state, change.merged, text), name=new)
     after = _after(state, removed=sources, added=entry, section=section)
     if change.verb == "add":
         return added, after

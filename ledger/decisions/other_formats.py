@@ -164,18 +164,18 @@ def table_of(top: dict[str, Json]) -> str:
     return next((key for key in (*TABLES, LINES) if isinstance(top.get(key), JsonObject | list)), "")
 
 
-def items(content: JsonObject) -> Iterator[Item]:
+def list_items(content: JsonObject) -> Iterator[Item]:
     """Yield the items of a file in one of these formats, nothing for any other file."""
     top = content.last()
     key = table_of(top)
     table = top.get(key)
     if key == LINES and isinstance(table, list):
-        yield from _items_of_lines(table)
+        yield from _list_line_items(table)
     elif isinstance(table, JsonObject | list):
-        yield from _items_of_table(key, table, top.get("sections"))
+        yield from _list_table_items(key, table, top.get("sections"))
 
 
-def _items_of_table(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[Item]:
+def _list_table_items(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[Item]:
     headings = _heading_by_id(sections)
     rows = table.pairs if isinstance(table, JsonObject) else [(str(index), row) for index, row in enumerate(table)]
     for label, row in rows:
@@ -206,13 +206,13 @@ def _heading_by_id(sections: Json) -> dict[str, str]:
     }
 
 
-def _items_of_lines(lines: list[Json]) -> Iterator[Item]:
+def _list_line_items(lines: list[Json]) -> Iterator[Item]:
     heading = None
     for number, line in enumerate(lines, 1):
         text = line if isinstance(line, str) else ""
         if found := _LINE.fullmatch(text):
             name, helpful, harmful, rest = found.groups()
-            counts = (("helpful", JsonNumber(_digits(helpful))), ("harmful", JsonNumber(_digits(harmful))))
+            counts = (("helpful", JsonNumber(_strip_zeros(helpful))), ("harmful", JsonNumber(_strip_zeros(harmful))))
             yield f"line {number}", JsonObject((("name", name), ("text", rest), *counts)), heading, "", (), text
         elif title := _HEADING.fullmatch(text):
             heading = title[1]
@@ -220,6 +220,6 @@ def _items_of_lines(lines: list[Json]) -> Iterator[Item]:
             yield f"line {number}", text, None, "is not a line of an entry", (), None
 
 
-def _digits(digits: str) -> str:
+def _strip_zeros(digits: str) -> str:
     """Return a whole number as JSON writes it, without leading zeros."""
     return digits.lstrip("0") or "0"

@@ -34,11 +34,11 @@ UNKNOWN_KEY = "is not a key of an extraction result"
 
 @attrs.frozen
 class IgnoredItem:
-    """A part of a payload that counts nothing, and why.
+    """A part of a payload that has no effect, and why.
 
     Attributes:
         item: Where it is: ``new_key_points[0]``, ``evaluations[2]``, or an unknown key of the payload.
-        reason: Why it counts nothing.
+        reason: Why it has no effect.
         name: The entry that it names; None without one.
     """
 
@@ -168,7 +168,7 @@ class Decision:
 
     Attributes:
         events: The events to record; those of an update or edit end with ``playbook.updated`` or ``playbook.edited``.
-        ignored: The parts of the payload that count nothing, and why.
+        ignored: The parts of the payload that have no effect, and why.
         new_names: Name that the sender uses → the entry's name in the ledger, where they differ. A sender's later
             requests are decided with it, so each name is translated once.
     """
@@ -228,7 +228,7 @@ def decide_extraction(
         if name not in names:
             idle.append(IgnoredItem(item, "no such entry in the playbook", name))
         elif rating not in events.RATINGS:
-            idle.append(IgnoredItem(item, f"the rating {rating!r} counts nothing", name))
+            idle.append(IgnoredItem(item, f"the rating {rating!r} has no effect", name))
     rated = len(extraction.ratings) - len(idle)
     # This event alone prunes, so it follows every rating of its update.
     changes.append(events.PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))

@@ -72,8 +72,8 @@ def is_too_deep(value: Any) -> bool:
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
-        for one in layer:
-            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        for part in layer:
+            inner += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         if not inner:
             return False
         layer = inner

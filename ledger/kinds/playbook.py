@@ -161,7 +161,7 @@ class PointAdded(Event):
 
 
 RATINGS: Final = ("helpful", "harmful", "neutral")
-"""The ratings that Tallybook knows; any other is recorded and counts nothing."""
+"""The ratings that Tallybook knows; any other is recorded and has no effect."""
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)
@@ -169,8 +169,8 @@ class PointRated(Event):
     """A rating of an entry, recorded as received.
 
     Attributes:
-        name: The entry; the rating of a name that is not in the playbook is recorded and counts nothing.
-        rating: helpful (+1 helpful), harmful (+1 harmful), or anything else, which counts nothing.
+        name: The entry; the rating of a name that is not in the playbook is recorded and has no effect.
+        rating: helpful (+1 helpful), harmful (+1 harmful), or anything else, which has no effect.
     """
 
     # Any text is a rating here: what a reflector says is evidence, also where it has no effect.
@@ -185,7 +185,7 @@ class PlaybookUpdated(Event):
     Attributes:
         added: How many entries the update added.
         rated: How many ratings counted.
-        ignored: How many parts counted nothing, such as a rating of an unknown entry.
+        ignored: How many parts had no effect, such as a rating of an unknown entry.
     """
 
     # Nothing else prunes, so that a replay equals load, update and save of the specification.
@@ -265,7 +265,7 @@ class PlaybookEdited(Event):
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class PointNoted(Event):
-    """A remark that came with a rating or a citation; it counts nothing.
+    """A remark that came with a rating or a citation; it has no effect.
 
     Attributes:
         name: The entry.

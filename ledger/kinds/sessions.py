@@ -173,7 +173,7 @@ class MetricsRecorded(Event):
     """Metrics of a component.
 
     Attributes:
-        component: The component, ``ac01``; empty where none was named, and then the metrics count nothing.
+        component: The component, ``ac01``; empty where none was named, and then the metrics have no effect.
         metrics: Name → value: a number, or true or false. The score configuration decides whether values add up or
             the last one counts.
         source: Type of the telemetry event that they come from; empty for metrics that were sent as such.

@@ -75,7 +75,7 @@ class PointMatched(Event):
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class EventRepeated(Event):
-    """An event of a delivery that the book has already from another machine; it counts nothing.
+    """An event of a delivery that the book has already from another machine; it has no effect.
 
     Attributes:
         kind: The kind that the event has in its machine's own ledger.

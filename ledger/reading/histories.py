@@ -193,9 +193,9 @@ class Histories:
         return links[::-1]
 
 
-def fork(one: Sequence[Link], other: Sequence[Link]) -> int:
+def find_fork(history: Sequence[Link], other: Sequence[Link]) -> int:
     """Return the event number up to which two histories are the same."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(history, other, strict=False)
     return max((a.batch.last for a, b in pairs if a.batch.chain == b.batch.chain), default=0)
 
 

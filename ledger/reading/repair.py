@@ -111,7 +111,7 @@ class DamageIndex:
         self._counted = position, line
         return line
 
-    def seals(self, begin: int) -> Sequence[int]:
+    def find_seals(self, begin: int) -> Sequence[int]:
         """Return the offsets of lines that claim to seal the range from ``begin`` up to themselves, ascending."""
         if not 0 <= self._begin <= begin:
             self._begin = begin

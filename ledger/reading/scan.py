@@ -168,7 +168,7 @@ class Scan:
     def _find_seal(self) -> RawBatch | None:
         """Return the ``log.recovered`` batch that seals the range beginning here; None without one."""
         unread = repair.ByteRange(self._fd, self.position.offset)
-        seals = (self._read_seal(place, unread) for place in self._index.seals(self.position.offset))
+        seals = (self._read_seal(place, unread) for place in self._index.find_seals(self.position.offset))
         return next(filter(None, seals), None)
 
     def _read_seal(self, place: int, unread: repair.ByteRange) -> RawBatch | None:
@@ -290,7 +290,7 @@ class LogReader:
             # same order cannot miss it.
             pending = redaction.pending_ids(self._folder)
             later = Batches(self._scan(fd, batch.position, log_size(fd, os.fstat(fd).st_size, self._head)))
-            redacted = {*pending, *(id_ for one in chain([batch], later) for id_ in redaction.redacted_ids(one))}
+            redacted = {*pending, *(id_ for raw in chain([batch], later) for id_ in redaction.redacted_ids(raw))}
         if problems := redaction.find_unexplained(erased, redacted, self._name):
             raise DamagedLedgerError(problems)
         return redacted

@@ -109,12 +109,12 @@ def _find_backwards(
         start = max(end - WINDOW_BYTES, begin)
         # It may lie across two windows.
         window = read_at(fd, end - start + len(needle) + more, start)
-        for place in _places(window, needle, end - start + len(needle) - 1, followed_by):
+        for place in _find_in_window(window, needle, end - start + len(needle) - 1, followed_by):
             yield start + place
         end = start
 
 
-def _places(window: bytes, needle: bytes, until: int, followed_by: tuple[bytes, ...]) -> Iterator[int]:
+def _find_in_window(window: bytes, needle: bytes, until: int, followed_by: tuple[bytes, ...]) -> Iterator[int]:
     """Yield where these bytes begin in a window and end before ``until``, the last place first."""
     while (place := window.rfind(needle, 0, until)) >= 0:
         if window.startswith(followed_by, place + len(needle)):
@@ -200,7 +200,7 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
         if _PAYLOAD in window:
             stored += [key.rpartition(_PAYLOAD)[0] for key in stored]
         for key in keys.intersection(stored):
-            for place in _places(window, _KEY + key, len(window), _KEY_ENDS):
+            for place in _find_in_window(window, _KEY + key, len(window), _KEY_ENDS):
                 delivery = _read_delivery(fd, begin + place, key.decode())
                 if delivery is not None:
                     found[key.decode()] = begin + place, delivery

@@ -284,7 +284,9 @@ def _write(folder: Path, redactions: Redactions) -> None:
     """
     own = folder / FOLDER
     rows = [
-        [key, chars, *attrs.astuple(one)] for chars, ones in redactions.digests.items() for key, one in ones.items()
+        [digest, chars, *attrs.astuple(redaction)]
+        for chars, by_digest in redactions.digests.items()
+        for digest, redaction in by_digest.items()
     ]
     value = {"key": redactions.key.hex(), "redacted": rows, "accepted": sorted(redactions.accepted)}
     disk.make_folder(own)
@@ -335,8 +337,11 @@ def name_events(folder: Path, seqs: Mapping[str, int]) -> None:
     """
     redactions = _read_to_change(folder)
     numbered = {
-        chars: {digest: attrs.evolve(one, seq=seqs.get(one.event, one.seq)) for digest, one in ones.items()}
-        for chars, ones in redactions.digests.items()
+        chars: {
+            digest: attrs.evolve(redaction, seq=seqs.get(redaction.event, redaction.seq))
+            for digest, redaction in by_digest.items()
+        }
+        for chars, by_digest in redactions.digests.items()
     }
     if numbered != redactions.digests:
         _write(folder, attrs.evolve(redactions, digests=numbered))

@@ -113,7 +113,7 @@ def redacted_ids(batch: RawBatch) -> list[str]:
     return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(REDACTED)[1:]]
 
 
-def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
+def _list_erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
     """Yield what to overwrite to erase these events, as (offset, length, first bytes); the rest becomes blanks."""
     data = batch.data
     if (span := _erased_range(batch, ids)) is not None:
@@ -313,7 +313,7 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
             if (span := _erased_range(batch, ids)) is not None:
                 # A seal copied the range to quarantine, with the text in it.
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
-            for begin, length, blank in _erasures(batch, ids):
+            for begin, length, blank in _list_erasures(batch, ids):
                 os.lseek(fd, begin, os.SEEK_SET)
                 _fill(fd, length, blank, path)
         disk.flush(fd, path)

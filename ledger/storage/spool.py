@@ -60,7 +60,7 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
         BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` is invalid.
     """
     # A spooled event always says when it happened, because it is recorded later, and its line is longer for it.
-    sent = [one._replace(when=one.when or at) for one in drafts]
+    sent = [draft._replace(when=draft.when or at) for draft in drafts]
     frame(
         sent,
         Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, normalize_key(key or f"{FOLDER}:{_ID}:{len(sent)}")),
@@ -128,7 +128,7 @@ def has_recent(folder: StrPath, beginning: str, since: str) -> bool:
     # Another program may have put a file there.
     values: list[Any] = [file.requests for file in read_files(folder, since)[0]]
     requests = (request for value in values if isinstance(value, list) for request in value)
-    return any(isinstance(one, dict) and str(one.get("key")).startswith(beginning) for one in requests)
+    return any(isinstance(request, dict) and str(request.get("key")).startswith(beginning) for request in requests)
 
 
 def remove_files(files: list[SpoolFile]) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage import redacted_digests, spool
-    from tallybook.ledger.verification import Verdict
+    from tallybook.ledger.verification import Verification
     from tallybook.projections.comparison import similarity
     from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.event_rows import EventFilter
@@ -435,14 +435,14 @@ def verify(
     project: Project,
     progress: Callable[[int, int], None] = lambda _done, _size: None,
     expect: str | None = None,
-) -> Verdict:
+) -> Verification:
     """Verify the ledger, as ``verify_and_fold``."""
     return verify_and_fold(project, progress, expect)[0]
 
 
 def verify_and_fold(
     project: Project, progress: Callable[[int, int], None], expect: str | None
-) -> tuple[Verdict, Playbook | None]:
+) -> tuple[Verification, Playbook | None]:
     """Verify the ledger from its first byte to its last, and against a ``SEQ:CHAIN`` that was noted elsewhere.
 
     In the same pass the playbook is folded; it is None for a shared book, whose events are not in one file.

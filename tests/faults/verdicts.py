@@ -27,7 +27,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import repair, search
 from tallybook.ledger.storage import head
-from tallybook.ledger.verification import Verdict, salvage, verify
+from tallybook.ledger.verification import Verification, salvage, verify
 from tallybook.projections.entry_history.answers import story_json
 from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.event_rows import row
@@ -165,11 +165,11 @@ def judge(folder: Path, data: bytes) -> Outcome:
         _writer_appends(fresh, *before)
     finally:
         fresh.log.close()
-    whole = isinstance(verdict, Verdict) and verdict.ok
+    whole = isinstance(verdict, Verification) and verdict.ok
     return Outcome(whole, answer.refused is None, tuple(dict.fromkeys(settled.complaints + fresh.complaints)))
 
 
-def _readers(case: Case) -> tuple[Verdict | TallybookError | None, Answer]:
+def _readers(case: Case) -> tuple[Verification | TallybookError | None, Answer]:
     """Return the answers of verify and a fold, after comparing them with each other and with salvage."""
     verdict = case.answer_of("verify", lambda: verify(case.log))
     answer = case.read_by("a fold", lambda: decode(case.log.read()))
@@ -193,7 +193,7 @@ def _order(case: Case, batches: Sequence[BatchRead]) -> None:
         last = batch.last
 
 
-def _compare(case: Case, verdict: Verdict | TallybookError, answer: Answer) -> None:
+def _compare(case: Case, verdict: Verification | TallybookError, answer: Answer) -> None:
     """Check that a fold agrees with verify."""
     refused = answer.refused
     if isinstance(verdict, TallybookError):
@@ -235,13 +235,13 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
     return form is not None
 
 
-def _compare_salvage(case: Case, verdict: Verdict | TallybookError, answer: Answer, kept: Answer) -> None:
+def _compare_salvage(case: Case, verdict: Verification | TallybookError, answer: Answer, kept: Answer) -> None:
     """Check that salvage returns the batches of a fold, and continues after damage."""
     case.unless(not isinstance(kept.refused, DamagedLedgerError), "salvage gives a batch whose head cannot be read")
     case.unless(
         kept.refused or kept.batches[: len(answer.batches)] == answer.batches, "salvage leaves out what a fold gives"
     )
-    if isinstance(verdict, Verdict) and verdict.ok:
+    if isinstance(verdict, Verification) and verdict.ok:
         case.unless(kept.batches == answer.batches, "salvage gives more than a fold of what verify calls whole")
 
 
@@ -289,7 +289,7 @@ def _is_known(case: Case, key: str, fd: int, end: int) -> bool:
     return case.answer_of("the search for keys", lambda: bool(search.find_deliveries(fd, (key,), end))) is True
 
 
-def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before: Answer) -> None:
+def _writer_appends(case: Case, verdict: Verification | TallybookError | None, before: Answer) -> None:
     """Check that an append seals a torn end, changes nothing that readers saw, and is read by the resident ones."""
 
     def append() -> None:
@@ -307,7 +307,7 @@ def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before
     if after.refused is None:
         case.unless((RATED,) == after.batches[-1].events, "an append is not read again")
     again = case.answer_of("verify behind an append", lambda: verify(case.log))
-    if isinstance(verdict, Verdict) and isinstance(again, Verdict):
+    if isinstance(verdict, Verification) and isinstance(again, Verification):
         found = {(problem.seq, problem.message) for problem in verdict.problems}
         fresh = [problem for problem in again.problems if (problem.seq, problem.message) not in found]
         case.unless(not fresh, f"an append is damage: {_kind_of(fresh[0]) if fresh else ''}")

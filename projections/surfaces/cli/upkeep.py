@@ -23,7 +23,7 @@ from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallybook.ledger.verification import Verdict
+    from tallybook.ledger.verification import Verification
     from tallybook.projections.surfaces.selection.lift_questions import Redrawn
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -88,7 +88,7 @@ def _draw_lines(redrawn: Redrawn) -> Iterator[str]:
     yield from redrawn.different
 
 
-def _verdict_json(verdict: Verdict, drift: str | None) -> dict[str, Any]:
+def _verdict_json(verdict: Verification, drift: str | None) -> dict[str, Any]:
     """Return the result of a verification in its stable shape.
 
     Args:
@@ -109,7 +109,7 @@ def _verdict_json(verdict: Verdict, drift: str | None) -> dict[str, Any]:
     }
 
 
-def _verdict_lines(verdict: Verdict, drift: str | None) -> Iterator[str]:
+def _verdict_lines(verdict: Verification, drift: str | None) -> Iterator[str]:
     """Yield the result of a verification as lines for people; arguments as for ``_verdict_json``."""
     # `--expect` takes the head as it is printed here.
     yield f"{format_count(verdict.events, 'event')} verified; head {verdict.head.seq}:{verdict.head.chain}"

@@ -133,7 +133,7 @@ def _own_file(project: Project) -> str:
 def _recognize_merge(project: Project, own: Histories, paths: Sequence[Sequence[Link]], head: Head | None) -> Division:
     """Return what a merge left in the file: conflict markers, or the events of both sides."""
     merge = "a git merge" if git.is_tracked(project, project.ledger / LOG_NAME) else "a merge"
-    since = min((histories.fork(paths[0], path) for path in paths[1:]), default=0)
+    since = min((histories.find_fork(paths[0], path) for path in paths[1:]), default=0)
     both = f"events were appended after event {since} on both sides" if since else "it has two beginnings"
     if own.marker:
         what = f"has the conflict of {merge} at line {own.marker}: {both if len(paths) > 1 else 'lines of both sides'}"
@@ -173,7 +173,7 @@ def _recognize_other(project: Project, path: Sequence[Link], head: Head) -> Divi
         what = f"ends at event {last}, and event {acknowledged} was acknowledged: git put another version in its place"
         fix = f"no commit here has event {acknowledged}; run {import_command(_own_file(project))} for what can be done"
         return Division(what, fix)
-    since = histories.fork(path, _path_in(project, revision, head))
+    since = histories.find_fork(path, _path_in(project, revision, head))
     if since == last:
         what = f"ends at event {last}, and event {acknowledged} was acknowledged: git put an older version in its place"
     else:
