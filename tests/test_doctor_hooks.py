@@ -20,7 +20,7 @@ from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import installation, table
-from tallybook.projections.surfaces.doctor import hooks
+from tallybook.projections.surfaces.doctor import agents
 from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
@@ -84,7 +84,7 @@ def trust(path: Path, *events: str, features: str = "") -> None:
 def findings(here: Project) -> list[tuple[str, str, str]]:
     """Return level, message and fix of the findings."""
     context = Context(here, clock.utc_now())
-    return [(finding.level, finding.message, finding.fix) for finding in hooks.check_hooks(context)]
+    return [(finding.level, finding.message, finding.fix) for finding in agents.check_hooks(context)]
 
 
 def messages(here: Project) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from helpers.transcripts import Script, ask_again, asked_for, kept
 from tallybook.ledger import clock
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.doctor import reflection
+from tallybook.projections.surfaces.doctor import agents
 from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.reflection import raters, schedule
 from tallybook.projections.surfaces.writing import record
@@ -51,7 +51,7 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
     latest = schedule.load_reflections(project).latest_batch
     now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
-    return [(one.level, one.message, one.fix) for one in reflection.check_reflection(Context(project, now))]
+    return [(one.level, one.message, one.fix) for one in agents.check_reflection(Context(project, now))]
 
 
 # What is owed

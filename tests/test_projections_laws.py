@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
 from helpers.sweep import slice_of
+from helpers.view_catalog import CONFIGURED_VIEWS, VIEWS
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.encoding.codec import decode
@@ -21,7 +22,6 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, make_batch
-from tallybook.projections.catalog import VIEWS
 from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -43,18 +43,12 @@ SWITCHED_ON = {"scoring": {"components": {"playbook": {"enabled": True}}}}
 
 
 @cache
-def made(name: str) -> list[Made]:
-    """Return the views of a row of the catalog: one, or one for each of some configurations."""
-    listed = VIEWS[name]
-    if listed.by_config:
-        default = configuration.default()
-        return [listed.make(read_config(document)) for document in (default, overlaid(default, SWITCHED_ON))]
-    return [listed.make()]
-
-
 def every_view() -> list[tuple[str, Made]]:
-    """Return each view of the catalog with its name; a law draws a history once and holds for all of them."""
-    return [(name, view) for name in VIEWS for view in made(name)]
+    """Return each view with its name, one of a configuration for two; a law draws a history once and holds for all."""
+    default = configuration.default()
+    configs = [read_config(default), read_config(overlaid(default, SWITCHED_ON))]
+    configured = [(name, make(config)) for name, make in CONFIGURED_VIEWS.items() for config in configs]
+    return [*((name, make()) for name, make in VIEWS.items()), *configured]
 
 
 def fold_all(view: Made, batches: Sequence[Batch], until: int | None = None) -> Any:

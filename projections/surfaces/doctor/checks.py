@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor import hooks, ledger, reflection, settings
+from tallybook.projections.surfaces.doctor import agents, ledger, settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.scores import files as score_files
 
@@ -26,9 +26,9 @@ CHECKS: Mapping[str, Check] = {
     "head": ledger.check_head,
     "lock": ledger.check_locks,
     "spool": ledger.check_spool,
-    "hooks": hooks.check_hooks,
-    "reflection": reflection.check_reflection,
-    "marks": reflection.check_marks,
+    "hooks": agents.check_hooks,
+    "reflection": agents.check_reflection,
+    "marks": agents.check_marks,
     "entries": ledger.check_entries,
     "redaction": ledger.check_redaction,
     "secrets": ledger.check_secrets,

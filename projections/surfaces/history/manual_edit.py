@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from tallybook.ledger import names as entry_names
 from tallybook.ledger.decisions import edit as decisions
 from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
 from tallybook.ledger.decisions.update import RefusedText
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import (
-    OTHERS,
-    SECTION_KEYS,
-    SECTION_NAMES,
-    SECTIONS,
-    filter_sections,
-    find_section,
-    read_sections,
-    rename_in_sections,
-)
 from tallybook.ledger.playbook_constants import SECTIONED
 from tallybook.projections.fold import fold, history
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -38,7 +29,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
 
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
-_PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in SECTIONS)
+_PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in entry_names.SECTIONS)
 """The headings of a rendering in the later format, as a file's skipped items."""
 
 
@@ -111,7 +102,11 @@ def shown_entries(playbook: Playbook, *, by_section: bool) -> tuple[Entry, ...]:
 
 def unknown_headings(legacy: LegacyFile, form: str) -> list[str]:
     """Return the headings of a file in the later format that this format does not have."""
-    return [heading for heading in legacy.sections or () if is_by_section(legacy, form) and not find_section(heading)]
+    return [
+        heading
+        for heading in legacy.sections or ()
+        if is_by_section(legacy, form) and not entry_names.find_section(heading)
+    ]
 
 
 def _sectioned_top(
@@ -121,18 +116,18 @@ def _sectioned_top(
     before = {entry.name: key for key, entries in entries_by_section(base).items() for entry in entries}
     placed: dict[str, str] = {}
     for heading, names in (legacy.sections or {}).items():
-        section = find_section(heading) or OTHERS
+        section = entry_names.find_section(heading) or entry_names.OTHERS
         placed |= {new_names.get(name, name): section for name in names}
-    placed = {name: section for name, section in placed.items() if section != before.get(name, OTHERS)}
-    others = {key: value for key, value in _top(legacy).items() if key not in SECTION_KEYS}
-    if others == {key: value for key, value in base.top.items() if key not in SECTION_KEYS}:
+    placed = {name: section for name, section in placed.items() if section != before.get(name, entry_names.OTHERS)}
+    others = {key: value for key, value in _top(legacy).items() if key not in entry_names.SECTION_KEYS}
+    if others == {key: value for key, value in base.top.items() if key not in entry_names.SECTION_KEYS}:
         return "", placed
     # The event replaces all keys, so it has the sections of every entry as well.
     everyone = {*state.entries, *state.gone, *placed}
-    sections = filter_sections(state.top, everyone, state.placed | placed).get(SECTION_NAMES)
+    sections = entry_names.filter_sections(state.top, everyone, state.placed | placed).get(entry_names.SECTION_NAMES)
     # Larger sections do not fit into a line: they are left out, and no entry is lost for them.
     if sections is not None and len(dumps(sections).encode()) <= MAX_SECTION_BYTES:
-        others[SECTION_NAMES] = sections
+        others[entry_names.SECTION_NAMES] = sections
     return dumps(others), placed
 
 
@@ -143,14 +138,14 @@ def _flat_top(
 
     Where nothing but that was changed, no key is: edits of two machines then add up.
     """
-    before = filter_sections(base.top, base.entries, base.placed)
-    after = rename_in_sections(_top(legacy), new_names)
+    before = entry_names.filter_sections(base.top, base.entries, base.placed)
+    after = entry_names.rename_in_sections(_top(legacy), new_names)
     if after == before:
         return "", {}
     was, now = (_headings(top) for top in (before, after))
-    placed = {name: key for name, key in now.items() if key in SECTIONS and was.get(name) != key}
+    placed = {name: key for name, key in now.items() if key in entry_names.SECTIONS and was.get(name) != key}
     # A whole set of sections would replace what another machine moved meanwhile.
-    if after == filter_sections(before, now, placed):
+    if after == entry_names.filter_sections(before, now, placed):
         return "", placed
     return decisions.rename_in_top(legacy.top, new_names), {}
 
@@ -166,7 +161,7 @@ def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, st
 
 def _headings(top: Mapping[str, Any]) -> dict[str, str]:
     """Return the heading of each entry that has one."""
-    return {name: heading for heading, names in (read_sections(top) or {}).items() for name in names}
+    return {name: heading for heading, names in (entry_names.read_sections(top) or {}).items() for name in names}
 
 
 def _without_redacted(entry: Entry, base: Playbook) -> Entry:

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
-from tallybook.ledger.events import (
-    EVENT_TYPES,
-    KIND_OF,
-    EventRedacted,
-    EventsVoided,
-    PlaybookUpdated,
-    PointMerged,
-    PointNoted,
-)
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
@@ -116,7 +108,9 @@ def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
 
 
 _ABOUT: Final = frozenset(
-    kind for kind, _ in EVENT_TYPES.values() if kind in {*CHANGES, PointNoted} and "name" in attrs.fields_dict(kind)
+    kind
+    for kind, _ in events.EVENT_TYPES.values()
+    if kind in {*CHANGES, events.PointNoted} and "name" in attrs.fields_dict(kind)
 )
 """Classes of events that change or describe an entry that they name."""
 
@@ -139,14 +133,14 @@ def history_of(log: Log, names: Collection[str]) -> Callable[[], Iterable[Batch]
 def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
     # Also what an undo undid that was undone later itself.
     merges, undone = [], UndoneIds()
-    for batch in decode(search(log, (_kind(PointMerged), _kind(EventsVoided)))):
-        merges += [{event.name, *event.merged} for event in batch.events if isinstance(event, PointMerged)]
+    for batch in decode(search(log, (_kind(events.PointMerged), _kind(events.EventsVoided)))):
+        merges += [{event.name, *event.merged} for event in batch.events if isinstance(event, events.PointMerged)]
         for undo in undos_in(batch):
-            undone.add(undo, cast("EventsVoided", undo.event))
+            undone.add(undo, cast("events.EventsVoided", undo.event))
     kin = _find_kin(names, merges)
     read_up_to = 0
     needles = [bytes_of("name", name) for name in kin]
-    for batch in decode(search(log, (*needles, _kind(EventsVoided), _kind(EventRedacted)))):
+    for batch in decode(search(log, (*needles, _kind(events.EventsVoided), _kind(events.EventRedacted)))):
         # A batch that was read on the way to an update is not read twice.
         if batch.begin >= read_up_to:
             yield batch
@@ -158,7 +152,7 @@ def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
 
 
 def _kind(kind: type[Any]) -> bytes:
-    return bytes_of("kind", KIND_OF[kind])
+    return bytes_of("kind", events.KIND_OF[kind])
 
 
 def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undone: UndoneIds) -> Iterator[Batch]:
@@ -185,7 +179,7 @@ def _leaves_open(batch: Batch, names: Collection[str], undone: UndoneIds) -> boo
     """
     counts = not undone.may_touch(batch)
     for event in reversed(batch.events):
-        if isinstance(event, PlaybookUpdated) and counts:
+        if isinstance(event, events.PlaybookUpdated) and counts:
             return False
         if type(event) in CHANGES and type(event) in _ABOUT:
             entry_names = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]

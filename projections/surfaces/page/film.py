@@ -6,6 +6,7 @@ from array import array
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import takewhile
 from operator import itemgetter
 import pickle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -388,7 +389,8 @@ class Film:
             track.book = book
         # An undo counts from its own moment on, as in show --at.
         undone = find_undone(undo for undo in self.undos if undo.seq <= until)
-        for number, batch in enumerate(_until(mark_undone(self.read(begin), undone), until), 1):
+        later = takewhile(lambda batch: batch.last <= until, mark_undone(self.read(begin), undone))
+        for number, batch in enumerate(later, 1):
             for track in self.tracks.values():
                 fold(track.view, (batch,), track.book)
             self._copy(batch, number)
@@ -487,7 +489,8 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
     own = Track(policy)
     tracks = {stream: own, **{stream: Track(policy, own) for stream, policy in others}}
     film = Film(read, tracks, undos, _find_spans(undos, read), base=lasts[0] if moments > most else 0)
-    for batch in _until(read(START), lasts[-1]):
+    # What is appended meanwhile was not searched for undos.
+    for batch in takewhile(lambda batch: batch.last <= lasts[-1], read(START)):
         film.add(batch)
     return film
 
@@ -508,11 +511,3 @@ def _find_spans(undos: Sequence[EventRecord], read: Read) -> list[tuple[int, int
         spans += [(seq, since.pop(seq), undo.seq) for seq in since.keys() - undone]
         since |= dict.fromkeys(undone - since.keys(), undo.seq)
     return sorted([*spans, *((seq, begin, 0) for seq, begin in since.items())])
-
-
-def _until(batches: Iterable[Batch], last: int) -> Iterator[Batch]:
-    """Yield batches up to an event: what is appended meanwhile was not searched for undos."""
-    for batch in batches:
-        if batch.last > last:
-            return
-        yield batch

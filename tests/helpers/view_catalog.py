@@ -1,0 +1,47 @@
+"""Every view of the product by name, for the laws that hold for all of them. Commands import a view directly."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tallybook.projections.comparison.whatif import Exclusion, alternative_view
+from tallybook.projections.entry_history.view import entries_view
+from tallybook.projections.lift.view import lift_view
+from tallybook.projections.playbook.aging import aged_view
+from tallybook.projections.playbook.prune import POLICIES
+from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.proposals import PROPOSALS
+from tallybook.projections.reflections import REFLECTIONS
+from tallybook.projections.review import reviews_view
+from tallybook.projections.scores.drops import leads_view
+from tallybook.projections.scores.view import scores_view
+from tallybook.projections.votes import VOTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.projections.fold import View
+
+
+_WITHOUT = Exclusion(sessions=frozenset({"s1"}), raters=frozenset({"reflector"}))
+_TIMES = ("1970-01-01T00:00:01", "2100-01-01")
+_NAMES = ("kpt_001", "kpt_002", "pat-001")
+
+VIEWS: dict[str, Callable[[], View[Any]]] = {
+    "playbook": playbook_view,
+    **{f"playbook-{name}": partial(playbook_view, policy) for name, policy in POLICIES.items()},
+    "playbook-aged": aged_view,
+    "alternative": partial(alternative_view, without=_WITHOUT),
+    "entries": entries_view,
+    "stories": partial(entries_view, _NAMES),
+    "leads": partial(leads_view, *_TIMES),
+    "proposals": lambda: PROPOSALS,
+    "reviews": reviews_view,
+    "votes": lambda: VOTES,
+    "reflections": lambda: REFLECTIONS,
+}
+"""Name → what makes the view. To add a view, add a row here."""
+
+CONFIGURED_VIEWS: dict[str, Callable[..., View[Any]]] = {"scores": scores_view, "lift": lift_view}
+"""Name → what makes a view of a configuration of the scores."""
