@@ -64,11 +64,12 @@ def test_free_text_is_in_its_own_section(kind: str) -> None:
     assert set() == set(names) & set(draft.body)
 
 
-@pytest.mark.parametrize(("kind", "field", "value"), WRONG)
-def test_a_wrong_value_is_not_encoded(kind: str, field: str, value: Any) -> None:
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_wrong_value_is_not_encoded(kind: str) -> None:
     """No value is converted when writing: another type, or a number beyond 2^53, is bad input and names its field."""
-    with pytest.raises(BadInputError, match=rf"{kind}: .*\$\.{field}"):
-        encode(spoilt(kind, field, value))
+    for field, value in WRONG[kind]:
+        with pytest.raises(BadInputError, match=rf"{kind}: .*\$\.{field}"):
+            encode(spoilt(kind, field, value))
 
 
 @pytest.mark.parametrize(("kind", "field"), AT_LEAST_ZERO)
@@ -78,18 +79,19 @@ def test_a_count_below_zero_is_not_encoded(kind: str, field: str) -> None:
         encode(spoilt(kind, field, -1))
 
 
-@pytest.mark.parametrize(("kind", "field", "value"), WRONG)
-def test_a_wrong_value_in_a_stored_event_is_damage(kind: str, field: str, value: Any) -> None:
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_wrong_value_in_a_stored_event_is_damage(kind: str) -> None:
     """No value is converted when reading: the damage names the seq and the field, although every proof fits."""
-    assert f" @ $.body.{field}" in damage_in_the_second(split(kind, {field: value}))
+    for field, value in WRONG[kind]:
+        assert f" @ $.body.{field}" in damage_in_the_second(split(kind, {field: value})), (field, value)
 
 
-@pytest.mark.parametrize(("kind", "field"), REQUIRED)
-def test_a_missing_field_is_damage(kind: str, field: str) -> None:
+def test_a_missing_field_is_damage() -> None:
     """Tallybook never wrote an event without one of its kind's fields; only ``"free":null`` is a redaction."""
-    body, free = sections(kind)
-    (body if field in body else free or {}).pop(field)
-    assert field in damage_in_the_second(line_of(kind, body, free))
+    for kind, field in REQUIRED:
+        body, free = sections(kind)
+        (body if field in body else free or {}).pop(field)
+        assert field in damage_in_the_second(line_of(kind, body, free)), kind
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)

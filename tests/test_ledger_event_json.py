@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_codec import WRONG, sample
+from helpers.ledger_codec import sample
 from helpers.ledger_lines import EVENTS, TRICKY, batches_of
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.encoding.event_json import REFUSALS, UnfitError, decode_fast, structure
+from tallybook.ledger.encoding.event_json import REFUSALS, decode_fast
 from tallybook.ledger.events import (
     EVENT_TYPES,
 )
@@ -92,21 +92,3 @@ def test_both_paths_agree_whichever_byte_of_a_line_changes(kind: str) -> None:
     for at in range(len(what)):
         for byte in b'\0\t\n\x1f "\\0129-.eE+{}[],:azAZ\x7f\x80\xff':
             agree(what[:at] + bytes([byte]) + what[at + 1 :])
-
-
-# Which lines take the fast path
-
-
-# Fields that do not fit
-
-
-def fields_of(kind: str) -> dict[str, Any]:
-    """Return the fields of a sample of a kind."""
-    return attrs.asdict(sample(kind), recurse=False)
-
-
-@pytest.mark.parametrize(("kind", "field", "value"), WRONG)
-def test_a_value_that_does_not_fit_is_named_with_its_path(kind: str, field: str, value: Any) -> None:
-    """None, a number or a text of another type, or one beyond its bounds, is never converted to one that would fit."""
-    with pytest.raises(UnfitError, match=rf"@ \$\.{field}"):
-        structure(kind, EVENT_TYPES[kind][1], fields_of(kind) | {field: value})

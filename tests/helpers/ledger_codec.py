@@ -65,12 +65,11 @@ BAD: dict[Any, list[Any]] = {
 CONTINUATION = '"kind":"text.continued","v":1,"body":{}'
 
 
-WRONG = [
-    (kind, field.name, value)
+WRONG = {
+    kind: [(field.name, value) for field in attrs.fields(cls) for value in BAD[field.type]]
     for kind, (cls, _) in EVENT_TYPES.items()
-    for field in attrs.fields(cls)
-    for value in BAD[field.type]
-]
+}
+"""Kind → each of its fields with each value that the field does not take."""
 
 
 def sample(kind: str) -> Any:
