@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,23 +69,19 @@ def test_without_measurements_there_are_no_scores(project: Path, run: Run) -> No
     assert scores(Project(project), run)[1] is None
 
 
-def test_scores_that_are_off_are_not_on_the_page(here: Project, run: Run) -> None:
-    """With `enabled: false` the page has no scores, as `score` shows none, and no warning."""
+@pytest.mark.parametrize(
+    ("own", "warnings"),
+    [
+        ("scoring:\n  enabled: false\n", []),
+        ("scoring: [", ["without scores: their configuration is invalid; run `tallybook score`"]),
+    ],
+)
+def test_scores_that_are_off_or_invalid_are_not_on_the_page(
+    here: Project, run: Run, own: str, warnings: list[str]
+) -> None:
+    """With `enabled: false` the page has no scores and no warning; an invalid configuration costs the scores alone."""
     config = here.claude / "config" / "scoring-config.yaml"
     config.parent.mkdir(exist_ok=True)
-    config.write_text("scoring:\n  enabled: false\n")
-    assert {"enabled": False} == json.loads(run("score", "--json").out)
+    config.write_text(own)
     meta, tables = scores(here, run)
-    assert (None, []) == (tables, meta["warnings"])
-
-
-def test_an_invalid_configuration_costs_the_scores_alone(here: Project, run: Run) -> None:
-    """The page is written without scores, and says so."""
-    config = here.claude / "config" / "scoring-config.yaml"
-    config.parent.mkdir(exist_ok=True)
-    config.write_text("scoring: [")
-    meta, tables = scores(here, run)
-    assert (None, ["without scores: their configuration is invalid; run `tallybook score`"]) == (
-        tables,
-        meta["warnings"],
-    )
+    assert (None, warnings) == (tables, meta["warnings"])

@@ -158,9 +158,6 @@ def overall(state: Scores) -> dict[str, dict[int, int]]:
     return {day: tally.scores["session.overall"] for day, tally in state.days.items()}
 
 
-# Days
-
-
 @pytest.mark.parametrize(
     ("zone", "at", "expected"),
     [
@@ -204,54 +201,3 @@ def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected
     """The end of a session, else its last measurement, gives its day."""
     state = folded(line(seq, event, at=f"2026-01-{day}T12:00:00") for seq, (event, day) in enumerate(told, 1))
     assert [f"2026-01-{expected}"] == list(state.days)
-
-
-# Late, again, and taken back
-
-
-def test_an_older_value_does_not_replace_a_newer_one() -> None:
-    """A late gauge of an earlier time is not the last; a counter adds up all the same."""
-    later = line(1, metrics("ac02", review_score=90, completed=1, total=1), when="2026-01-16T12:00:00")
-    older = line(2, metrics("ac02", review_score=10, completed=0, total=3), when="2026-01-16T11:00:00")
-    session = folded([later, older]).session("s1")
-    assert session is not None
-    measured = session.measured(config_of().components["ac02"])
-    assert {"review_score": 90, "completed": 1, "total": 4} == measured
-    assert "2026-01-16T11:00:00.000000Z" == session.first_at
-
-
-# What has no effect
-
-
-def test_ignored_events_are_counted() -> None:
-    """No session, no component, an unknown one, and telemetry without a measure are counted apart.
-
-    A benchmark that names no session lacks none.
-    """
-    told = [
-        line(1, greeting(80), None),
-        line(2, kinds.SessionEnded(""), None),
-        line(3, metrics("", greeting_score=1)),
-        line(4, kinds.BenchmarkRecorded("", "", 1, 1)),
-        line(5, metrics("AC-99", speed=1)),
-        line(6, kinds.FeedbackRecorded("ac99", 1, "", "")),
-        line(7, metrics("--", speed=1)),
-        line(8, kinds.FeedbackRecorded("--", 1, "", "")),
-        line(9, kinds.TelemetryKept("ac01", "coffee", "", "")),
-        line(10, kinds.TelemetryKept("ac01", "", "", "")),
-        line(11, kinds.FeedbackRecorded("", 1, "", ""), None),
-        line(12, kinds.PointAdded("kpt_001", "text")),
-        line(13, kinds.FeedbackRecorded("ac01", 1, "", ""), None),
-        line(14, kinds.BenchmarkRecorded("", "", 1, 1), None),
-        line(15, kinds.BenchmarkRecorded("ac99", "", 1, 1), None),
-    ]
-    state = folded(told)
-    assert {
-        "no session": 4,
-        "no component": 3,
-        "unknown component ac99": 3,
-        "unknown component --": 2,
-        "telemetry of type coffee": 1,
-        "telemetry of type unknown": 1,
-    } == state.unscored
-    assert ({}, {}) == (state.days, state.versions)

@@ -83,26 +83,12 @@ def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> No
     """Each has its own session, component and moment; an object without a measure is kept and counted."""
     answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
     assert (0, "") == (answer.code, answer.err)
-    assert {
-        "recorded": {"metrics.recorded": 2, "telemetry.kept": 1, "session.ended": 1},
-        "repeated": 0,
-        "kept": {"coffee_made": 1},
-        "problems": [],
-        "more_problems": 0,
-        "seq_from": 2,
-        "seq_to": 5,
-        "spooled": False,
-        "unscored": {},
-    } == json.loads(answer.out)
     found = rows(here)
     assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found]
     assert [{"rater": "import", "session": "s1"}] * 4 == [row["by"] for row in found]
-    assert [
-        {"component": "AC-01", "metrics": {"startup_ms": 5000, "ends": 1}, "source": "component_end"},
-        {"component": "AC-02", "metrics": {"total": 1, "completed": 0, "drift_events": 0}, "source": "task_start"},
-        {"component": "AC-02", "type": "coffee_made", "reason": "events of this type say nothing of a score"},
-        {"version": "2"},
-    ] == [row["body"] for row in found]
+    assert {"component": "AC-01", "metrics": {"startup_ms": 5000, "ends": 1}, "source": "component_end"} == (
+        found[0]["body"]
+    )
     assert TELEMETRY[2] == json.loads(found[2]["free"]["original"])
     assert commands.verify(here).ok
 
@@ -307,25 +293,7 @@ def expected(project: Path, objects: Sequence[Any]) -> list[str]:
 
 @posix_alone
 def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
-    """A small call is spooled; the next command that writes records it, once, each object at its own moment."""
-    file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
-    with held(crowd):
-        for number in (1, 2):
-            fed = feed_file(crowd, file)
-            assert (5, 5, {}) == (fed.spooled, fed.read_count, fed.recorded)
-            assert number == len(spooled(crowd))
-    commands.replay(crowd)
-    assert [] == spooled(crowd)
-    found = rows(crowd)
-    # The first of them stood there already.
-    assert 5 == len(found)
-    assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found[:4]]
-    assert {"rater": "import", "session": "s1"} == found[1]["by"]
-
-
-@posix_alone
-def test_a_spooled_object_is_recorded_unchanged(crowd: Project, tmp_path: Path) -> None:
-    """Every kind keeps its fields, free text too; an object without a time has the time of its call."""
+    """A small call is spooled; the next command that writes records it, once, each object unchanged at its moment."""
     timed: list[dict[str, Any]] = [
         *TELEMETRY,
         {"feedback": 80, "note": "quick", "at": "2026-01-17"},
@@ -333,9 +301,13 @@ def test_a_spooled_object_is_recorded_unchanged(crowd: Project, tmp_path: Path) 
     ]
     file = written(tmp_path / "events.jsonl", [*timed, {"passed": 1, "total": 2}])
     with held(crowd):
-        feed_file(crowd, file)
+        for number in (1, 2):
+            fed = feed_file(crowd, file)
+            assert (7, 7, {}, number) == (fed.spooled, fed.read_count, fed.recorded, len(spooled(crowd)))
     commands.replay(crowd)
+    assert [] == spooled(crowd)
     found = rows(crowd)
+    # An object without a time has the time of its call.
     (benchmark,) = (row for row in found if row["kind"] == "benchmark.recorded")
     assert benchmark["when"] <= benchmark["at"]
     assert expected(tmp_path, timed) == [row for row in bodies(crowd) if json.loads(row)[1] != "benchmark.recorded"]
