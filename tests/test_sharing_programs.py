@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.shared_machines import SharedMachine, make_pair
-from tallybook import compat
+from tallybook import Author, Ledger, compat
+from tallybook.projections.surfaces.mcp.tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,15 +77,5 @@ def test_the_mcp_server_rates_and_adds_in_a_shared_project(pair: tuple[SharedMac
 
 def call_tools(machine: SharedMachine, *calls: tuple[str, dict[str, str]]) -> list[Any]:
     """Return what tools of a machine's MCP server answer."""
-    requests = [
-        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-        for number, (name, arguments) in enumerate(calls)
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "tallybook", "mcp", "--session", "s9"],
-        input="".join(json.dumps(one) + "\n" for one in requests).encode(),
-        capture_output=True,
-        check=True,
-        env=os.environ | {"CLAUDE_PROJECT_DIR": str(machine.project.root)},
-    )
-    return [json.loads(json.loads(line)["result"]["content"][0]["text"]) for line in done.stdout.splitlines()]
+    ledger = Ledger(machine.project, Author("agent", "s9"))
+    return [next(tool for tool in TOOLS if tool.name == name).run(ledger, given) for name, given in calls]

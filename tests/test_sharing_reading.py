@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.documentation import FILES, section
 from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import make_team
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces.sharing import engines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
 
@@ -82,6 +82,25 @@ def test_a_reader_never_publishes(team: Team) -> None:
     team.share("ben")
     team.sync("anna")
     assert "Own advice" in {text for text, _, _ in team.entries("anna").values()}
+
+
+def test_a_job_reads_a_book_that_it_may_not_write_to(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the recipe for CI joins through a remote that refuses every push, and a later sync goes on."""
+    team = make_team("git", tmp_path, run, monkeypatch)
+    team.run("anna", "add", "Run the tests first")
+    team.share("anna")
+    hook = Path(team.address) / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    command = "tallybook share git --read-only --yes"
+    assert f"`{command}`" in section(FILES, "CI and git hooks")
+    words = command.split()[1:]
+    team.run("job", *words[:2], team.address, "--book", "main", *words[2:])
+    assert ["Run the tests first"] == [text for text, _, _ in team.entries("job").values()]
+    hook.unlink()
+    team.run("anna", "rate", "kpt_001", "helpful")
+    team.sync("anna", "job")
+    assert ("Run the tests first", 1, 0) == team.entries("job")["kpt_001"]
 
 
 def test_a_reader_makes_no_book(team: Team) -> None:

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from helpers.sharing_projects import Team
 
 
-@pytest.fixture(params=["memory", "git"])
+ON_BOTH = pytest.mark.parametrize("team", ["memory", "git"], indirect=True)
+
+
+@pytest.fixture
 def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
     """Return two machines that share a book, each with an entry."""
-    made = make_team(request.param, tmp_path, run, monkeypatch)
+    made = make_team(getattr(request, "param", "memory"), tmp_path, run, monkeypatch)
     for machine, text in (("anna", "Run the tests first"), ("ben", "Write short commits")):
         made.run(machine, "add", text)
         made.share(machine)
@@ -41,6 +44,7 @@ def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: 
     return made
 
 
+@ON_BOTH
 def test_a_run_that_does_not_count_is_listed_and_repaired(team: Team) -> None:
     """`share verify` names its place; `share repair` stores the runs that count anew, and the machines go on."""
     assert 0 == team.run("anna", "share", "verify").code

@@ -281,8 +281,8 @@ class Replica:
             finally:
                 os.close(fd)
 
-    def read(self, until: int | None = None) -> Iterator[RawBatch]:
-        """Yield its batches, verified, from the beginning, up to an event number of the book.
+    def read(self, until: int | None = None, after: Position = START) -> Iterator[RawBatch]:
+        """Yield its batches, verified, after a position, up to an event number of the book.
 
         Raises:
             DamagedLedgerError: Its bytes are missing or changed.
@@ -290,7 +290,7 @@ class Replica:
         # While a first sync goes on, texts can be erased whose redaction is in a later piece.
         if until == 0:
             return
-        for batch in self.log.read():
+        for batch in self.log.read(after):
             if until is not None and batch.last > until:
                 return
             yield batch

@@ -28,6 +28,7 @@ from tallybook.projections.surfaces.history.events import (
     find_start,
     find_undone_events,
     raters,
+    tail_of,
 )
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_writers
@@ -152,6 +153,8 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
         start = find_start(ledger, limit)
+    elif limit is not None and selection == EventFilter() and log_with_book(ledger) and ledger.until is None:
+        ledger = tail_of(ledger, limit)
     paged = sys.stdout.isatty() and not (follow or as_json)
     # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):

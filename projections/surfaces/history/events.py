@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Log
     from tallybook.ledger.records import EventRecord
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+
+_TAIL_EVENTS, _TAIL_GROWTH = 64, 8
 
 
 # Filtering bytes
@@ -57,6 +60,27 @@ def find_start(log: JsonlLog, count: int) -> Position:
             return START
         offset -= len(line) + 1
     return START
+
+
+def tail_of(log: SharedLog, count: int) -> SharedLog:
+    """Return a shared history from where its last events begin, so many of them, in the order in which they happened.
+
+    Each log has its times in order, so what is before its part happened before the first event of that part. A machine
+    that was away published older events late, and then longer parts are read.
+    """
+    size = max(count, _TAIL_EVENTS)
+    while True:
+        starts = [find_start(one, size) for one in (log.own, log.copy.log)]
+        if START in starts[1:]:
+            return log
+        tail = log.tail(*starts)
+        begins = [next(one.read(start), None) for one, start in zip((log.own, log.copy.log), starts, strict=True)]
+        parts = zip(begins, starts, strict=True)
+        bound = max((batch.position.at for batch, start in parts if batch is not None and start != START), default="")
+        times = sorted(record.when or record.at for batch in decode(tail.read()) for record in batch.records)
+        if len(times) >= count and times[-count] > bound:
+            return tail
+        size *= _TAIL_GROWTH
 
 
 def _needles(event_filter: EventFilter) -> list[tuple[bytes, ...]]:

@@ -89,11 +89,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         say(*_preview_lines(shown, read_only=part.read_only))
     what, question = _purpose(project, part, shown)
     if options["dry_run"]:
-        if as_json:
-            answer(attrs.asdict(shown))
-        else:
-            say("Nothing was changed: this was a dry run.")
-        return 0
+        return _print(attrs.asdict(shown), "Nothing was changed: this was a dry run.", as_json=as_json)
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = joining.join(project, part)
@@ -257,32 +253,24 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
         done = joining.rejoin(project, part, engine)
     results.store_rejoined(project, before, done)
     note(*([done.refusal] if done.refusal and done.pending else []))
-    if as_json:
-        answer(status.rejoined_json(done))
-    else:
-        say(*status.rejoined_lines(done))
+    _print(status.rejoined_json(done), *status.rejoined_lines(done), as_json=as_json)
+    if not as_json:
         status.print_changes(project, before)
     return 0
 
 
 def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
     rows = status.outgoing(project, joining.machine_of(project, part))
-    if as_json:
-        answer({"pending": rows})
-        return 0
-    say(*(f"event {row['seq']}  {row['summary']}" for row in rows))
-    say(f"{format_count(len(rows), 'event')} would be published. Nothing was changed: this was a dry run.")
-    return 0
+    total = f"{format_count(len(rows), 'event')} would be published. Nothing was changed: this was a dry run."
+    return _print({"pending": rows}, *(f"event {row['seq']}  {row['summary']}" for row in rows), total, as_json=as_json)
 
 
 def _print_result(project: Project, result: SyncResult, *, as_json: bool, before: int | None = None) -> int:
-    if as_json:
-        answer(status.to_json(result))
-    else:
-        part = membership.load(project)
-        say(*status.result_lines(result, read_only=part is not None and part.read_only))
-        if before is not None and result.taken:
-            status.print_changes(project, before)
+    part = membership.require(project)
+    lines = status.result_lines(result, read_only=part.read_only)
+    _print(status.to_json(result), *lines, as_json=as_json)
+    if not as_json and before is not None and result.taken:
+        status.print_changes(project, before)
     note(*map(str, result.skipped))
     if result.refusal and (result.pending or result.moved):
         note(result.refusal)
@@ -291,7 +279,7 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
     # An address is never followed by itself: whoever may write to the engine can name one.
     if result.moved and not as_json and can_ask() and click.confirm("Go on there?", default=False):
         engine_name, address, name = result.moved
-        options = {"name": name, "yes": True, "read_only": membership.require(project).read_only}
+        options = {"name": name, "yes": True, "read_only": part.read_only}
         return _join(project, engine_name, address, _NO_OPTIONS | options, as_json=False)
     return 0
 
@@ -299,6 +287,15 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
 def _require_consent(action: str, what: str, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Return if a person consents to an action that changes the book for everyone, as ``require_consent``."""
     require_consent(f"share {action}", what, f"This {what}. Do it?", yes=options["yes"], as_json=as_json)
+
+
+def _print(value: Any, *lines: str, as_json: bool) -> int:
+    """Print a value as JSON, or the lines that say it to people; return the exit code of success."""
+    if as_json:
+        answer(value)
+    else:
+        say(*lines)
+    return 0
 
 
 def _opened(project: Project) -> tuple[Membership, Engine]:
@@ -315,21 +312,15 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     # Who reads the state has seen all results, so no later command tells them.
     with sync_results.new_results(project):
         stored = sync_results.read(project)
-    if as_json:
-        moved = None if found.moved is None else found.moved._asdict()
-        answer(attrs.asdict(found) | {"moved": moved, "results": stored})
-    else:
-        say(*status.status_lines(found), *(line for one in stored for line in results.lines(one)))
-    return 0
+    moved = None if found.moved is None else found.moved._asdict()
+    lines = [*status.status_lines(found), *(line for one in stored for line in results.lines(one))]
+    return _print(attrs.asdict(found) | {"moved": moved, "results": stored}, *lines, as_json=as_json)
 
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     with closing(_opened(project)[1]) as engine:
         check = upkeep.verify(project, engine)
-    if as_json:
-        answer(status.to_json(check))
-    else:
-        say(*upkeep.check_lines(check, engine.address))
+    _print(status.to_json(check), *upkeep.check_lines(check, engine.address), as_json=as_json)
     if check.differs:
         return EXIT_DAMAGED
     return EXIT_NO if check.skipped or check.redacted or check.newer else 0
@@ -350,15 +341,13 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)
-    if as_json:
-        answer({"skipped": runs, "redacted": texts, "events": check.events})
-    elif runs or texts or options["without"]:
-        events, left = format_count(check.events, "event"), format_count(runs, "run")
+    done = "every run counts; nothing to repair"
+    if runs or texts or without:
         redacted = format_count(texts, "redacted batch", "redacted batches")
-        say(f"{engine.address}: stored anew with {events}; left out: {left} that did not count, texts of {redacted}")
-    else:
-        say(f"{engine.address}: every run counts; nothing to repair")
-    return 0
+        left = f"left out: {format_count(runs, 'run')} that did not count, texts of {redacted}"
+        done = f"stored anew with {format_count(check.events, 'event')}; {left}"
+    value = {"skipped": runs, "redacted": texts, "events": check.events}
+    return _print(value, f"{engine.address}: {done}", as_json=as_json)
 
 
 def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
@@ -367,13 +356,10 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
         before, after = upkeep.upgrade(project, part, engine)
-    if as_json:
-        answer({"before": before, "after": after})
-    elif before == after:
-        say(f"The book follows rules {after} already, the newest that this version knows")
-    else:
-        say(f"The book follows rules {after} from here on; machines with an older version must upgrade to go on")
-    return 0
+    done = f"The book follows rules {after} from here on; machines with an older version must upgrade to go on"
+    if before == after:
+        done = f"The book follows rules {after} already, the newest that this version knows"
+    return _print({"before": before, "after": after}, done, as_json=as_json)
 
 
 def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
@@ -382,22 +368,16 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int
         what = f"publishes a text that was masked in the book {part.name}, as it is"
         _require_consent("publish", what, options, as_json=as_json)
         name, result = joining.publish(project, part, engine, options["event"] or "")
-    if as_json:
-        answer(status.to_json(result))
-    else:
-        say(f"The text of {name} was published as it is", *status.result_lines(result))
-    return 0
+    lines = [f"The text of {name} was published as it is", *status.result_lines(result)]
+    return _print(status.to_json(result), *lines, as_json=as_json)
 
 
 def _off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     was_shared = joining.leave(project)
-    if as_json:
-        answer({"shared": False, "was_shared": was_shared})
-    elif was_shared:
-        say("Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again.")
-    else:
-        say("This project shares no book.")
-    return 0
+    done = "This project shares no book."
+    if was_shared:
+        done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
+    return _print({"shared": False, "was_shared": was_shared}, done, as_json=as_json)
 
 
 def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
@@ -409,11 +389,7 @@ def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> in
     except UnreachableError as error:
         note(str(error))
         found = status.find_members(copy, part.writer, None)
-    if as_json:
-        answer([attrs.asdict(member) for member in found])
-    else:
-        say(*status.member_lines(found))
-    return 0
+    return _print([attrs.asdict(member) for member in found], *status.member_lines(found), as_json=as_json)
 
 
 ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {

@@ -142,6 +142,7 @@ class SharedLog(JsonlLog):
         """Take the ledger's folder; nothing is opened yet."""
         super().__init__(folder, *(() if now is None else (now,)))
         self.until = until
+        self._starts = START, START
         self._forget()
 
     def _forget(self) -> None:
@@ -199,7 +200,7 @@ class SharedLog(JsonlLog):
         if after != START:
             raise ValueError("a shared history is read from its beginning")
         names = OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
-        for batch in super().read(verify=verify):
+        for batch in super().read(self._starts[0], verify=verify):
             if self.until is not None and batch.last > self.until:
                 break
             yield from map(names.rename, without_shared(batch))
@@ -213,10 +214,10 @@ class SharedLog(JsonlLog):
         Raises:
             MissingLinesError: Lines up to the frontier are missing, damaged, or of another history.
         """
-        frontier = self.history.frontier
-        last, chain = 0, ""
+        frontier, start = self.history.frontier, self._starts[1]
+        last, chain = start.seq, start.chain
         try:
-            for batch in self.copy.read(frontier.seq if until is None else until):
+            for batch in self.copy.read(frontier.seq if until is None else until, start):
                 yield batch
                 last, chain = batch.last, batch.chain
         except DamagedLedgerError as error:
@@ -329,6 +330,12 @@ class SharedLog(JsonlLog):
         history = self.history
         state.seq, state.chain = history.end[:2]
         book.stamp, book.shared_stamp = history.stamp, (history.frontier.seq, history.frontier.chain)
+
+    def tail(self, own: Position, book: Position) -> SharedLog:
+        """Return the present history without what is before positions of the own ledger and of the book."""
+        log = SharedLog(self.ledger_folder, self.now)
+        log._starts = own, book
+        return log
 
     def at(self, until: int) -> SharedLog:
         """Return the history as of an own event number."""

@@ -332,7 +332,7 @@ class Member:
         author: The user of the engine who stored its last run, as far as the engine knows; empty where it does not.
         events: How many events of the book are its.
         last_seen: When it appended the last one.
-        behind: How many events the book has after that: as many may be unknown to it.
+        behind: How many events the book has after that: as many may be unknown to it; 0 for this machine.
         is_this: Whether it is this machine.
     """
 
@@ -358,7 +358,7 @@ def find_members(copy: Replica, writer: str, engine: Engine | None) -> list[Memb
         for label in find_writers(batch.lines[0]):
             member = members.setdefault(label, Member(label, is_this=label == writer))
             member.events += batch.last - batch.first + 1
-            member.last_seen, member.behind = batch.position.at, end - batch.last
+            member.last_seen, member.behind = batch.position.at, 0 if member.is_this else end - batch.last
     if engine is not None and engine.knows_authors():
         for run in engine.read(0).runs:
             for label in find_writers(run.data) & members.keys():
@@ -375,7 +375,8 @@ def member_lines(members: Sequence[Member]) -> list[str]:
     """Return the machines for people."""
     return [
         f"{member.writer}{' (this machine)' if member.is_this else ''}: {format_count(member.events, 'event')}, "
-        f"last seen {format_time(member.last_seen)}, {format_count(member.behind, 'event')} behind at most"
+        f"last seen {format_time(member.last_seen)}"
+        + ("" if member.is_this else f", {format_count(member.behind, 'event')} behind at most")
         # A label is what its user calls it; the engine knows who logged in.
         + (f", logged in as {member.author}" if member.author not in {"", member.writer.rpartition("-")[0]} else "")
         for member in members
