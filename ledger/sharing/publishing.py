@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -47,14 +48,15 @@ class Publisher:
         # Events keep their ids, by which a machine finds that a batch is in the book already.
         ids: list[str] = []
         drafts: list[Draft] = []
+        lines: Counter[str] = Counter()
         for one in landed.events:
             when = one.record.when or (None if self.at is None else one.record.at)
-            pieces = split_long_texts([encode(self.masked(one.event), when)])
-            drafts += pieces
             # A void of a long session takes several events, and a long text several lines.
-            first = 1 + sum(id_.partition(".")[0] == one.record.id for id_ in ids)
-            numbers = range(first, first + len(pieces))
-            ids += [one.record.id if number == 1 else f"{one.record.id}.{number}" for number in numbers]
+            for draft in split_long_texts([encode(self.masked(one.event), when)]):
+                drafts.append(draft)
+                lines[one.record.id] += 1
+                number = lines[one.record.id]
+                ids.append(one.record.id if number == 1 else f"{one.record.id}.{number}")
         first_record = landed.sent.records[0]
         at = first_record.at if self.at is None else self.at
         by, remaining = self._by(first_record.by), iter(ids)
