@@ -193,7 +193,7 @@ class Ground:
     state: Playbook
     ids: dict[str, str]
     matched: dict[str, str]
-    advance: Callable[[Ground, RawBatch], None]
+    advance: Callable[[Ground, Landed, RawBatch], None]
     has_key: Callable[[str], bool]
     here: Collection[str] = ()
     read: Callable[[], Iterable[RawBatch]] = tuple
@@ -280,7 +280,7 @@ def land(
         raw = None if landed.is_here or landed.lacks else frame(landed)
         if raw is not None:
             ground.landed.append(raw)
-            ground.advance(ground, raw)
+            ground.advance(ground, landed, raw)
         elif landed.events:
             landed = attrs.evolve(landed, lacks=True)
         yield landed, raw
@@ -327,17 +327,18 @@ class Step:
             event: Any = record.event
             if record.id in self.made and self.made[record.id] != event.name:
                 renamed[event.name] = self.made[record.id]
-        if any(map(self._lacks, self.sent.records)):
+        if self._lacks():
             return Landed(self.sent, lacks=True)
         events = tuple(LandedEvent(one, event) for one in self.sent.records for event in self._land_event(one))
         key = None if self.repeated else self.sent.key
         return Landed(self.sent, events, key, renamed, self.repeated)
 
-    def _lacks(self, record: EventRecord) -> bool:
-        """Return whether an event means an entry that only another history of the book has."""
-        if not self.ground.is_book or type(record.event) not in RULES:
-            return False
-        return any(name in self.sent.means and self.resolve(name) is None for name in names_in(record.event))
+    def _lacks(self) -> bool:
+        """Return whether it means an entry that only another history of the book has."""
+        missing = {name for name in self.sent.means if self.resolve(name) is None} if self.ground.is_book else set()
+        # Mostly none is missing, and only then each event is looked at.
+        shared = (one.event for one in self.sent.records if missing and type(one.event) in RULES)
+        return any(not missing.isdisjoint(names_in(event)) for event in shared)
 
     def _land_event(self, record: EventRecord) -> tuple[Event, ...]:
         """Return the events that one becomes: mostly one, none where it concerns nobody else."""

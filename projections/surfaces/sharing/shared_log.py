@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, EventsVoided, NamesMeant, PointMatched
-from tallybook.ledger.line import GENESIS, START, Draft, Position, head_field, normalize_key
+from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
