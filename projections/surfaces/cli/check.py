@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallybook.projections.scores.trends import GateQuery
+from tallybook.projections.surfaces.cli.scores import gate_options
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import METER, write
 from tallybook.projections.surfaces.doctor.checks import checkout_checks
 from tallybook.projections.surfaces.doctor.finding import exit_code, print_findings, run_checks
-from tallybook.projections.surfaces.scores.cli import gate_options
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.pages import Page, Table, markdown
 

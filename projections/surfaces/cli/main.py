@@ -82,10 +82,10 @@ GROUPS: Final = {
     ),
     "Scores": (
         Row("lift", "selection.lift", "Show whether the playbook helps, or ask that"),
-        Row("score", "scores.cli", "Show the scores of the agent"),
-        Row("score record", "scores.cli", "Record metrics and benchmarks of the agent"),
-        Row("score gate", "scores.cli", "Exit with 0 if the scores let the agent evolve, else 1"),
-        Row("score baseline", "scores.cli", "Set the value that a score is compared with"),
+        Row("score", "cli.scores", "Show the scores of the agent"),
+        Row("score record", "cli.scores", "Record metrics and benchmarks of the agent"),
+        Row("score gate", "cli.scores", "Exit with 0 if the scores let the agent evolve, else 1"),
+        Row("score baseline", "cli.scores", "Set the value that a score is compared with"),
     ),
     "Sharing": (
         Row("share", "sharing.cli", "Share the playbook with other machines"),

@@ -98,9 +98,9 @@ def _check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, "nothing was measured, so there is no score to judge")
         return
     from tallybook.projections.scores.trends import METHODS
-    from tallybook.projections.surfaces.scores.cli import FEED, ask
+    from tallybook.projections.surfaces.scores.answers import FEED, ask_gate
 
-    answered, _ = ask(context.project, query)
+    answered, _ = ask_gate(context.project, query)
     if answered.open:
         yield Finding(OK, "open", "`tallybook score gate` shows its bounds")
     for reason in answered.reasons:

@@ -11,15 +11,15 @@ import attrs
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import files as score_files
-from tallybook.projections.scores import scoring, summary
+from tallybook.projections.scores import scoring, summary, trends
 from tallybook.projections.scores.config import component_id
 from tallybook.projections.scores.files import OVERALL_ID
-from tallybook.projections.scores.trends import NOT_ENOUGH
 from tallybook.projections.scores.view import UNSCORED_TYPE
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.scores import pages
+from tallybook.projections.surfaces.scores import configuration, pages
 from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, Page, Table
+from tallybook.projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,11 +78,11 @@ def look(query: ScoreQuery, period: str) -> Answer:
         query: The question.
         period: session, daily, weekly, monthly, or empty for the summary.
     """
-    trends = query.state.config.trends
+    lengths = query.state.config.trends
     if period == "daily":
         return _show_day(query)
     if period in {"weekly", "monthly"}:
-        return _show_trend(query, trends.short_term_days if period == "weekly" else trends.long_term_days)
+        return _show_trend(query, lengths.short_term_days if period == "weekly" else lengths.long_term_days)
     if query.component is not None:
         return _show_component(query, query.component)
     return _show_session(query) if period == "session" else _show_summary(query)
@@ -299,7 +299,7 @@ def _show_day(query: ScoreQuery) -> Answer:
 def _range_row(name: str, average: Range | None, measured: int, config: Config) -> tuple[Any, ...]:
     # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
     if average is None or not scoring.is_enough(measured, config.display.min_coverage):
-        return (name, NOT_ENOUGH, "", "", "", f"{measured} %")
+        return (name, trends.NOT_ENOUGH, "", "", "", f"{measured} %")
     return (name, *attrs.astuple(average), pages.letter(average.avg, config), f"{measured} %")
 
 
@@ -470,3 +470,23 @@ def _change_sentences(changes: Fields | None) -> Iterator[str]:
         total = f"{changes['before']:.1f} to {changes['now']:.1f}"
         since = f"the {changes['days']} days with data before"
         yield f"From {total} since {since}: {', '.join(parts) if parts else 'no part gave more or less'}."
+
+
+# Gates
+
+FEED: Final = (
+    "no score to judge has enough data: run `tallybook score record FILE` to record some, or pass --allow-no-data"
+)
+
+
+def ask_gate(project: Project, query: trends.GateQuery, when: Moment | None = None) -> tuple[trends.Gate, Scores]:
+    """Return the answer of a gate, and the scores that it has looked at.
+
+    Raises:
+        BadInputError: There is no such score.
+    """
+    state = state_of(project, configuration.load(project), when)
+    if query.score_id is not None:
+        score_id = configuration.score_named(state.config, query.score_id, "--component")
+        query = attrs.evolve(query, score_id=score_id)
+    return trends.gate(trends.histories(state), state.config, query), state

@@ -56,7 +56,7 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
 
 
 def _load(project: Project) -> tuple[Config, dict[str, Any]]:
-    # Late, because cattrs takes a hundredth of a second, and every replay imports this module.
+    # Late, because every replay imports this module, and few need the parser.
     from tallybook.projections.scores.config_file import DocumentError, overlaid, read_config
 
     file = _load_own(project.root / PLACE)

@@ -278,9 +278,6 @@ class _Points(click.FloatRange):
 
 
 _POINTS: Final = _Points(0, 100)
-FEED: Final = (
-    "no score to judge has enough data: run `tallybook score record FILE` to record some, or pass --allow-no-data"
-)
 
 
 def gate_options(command: common.Command) -> common.Command:
@@ -300,19 +297,6 @@ def gate_options(command: common.Command) -> common.Command:
     return command
 
 
-def ask(project: Project, query: trends.GateQuery, when: Moment | None = None) -> tuple[trends.Gate, Scores]:
-    """Return the answer of a gate, and the scores that it has looked at.
-
-    Raises:
-        BadInputError: There is no such score.
-    """
-    state = state_of(project, configuration.load(project), when)
-    if query.score_id is not None:
-        score_id = configuration.score_named(state.config, query.score_id, "--component")
-        query = attrs.evolve(query, score_id=score_id)
-    return trends.gate(trends.histories(state), state.config, query), state
-
-
 @click.command("score gate", cls=common.Verb, example="tallybook score gate --component ac06 --min 75 --no-drop 3")
 @gate_options
 @common.at_when
@@ -324,7 +308,7 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
     """
     moment = find_moment(project, when)
-    gate, state = ask(project, trends.GateQuery(**options), moment)
+    gate, state = answers.ask_gate(project, trends.GateQuery(**options), moment)
     _note_low(state, moment)
     if as_json:
         reasons = [attrs.asdict(reason) for reason in gate.reasons]
@@ -337,7 +321,7 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
 def _gate_lines(gate: trends.Gate, of_all: bool) -> Iterator[str]:  # noqa: FBT001 - the only other argument
     """Yield what closes a gate; of a gate of all scores a line for each score, and how many there are."""
     if any(reason.closes and reason.bound is None for reason in gate.reasons):
-        yield f"- {FEED}"
+        yield f"- {answers.FEED}"
     if not of_all:
         yield from (f"{'- ' if reason.closes else '  '}{reason.text}" for reason in gate.reasons)
     else:
