@@ -17,8 +17,6 @@ from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch
     from tallybook.projections.playbook.entry_state import MutableEntry
@@ -109,7 +107,7 @@ def _step(state: AgedPlaybook, at: str) -> int:
     return (datetime.fromisoformat(at) - _EPOCH) // _MICROSECOND * STEPS // state.half_life_us
 
 
-def event_steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
+def _event_steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
     """Return when a batch was recorded, and when each of its events happened, in steps."""
     try:
         now = _step(state, batch.unverified_at)
@@ -125,52 +123,22 @@ def event_steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
 
 def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
     """Apply a whole batch, event by event, because the time of an event is in the head of its line."""
-    now, steps = event_steps(state, batch)
+    now, steps = _event_steps(state, batch)
     for event, step in zip(batch.events, steps, strict=True):
         change = CHANGES.get(type(event))
         if change is None:
             continue
         if isinstance(event, PlaybookUpdated):
-            decide_due(state, now)
-        apply_aged(change, step, state, event, batch)
+            _decide_due(state, now)
+        name = _counted_entry(state, event)
+        before = _counts(state, name)
+        change(state, event, batch)
+        if _counts(state, name) != before:
+            state.weights[name] = _weight_after(state, event, name, (before, step))
+        if name in state.mutable:
+            # The next update decides about every entry that changed.
+            state.due[name] = None
     settle(state, batch)
-
-
-def apply_aged(change: Callable[..., None], step: int, state: AgedPlaybook, event: Any, batch: Batch) -> None:
-    """Apply an event that happened at a step, with what it does to the weights; before an update, ``decide_due``."""
-    if type(event) is PointRated and (rated := state.mutable.get(event.name)) is not None:
-        _rate(change, step, (state, rated), event, batch)
-        return
-    name = _counted_entry(state, event)
-    before = _counts(state, name)
-    change(state, event, batch)
-    if _counts(state, name) != before:
-        state.weights[name] = _weight_after(state, event, name, (before, step))
-    if name in state.mutable:
-        # The next update decides about every entry that changed.
-        state.due[name] = None
-
-
-def _rate(
-    change: Callable[..., None], step: int, where: tuple[AgedPlaybook, MutableEntry], event: Any, batch: Batch
-) -> None:
-    """Apply a rating of a present entry: the most frequent event takes a short way, with the same sums."""
-    state, entry = where
-    name, helpful, harmful = entry.name, entry.helpful, entry.harmful
-    change(state, event, batch)
-    helpful, harmful = entry.helpful - helpful, entry.harmful - harmful
-    if helpful or harmful:
-        old = state.weights.get(name)
-        if old is None:
-            state.weights[name] = Weight(float(helpful), float(harmful), step)
-        elif step >= old.step:
-            left = weight(step - old.step)
-            state.weights[name] = Weight(old.helpful * left + helpful, old.harmful * left + harmful, step)
-        else:
-            state.weights[name] = old.plus(Weight(helpful, harmful, step))
-    if entry.harmful >= state.policy.floor:
-        # With fewer harmful ratings no weight of them is enough.
-        state.due[name] = None
 
 
 def _counted_entry(state: AgedPlaybook, event: Any) -> str:
@@ -205,7 +173,7 @@ def _weight_after(state: AgedPlaybook, event: Any, name: str, was: tuple[tuple[i
     return Weight(*counts, step)
 
 
-def decide_due(state: AgedPlaybook, now: int) -> None:
+def _decide_due(state: AgedPlaybook, now: int) -> None:
     """Leave in ``due`` the entries that the update prunes.
 
     The others are checked again once their counts change: age alone never makes an entry prunable.

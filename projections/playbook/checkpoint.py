@@ -22,7 +22,6 @@ PLAIN_FIELDS: Final = (
     "adoption",
     "rewrites",
     "last_redaction",
-    "last_undo",
     "has_begun",
 )
 """Fields that JSON can hold unchanged."""

@@ -57,7 +57,6 @@ class Playbook(State):
         rewrites: How often earlier events were redacted or undone. A reader that holds an older state folds again from
             the beginning when this number has grown.
         last_redaction: Last event number of the last batch that redacted text, 0 before the first.
-        last_undo: Last event number of the last batch that undid events, 0 before the first.
         has_begun: Whether any playbook event that was not undone has been folded; a rating alone begins nothing.
         prefix: The beginning of new names, or BY_SECTION; whoever decides sets it, no event does.
     """
@@ -86,7 +85,6 @@ class Playbook(State):
     order: list[str] = attrs.field(factory=list)
     rewrites: int = 0
     last_redaction: int = 0
-    last_undo: int = 0
     has_begun: bool = False
     prefix: str = attrs.field(default=names.PREFIX, eq=False)
 
@@ -388,8 +386,6 @@ def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided,
     state.rewrites += 1
     if isinstance(event, events.EventRedacted):
         state.last_redaction = batch.last
-    else:
-        state.last_undo = batch.last
 
 
 def settle(state: Playbook, batch: Batch) -> None:

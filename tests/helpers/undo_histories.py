@@ -34,7 +34,7 @@ A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("
 TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
 
 
-KEPT = {"used", "high_water", "rewrites", "last_redaction", "last_undo"}
+KEPT = {"used", "high_water", "rewrites", "last_redaction"}
 
 
 def shown(state: Playbook) -> dict[str, Any]:

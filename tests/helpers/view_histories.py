@@ -214,7 +214,7 @@ def plain(value: Any) -> Any:
 
 def comparable(state: State) -> list[Any]:
     """Return the document of a state, wherever in a file it was read."""
-    beside = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "last_undo"}
+    beside = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
     return [[name, _comparable_value(value)] for name, value in values]
 
