@@ -80,7 +80,7 @@ HEAD_TRIES = 1_000
 REPORT_TRIES = 10_000
 
 
-class Files:
+class LogFiles:
     """The files of a ledger, open for writing, with the end of the log as the last transaction here left it.
 
     Attributes:
@@ -315,7 +315,7 @@ class JsonlLog:
         self.ledger_folder = os.fspath(folder)
         self.log_file = os.path.join(self.ledger_folder, LOG_NAME)
         self.now = now
-        self.files: Files | None = None
+        self.files: LogFiles | None = None
         self.watch: Callable[[int, int], None] | None = None
 
     @property
@@ -469,13 +469,13 @@ class Transaction:
             raise
         return self
 
-    def _open(self) -> tuple[Files, int]:
+    def _open(self) -> tuple[LogFiles, int]:
         """Return the ledger's files with the lock held, and the log's size; opened anew if the log was replaced."""
         log = self._log
         if log.files is not None and log.files.busy:
             raise RuntimeError("a transaction of this log is open; a log is for one thread, and one at a time")
         while True:
-            files = log.files or Files(log.ledger_folder)
+            files = log.files or LogFiles(log.ledger_folder)
             log.files = files
             disk.lock(files.lock, files.lock_path, self._wait_ms)
             with suppress(OSError):
@@ -488,7 +488,7 @@ class Transaction:
             # Another log was put in place, as import does, or the lock's file is gone: all are opened anew.
             log.close()
 
-    def _find_end(self, files: Files, size: int) -> None:
+    def _find_end(self, files: LogFiles, size: int) -> None:
         """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
         log = self._log
         head = heads.read(files.head)
@@ -524,7 +524,7 @@ class Transaction:
         files.tail = self.position
         self._is_crowded = head is not None and size != head.position.offset
 
-    def _rewrite_suspect(self, files: Files, head: Head, size: int) -> Head:
+    def _rewrite_suspect(self, files: LogFiles, head: Head, size: int) -> Head:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
         while True:
             repair.rewrite(self._log.log_file, head.suspect, size)
@@ -540,14 +540,14 @@ class Transaction:
             finally:
                 disk.unlock(files.head)
 
-    def _seal(self, files: Files, tail: repair.Tail, size: int) -> RawBatch:
+    def _seal(self, files: LogFiles, tail: repair.Tail, size: int) -> RawBatch:
         try:
             return repair.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
         except OutcomeUnknownError:
             files.report_failure(tail.position.offset, self._start)
             raise
 
-    def _open_ledger(self, files: Files) -> None:
+    def _open_ledger(self, files: LogFiles) -> None:
         """Begin a ledger: its first line has its id, and its head says that nothing is acknowledged yet.
 
         Raises:
@@ -659,7 +659,7 @@ class Transaction:
             files.confirm(self.position, begin, self._start, self._note)
             disk.note_acknowledged()
 
-    def _write(self, files: Files) -> None:
+    def _write(self, files: LogFiles) -> None:
         """Write the appended batches, in one call."""
         path = self._log.log_file
         data = b"".join([batch.raw for batch in self._pending])
