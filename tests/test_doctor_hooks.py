@@ -156,20 +156,6 @@ def test_a_missing_python_is_named(here: Project, on_path: Path, tmp_path: Path,
     assert ("bad", bad, "run `tallybook init` to write a working command") in findings(here)
 
 
-def test_the_settings_of_where_the_agent_is_started_count(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a subfolder of a repository those at its top count, unless the subfolder has hooks of its own."""
-    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
-    (project / ".git").mkdir()
-    below = project / "src"
-    path = install(project)
-    below.mkdir()
-    assert ("ok", f"installed in {path}, for Claude Code") == messages(Project(project, below))[0]
-    own = install(below)
-    assert ("ok", f"installed in {own}, for Claude Code") == messages(Project(project, below))[0]
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project))
-    assert ("ok", f"installed in {path}, for Claude Code") == messages(Project(project, project))[0]
-
-
 def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
     """Where the settings switch the plugin on; its command must be there as well."""
     path = write(Path.home() / ".claude/plugins/cache/market/tallybook/0.1.0/hooks/hooks.json", NESTED)

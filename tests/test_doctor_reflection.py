@@ -90,14 +90,6 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
     assert [] == client.asked
 
 
-@pytest.mark.usefixtures("client")
-def test_a_transcript_that_is_gone_is_not_pending(owed: Project, script: Script) -> None:
-    """No command brings it back."""
-    choose(rater="claude")
-    script.path.unlink()
-    assert [] == found(owed)
-
-
 # What it costs
 
 

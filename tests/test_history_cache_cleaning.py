@@ -86,18 +86,6 @@ def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> N
     assert [True, False] == found
 
 
-def test_other_files_in_the_cache_folder_stay(here: Project) -> None:
-    """Other files in the user's cache folder stay, whatever their age."""
-    base = caches_of(here.ledger).parent.parent
-    strange = [base / "mine", base / "mine" / "deep", base / "mine" / "deep" / "file"]
-    strange[1].mkdir(parents=True)
-    strange[2].write_text("mine")
-    for path in reversed(strange):
-        age(path, 99)
-    add_later(here, "Write tests")
-    assert "mine" == strange[2].read_text()
-
-
 def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Project, project: Path, run: Run) -> None:
     """Caches of other ledgers stay; those of other users are named as out of reach."""
     words = ("redact", "--text", "type hints", "--reason", "private", "--dry-run")

@@ -101,12 +101,6 @@ def test_an_invalid_moment_is_refused(when: str) -> None:
         of(LOG, when)
 
 
-def test_a_date_without_dashes_is_an_event_number() -> None:
-    """Digits alone are an event number, and the error shows how to write a date."""
-    with pytest.raises(BadInputError, match=r"ends at seq 9; the date is written 2026-11-20$"):
-        of(LOG, "20261120")
-
-
 # Times
 
 

@@ -8,49 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
-from tallybook.ledger.clock import moment
-from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointRated
-from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
-    from tallybook.ledger.events import Event
 
 
 # Every number
 
 
 # What was undone or redacted
-
-
-def test_a_moment_before_an_undo_shows_the_undone_events() -> None:
-    """As of a time before the undo nothing is undone yet, as of its own time it is."""
-    seconds = iter(range(1_700_000_000, 1_800_000_000))
-    log = MemoryLog(lambda: moment(next(seconds) * 1_000_000))
-    said: list[list[Event]] = [
-        [PointAdded("kpt_001", "a"), PlaybookUpdated(1, 0, 0)],
-        [PointRated("kpt_001", "helpful")],
-    ]
-    for events in said:
-        with log.transaction() as tx:
-            tx.append(list(map(encode, events)), HUMAN)
-    (rated,) = list(decode(log.read()))[-1].records
-    with log.transaction() as tx:
-        tx.append([encode(EventsVoided((rated.id,), None, ""))], HUMAN)
-    undoing = list(decode(log.read()))[-1]
-    for at, helpful in ((rated.at, 1), (undoing.at, 0)):
-        seq = moments._find(moments._Question(log, at, log.now(), None, "--at")).seq
-        state = fold_history(PLAYBOOK, lambda: decode(log.read()), seq)
-        assert helpful == state.entries["kpt_001"].helpful
 
 
 @pytest.fixture

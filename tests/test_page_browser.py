@@ -336,26 +336,6 @@ def test_every_session_has_a_command_that_undo_takes(example: Example, tmp_path:
     tab.page.context.close()
 
 
-def test_on_paper_the_events_next_to_the_moment_are_listed_without_controls(example: Example) -> None:
-    """Paper has every entry, the events before and after the moment, the whole width, and nothing to press."""
-    middle = example.lasts[len(example.lasts) // 2]
-    tab = Tab(example.browser, write_page(example.folder))
-    tab.open(f"event={middle}&entry=kpt_004")
-    tab.page.emulate_media(media="print")
-    tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    tab.settle()
-    numbers = [int(text) for text in tab.page.locator("#event-list [data-index] .number").all_inner_texts()]
-    assert [*range(middle - 15, middle + 16)] == numbers
-    widths = tab.page.evaluate("['events', 'main', 'why'].map((id) => document.getElementById(id).offsetWidth)")
-    assert {tab.page.evaluate("innerWidth")} == {*widths}
-    assert 0 == tab.page.locator("#change .copy button:visible, #why .copy button:visible, #slider:visible").count()
-    tab.page.evaluate("dispatchEvent(new Event('afterprint'))")
-    tab.page.emulate_media(media="screen")
-    tab.settle()
-    assert str(middle) in tab.page.locator("#event-list [aria-selected=true] .number").all_inner_texts()
-    tab.page.context.close()
-
-
 # What a person sees on opening, and on a narrow screen
 
 
@@ -380,16 +360,6 @@ def test_no_command_of_a_moment_is_cut(example: Example) -> None:
         assert example.tab.page.evaluate(
             "(({scrollHeight: all, clientHeight: seen}) => all <= seen)(document.getElementById('change'))"
         )
-
-
-def test_a_batch_says_first_what_it_changed(example: Example) -> None:
-    """The changed entries stand before the events of a moment."""
-    batch = next(batch for batch in example.batches if PlaybookUpdated in map(type, batch.events))
-    example.tab.open(f"event={batch.last}")
-    lists = example.tab.page.locator("#change .steps").evaluate_all(
-        "lists => lists.map((one) => one.getAttribute('aria-label'))"
-    )
-    assert ["Changed entries", "Events of this moment"] == lists
 
 
 def test_a_tap_on_a_narrow_screen_goes_to_the_story(example: Example) -> None:

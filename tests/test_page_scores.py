@@ -56,19 +56,6 @@ def test_the_scores_are_those_of_score(here: Project, run: Run) -> None:
     assert (90, True) == (measured["baseline"], 0 < measured["coverage"][0] <= 1)
 
 
-def test_a_day_lies_at_its_last_event(here: Project, run: Run) -> None:
-    """The place of today on the axis is the end of the ledger."""
-    meta, tables = scores(here, run)
-    assert tables is not None
-    assert [meta["counts"]["events"]] == tables["ends"][-1:]
-
-
-def test_without_measurements_there_are_no_scores(project: Path, run: Run) -> None:
-    """A ledger of ratings alone has no such stream."""
-    commands.add(Project(project), "use types", HUMAN)
-    assert scores(Project(project), run)[1] is None
-
-
 @pytest.mark.parametrize(
     ("own", "warnings"),
     [

@@ -168,17 +168,6 @@ def test_secrets_are_masked_and_redacted_texts_gone(here: Project, run: Run) -> 
     assert ["the texts of 1 event are redacted"] == meta["warnings"]
 
 
-def test_sessions_have_who_acted_in_them(here: Project, run: Run) -> None:
-    """Each session has its id, agent and model, and its moments name it; an id is quoted for commands."""
-    _, document, _ = page(here, run)
-    film, sessions = document["film"], document["sessions"]
-    assert ["s-one", SESSION] == sessions["ids"]
-    assert ["agent-x, model-y", "agent-x, model-y"] == sessions["agents"]
-    authors = [film["authors"][number] for number in film["m_author"]]
-    assert [0, 0, 0, 0, 1, 2] == [session for _, session in authors]
-    assert ["human", "human", "human", "reflector", "reflector"] == [film["raters"][rater] for rater, _ in authors[1:]]
-
-
 def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
     """The sentences, the deciding events and the other names are those of `why`, also after an undo."""
     commands.record(here, extraction(new=["use TYPES"]), HUMAN)

@@ -46,7 +46,6 @@ CLOSED = PlaybookUpdated(0, 0, 0)
 TEXT = "Use type hints"
 LEARNED: list[Any] = [PointAdded("kpt_001", TEXT), PointAdded("kpt_002", "Mock time"), CLOSED]
 HARMED: list[Any] = [PointRated("kpt_001", "harmful"), CLOSED]
-UNDO = EventsVoided((), "s0", "misread")
 NAMES = (*(f"kpt_{number:03d}" for number in (1, 2, 3, 4, 5, 10, 11)), "pat-001")
 
 
@@ -204,15 +203,6 @@ def test_an_undone_event_is_listed_as_undone() -> None:
     ]
     assert (6, [1, 6]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
     assert "kept" == story_json(teller(batches)(5))["status"]
-
-
-def test_an_entry_of_one_batch_is_explained_by_its_removal() -> None:
-    """It was in no playbook, and still has an end: if its batch is undone, the undo."""
-    batch = [PointAdded("kpt_001", TEXT), *[PointRated("kpt_001", "harmful")] * 3, CLOSED]
-    assert 5 == additions(batch)["vanished_by"]["seq"]
-    assert 6 == additions(batch, [UNDO])["vanished_by"]["seq"]
-    stood = [additions(*stretches)["stood"] for stretches in ([batch], [batch, [UNDO]], [LEARNED])]
-    assert [False, False, True] == stood
 
 
 # The status of every name

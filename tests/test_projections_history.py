@@ -11,12 +11,10 @@ import pytest
 from helpers.ledger_codec import sample
 from tallybook.ledger.events import (
     EVENT_TYPES,
-    EventsVoided,
 )
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.event_rows import (
     row,
-    summary,
 )
 
 AT = "2026-11-21T20:17:03.123456Z"
@@ -35,17 +33,3 @@ def test_every_kind_becomes_a_row_of_plain_json(kind: str) -> None:
     assert told == json.loads(json.dumps(told))
     assert (kind, EVENT_TYPES[kind][1]) == (told["kind"], told["v"])
     assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
-
-
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        (("a",), 'event 4 undone: "misread"'),
-        (("c", "a", "b", "d"), 'events 4 to 6, 9 undone: "misread"'),
-        (("a", "unknown"), '2 events undone: "misread"'),
-        (("unknown",), 'event unknown undone: "misread"'),
-    ],
-)
-def test_undone_events_are_named_by_number(ids: tuple[str, ...], expected: str) -> None:
-    """If the numbers of all events are known, people see those and no ids."""
-    assert expected == summary(EventsVoided(ids, None, "misread"), {"a": 4, "b": 5, "c": 6, "d": 9})

@@ -84,7 +84,7 @@ def find_similar(text: str, entries: Iterable[Entry], least: float = LEAST) -> l
     """Return the entries that resemble a text, the most similar first."""
     words = _words_of(text).keys()
     shares = [(_share(words, _words_of(entry.text).keys()), entry) for entry in entries]
-    return [entry for share, entry in sorted(shares, key=lambda one: -one[0]) if share >= least]
+    return [entry for share, entry in sorted(shares, key=lambda pair: -pair[0]) if share >= least]
 
 
 def find_pairs(entries: Iterable[Entry], least: float = LEAST) -> Iterator[Pair]:

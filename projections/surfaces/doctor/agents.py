@@ -246,7 +246,7 @@ def check_reflection(context: Context) -> Iterator[Finding]:
     if not context.log.exists():
         return
     options, state = context.settings, schedule.load_reflections(context.project)
-    awaiting = {name: one for name, one in state.sessions.items() if one.awaits_reflection(options.rater)}
+    awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
     for message, fix in _find_missing(options):
         yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")
     # A transcript that is gone is not pending: no command brings it back.

@@ -150,7 +150,7 @@ def check_sharing(context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, f"the book {part.name} was never taken in", sync)
     if part is not None and part.engine not in ENGINES:
         yield Finding(BAD, f"{part.engine!r} is not an engine of this Tallybook", "run `tallybook share` with another")
-    runs = [text for one in sync_results.read(context.project) for text in one["problems"] if SKIPPED in text]
+    runs = [text for run in sync_results.read(context.project) for text in run["problems"] if SKIPPED in text]
     for text in dict.fromkeys(runs):
         fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
         yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)

@@ -105,7 +105,7 @@ def _quote(value: str) -> bytes:
 
 
 def _may_match(batch: RawBatch, event_filter: EventFilter, needles: Iterable[tuple[bytes, ...]]) -> bool:
-    return batch.last > event_filter.since and all(any(one in batch.data for one in some) for some in needles)
+    return batch.last > event_filter.since and all(any(needle in batch.data for needle in group) for group in needles)
 
 
 def comes_from(log: Log, rater: str) -> bool:

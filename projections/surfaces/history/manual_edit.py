@@ -82,7 +82,7 @@ def find_edit(
     drift = _drift_of(edited, state) if base is not state else {}
     edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
     decision = decisions.decide_edit(edit, state, drift, edited.names, redacted.refusal)
-    refusals = tuple(one for one in decision.ignored if isinstance(one, RefusedText))
+    refusals = tuple(refusal for refusal in decision.ignored if isinstance(refusal, RefusedText))
     # Of an edit of refused texts alone only its closing event is left.
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
     return () if is_empty else (*odd, *decision.events), refusals
@@ -220,8 +220,8 @@ def _drift_of(base: Base, state: Playbook) -> Mapping[str, tuple[int, int]]:
     if base.names is None:
         return _ratings_since(base.state, base.read)
     names = base.names
-    pairs = ((one, state.entries.get(names.get(name, name))) for name, one in base.state.entries.items())
-    return {now.name: (now.helpful - one.helpful, now.harmful - one.harmful) for one, now in pairs if now is not None}
+    pairs = ((then, state.entries.get(names.get(name, name))) for name, then in base.state.entries.items())
+    return {now.name: (now.helpful - then.helpful, now.harmful - then.harmful) for then, now in pairs if now}
 
 
 def _ratings_since(base: Playbook, read: Callable[[], Iterator[RawBatch]]) -> Mapping[str, tuple[int, int]]:

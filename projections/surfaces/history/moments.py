@@ -157,7 +157,7 @@ def _in_book(log: SharedLog, number: int, what: str) -> Moment:
         raise BadInputError(what, f"the playbook contains the book up to book:{end}", "run `tallybook sync`")
 
     def read() -> Iterator[RawBatch]:
-        return (renumber(one, range(BOOK + one.first, BOOK + one.last + 1)) for one in log.read_book(number))
+        return (renumber(raw, range(BOOK + raw.first, BOOK + raw.last + 1)) for raw in log.read_book(number))
 
     return Moment(SharedNumber(BOOK + number), read, in_book=number)
 
@@ -294,8 +294,8 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
         problem = "no session has an id that begins with it" if beginning else "names no session"
         raise BadInputError(where, problem, _nearest(log, beginning))
     if len(spans) > 1:
-        rest = f" and {len(spans) - _MAX_NAMES} more" if len(spans) > _MAX_NAMES else ""
-        names = f"{', '.join(map(repr, list(spans)[:_MAX_NAMES]))}{rest}"
+        more = f" and {len(spans) - _MAX_NAMES} more" if len(spans) > _MAX_NAMES else ""
+        names = f"{', '.join(map(repr, list(spans)[:_MAX_NAMES]))}{more}"
         raise BadInputError(where, f"several sessions have an id that begins with it: {names}", "give more of the id")
     return next(iter(spans.values()))
 
@@ -308,7 +308,7 @@ def _nearest(log: Log, beginning: str) -> str:
     if not spans:
         return "no event in this ledger has a session"
     close = get_close_matches(beginning, spans, 1)
-    span = spans[close[0]] if close else max(spans.values(), key=lambda one: one.last)
+    span = spans[close[0]] if close else max(spans.values(), key=lambda span: span.last)
     return f"{'the nearest' if close else 'the last'} is {span.session!r}, events {span.first} to {span.last}"
 
 

@@ -170,7 +170,7 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
 
 def _problems(project: Project, refusals: Sequence[update.RefusedText]) -> tuple[Problem, ...]:
     """Return a problem for each redacted text in the file."""
-    return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refusals)
+    return tuple(Problem(f"{project.playbook.name}: {text.name or text.item}", text.reason) for text in refusals)
 
 
 def _is_ours(project: Project, legacy: LegacyFile) -> bool:

@@ -90,7 +90,7 @@ def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
                 yield batch
             return
     # What was found before the damage is not yielded twice.
-    yield from (batch for batch in log.read() if batch.last > last and any(one in batch.data for one in needles))
+    yield from (batch for batch in log.read() if batch.last > last and any(needle in batch.data for needle in needles))
 
 
 def log_with_book(log: Log) -> TypeGuard[SharedLog]:

@@ -260,7 +260,10 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "omitted_policies": [policy for policy in policies if policy["stream"] not in film.tracks],
         # The commands read the project's ledger, and not the one of a commit.
         "commands": has_commands,
-        "undo": {kind: "event" if is_of_entry(kind) else "batch" for kind in sorted(KIND_OF[one] for one in UNDOABLE)},
+        "undo": {
+            kind: "event" if is_of_entry(kind) else "batch"
+            for kind in sorted(KIND_OF[event_class] for event_class in UNDOABLE)
+        },
     }
 
 
