@@ -18,7 +18,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
-from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

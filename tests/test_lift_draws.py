@@ -19,7 +19,7 @@ from tallybook.ledger.events import PointRated
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
-from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record

@@ -11,7 +11,7 @@ import pytest
 from helpers.git_repositories import git
 from helpers.hook_calls import START, call
 from helpers.shared_clones import make_clones
-from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

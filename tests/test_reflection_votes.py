@@ -32,7 +32,7 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import injection, notices
-from tallybook.projections.surfaces.mcp.server import Server
+from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.reflection import schedule, worker
 from tallybook.projections.surfaces.reflection.marks import (
     MAX_LESSONS,
