@@ -27,7 +27,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.surfaces.history import cache_files, checkpoints, reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
@@ -171,7 +171,7 @@ def _damaged(damage: Callable[[bytes], bytes]) -> Callable[[Path, JsonlLog], Non
 
 
 SCORED_PLAYBOOK: Final = read_config(
-    overlaid(
+    overlay(
         configuration.default(),
         {"scoring": {"components": {"playbook": {"enabled": True}}, "sessions": {"improvement": ["playbook"]}}},
     )

@@ -25,7 +25,7 @@ from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.opened import Opened
 from tallybook.projections.surfaces.scores import configuration
@@ -46,7 +46,7 @@ SWITCHED_ON = {"scoring": {"components": {"playbook": {"enabled": True}}}}
 def every_view() -> list[tuple[str, Made]]:
     """Return each view with its name, one of a configuration for two; a law draws a history once and holds for all."""
     default = configuration.default()
-    configs = [read_config(default), read_config(overlaid(default, SWITCHED_ON))]
+    configs = [read_config(default), read_config(overlay(default, SWITCHED_ON))]
     configured = [(name, make(config)) for name, make in CONFIGURED_VIEWS.items() for config in configs]
     return [*((name, make()) for name, make in VIEWS.items()), *configured]
 

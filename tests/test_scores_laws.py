@@ -19,7 +19,7 @@ from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.scores.inputs import KINDS
-from tallybook.projections.scores.view import PERIODS, Scores, day_of, grouped, scores_view
+from tallybook.projections.scores.view import PERIODS, Scores, day_of, group_days, scores_view
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])
@@ -89,9 +89,9 @@ def test_recomputing_a_period_changes_nothing(records: list[EventRecord]) -> Non
     """A second count, or grouping of days, is the same to the last number."""
     state = folded(records)
     before = deepcopy(shown(state))
-    weeks = [grouped(state.days, name_of) for _, name_of in PERIODS.values()]
+    weeks = [group_days(state.days, name_of) for _, name_of in PERIODS.values()]
     assert before == shown(state.count())
-    assert weeks == [grouped(state.days, name_of) for _, name_of in PERIODS.values()]
+    assert weeks == [group_days(state.days, name_of) for _, name_of in PERIODS.values()]
 
 
 @given(records=HISTORIES, zone=ZONES)

@@ -17,7 +17,7 @@ from helpers.view_histories import history
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold, fold_history
-from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.scores.scoring import component_score, composites, scores
 from tallybook.projections.scores.summary import changes, evidence_view, explain
 from tallybook.projections.scores.view import Scores, scores_view
@@ -342,7 +342,7 @@ PRUNE: list[Any] = [HARMFUL, HARMFUL, HARMFUL, CLOSE]
 
 def config_playbook(own: dict[str, Any]) -> Any:
     """Return the configuration of a project whose file has this below ``scoring``."""
-    return read_config(overlaid(configuration.default(), {"scoring": own}))
+    return read_config(overlay(configuration.default(), {"scoring": own}))
 
 
 def scored_playbook(batches: Sequence[Batch], own: dict[str, Any] | None = None) -> Scores:

@@ -200,8 +200,8 @@ def _walk(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield each key whose value is not an object, with the value; those of outer objects first."""
     layer = [area]
     for _ in range(_MOST_DEEP):
-        yield from ((key, value) for one in layer for key, value in one.items() if not isinstance(value, dict))
-        layer = [value for one in layer for value in one.values() if isinstance(value, dict)]
+        yield from ((key, value) for area in layer for key, value in area.items() if not isinstance(value, dict))
+        layer = [value for area in layer for value in area.values() if isinstance(value, dict)]
 
 
 def _read_outcome(values: Mapping[str, Any]) -> bool | None:
@@ -229,7 +229,7 @@ def _read_named_metric(fields: Mapping[str, Any]) -> dict[str, float]:
 def _find_metrics(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the object that has an event's metrics: the first with such a name, else its first area."""
     named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
-    return next((one for one in named if isinstance(one, dict)), areas[0])
+    return next((found for found in named if isinstance(found, dict)), areas[0])
 
 
 VERDICTS: Final = {"helpful": 100, "neutral": 50, "harmful": 0}

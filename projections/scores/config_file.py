@@ -66,7 +66,7 @@ class Document:
     scoring: model.Config
 
 
-def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document overlaid with another, key by key; false values stay, and `read_config` leaves their keys out.
 
     A metric with a ``form`` of its own replaces the default metric instead of being merged into it. Keys keep their
@@ -77,7 +77,7 @@ def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
     for key, value in own.items():
         below = default.get(key)
         if isinstance(below, dict) and isinstance(value, dict) and not isinstance(value.get("form"), str):
-            merged[key] = overlaid(below, value)
+            merged[key] = overlay(below, value)
         else:
             merged[key] = value
     return merged
@@ -110,11 +110,11 @@ def _read(value: Any, type_: Any, keys: Keys) -> Any:
     if attrs.has(type_):
         return _read_class(value, type_, keys)
     # An optional value may be left out, and is not None where it is given.
-    bounded = next((one for one in (type_, *get_args(type_)) if hasattr(one, "__metadata__")), None)
+    bounded = next((candidate for candidate in (type_, *get_args(type_)) if hasattr(candidate, "__metadata__")), None)
     if bounded is not None and get_origin(type_) is not Mapping:
         return _read_number(value, keys, *get_args(bounded))
     # What is left is a mapping by name, or a tuple of what is named; a name whose value is false is left out.
-    part_type = next(one for one in get_args(type_) if one is not str)
+    part_type = next(part for part in get_args(type_) if part is not str)
     parts = {
         name: _read(part, part_type, (*keys, name))
         for name, part in _read_keys(value, keys).items()
@@ -191,7 +191,7 @@ def _read_text(value: Any, keys: Keys) -> str:
 
 
 def _read_texts(value: Any, keys: Keys) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
         raise _refusal(keys, "a list of names", value)
     return tuple(value)
 

@@ -18,7 +18,7 @@ from tallybook.projections.entry_history.answers import brief
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.scores.view import PERIODS, grouped
+from tallybook.projections.scores.view import PERIODS, group_days
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,9 +88,11 @@ def score_levels(days: Mapping[str, Tally], score: str, period: str) -> list[Per
         score: The score's id.
         period: One of ``PERIODS``: daily, weekly or monthly.
     """
-    tallies = grouped(days, PERIODS[period][1])
-    averages = ((name, tally, tally.range(score)) for name, tally in tallies.items())
-    return [PeriodScore(name, one.avg, tally.measured(score)) for name, tally, one in averages if one is not None]
+    return [
+        PeriodScore(name, average.avg, tally.measured(score))
+        for name, tally in group_days(days, PERIODS[period][1]).items()
+        if (average := tally.range(score)) is not None
+    ]
 
 
 def find_drop(levels: Sequence[PeriodScore], name: str | None = None) -> Drop | None:
@@ -115,9 +117,11 @@ def find_interval(state: Scores, score: str, period: str, drop: Drop) -> tuple[S
     latest = _scored_sessions(state, score, PERIODS[period][1])
     seen = list(takewhile(lambda session: session.period >= drop.before.period, latest))
     # What changed after the worst session cannot have caused the drop, so that the interval ends there.
-    worst = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
+    later = [session for session in seen if session.period == drop.after.period]
+    worst = min(later, key=lambda session: (session.score, session))
     # A time zone can move a session to another day, so there may be none before the drop.
-    return max((one for one in seen if one.score >= drop.before.score and one < worst), default=worst), worst
+    good = [session for session in seen if session.score >= drop.before.score and session < worst]
+    return max(good, default=worst), worst
 
 
 def _scored_sessions(state: Scores, score: str, name_of: Callable[[str], str]) -> Iterator[ScoredSession]:

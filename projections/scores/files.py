@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallybook.projections.scores.config import OVERALL, SESSION
 from tallybook.projections.scores.scoring import grade_of
 from tallybook.projections.scores.trends import trend
-from tallybook.projections.scores.view import PERIODS, aggregate, day_of, grouped, series
+from tallybook.projections.scores.view import PERIODS, aggregate, day_of, group_days, series
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -155,11 +155,11 @@ def session_document(session: Session, config: Config) -> Document:
         # The specification writes milliseconds, the ledger microseconds.
         "timestamp": f"{session.at[:23]}Z",
         "version": session.version or None,
-        **divided(session.scores, config),
+        **divide_scores(session.scores, config),
     }
 
 
-def divided(scores: Mapping[str, int], config: Config) -> Document:
+def divide_scores(scores: Mapping[str, int], config: Config) -> Document:
     """Return scores as ``{component_scores, session_scores, grade}``; the grade is None without an overall score."""
     overall = scores.get(OVERALL_ID)
     return {
@@ -196,11 +196,11 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     config = state.config
     key, name_of = PERIODS[folder]
     ends = {name_of(day): day for day in sorted(state.days) if day >= first}
-    tallies = grouped({day: tally for day, tally in state.days.items() if name_of(day) in ends}, name_of)
+    tallies = group_days({day: tally for day, tally in state.days.items() if name_of(day) in ends}, name_of)
     overall = [(day.isoformat(), value) for day, value in series(state.days, OVERALL_ID)]
     days = config.trends.long_term_days if folder in _LONG else config.trends.short_term_days
     for name in sorted(ends):
-        until = bisect_right(overall, ends[name], key=lambda one: one[0])
+        until = bisect_right(overall, ends[name], key=lambda item: item[0])
         values = [value for _, value in overall[max(until - 2 * days, 0) : until]]
         yield _aggregate(key, name, tallies[name], config, trend(values, days))
 

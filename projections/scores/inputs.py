@@ -190,7 +190,7 @@ class Session(msgspec.Struct, array_like=True):
     def measured(self, component: Component) -> dict[str, float]:
         """Return name → value of a component: the sum of a counter, the last value of anything else."""
         values = self.values.get(component.id, {})
-        return {name: float(one.total) if component.adds_up(name) else one.last for name, one in values.items()}
+        return {name: float(value.total) if component.adds_up(name) else value.last for name, value in values.items()}
 
     def add_event(self, record: EventRecord) -> None:
         """Add an event of this session."""

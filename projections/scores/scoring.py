@@ -102,10 +102,10 @@ _TIE: Final = 1e-9
 
 def linear(value: float, worst: float, best: float) -> float:
     """Return a value as points between worst (0) and best (100), clamped; inverse where best is less than worst."""
-    return clamped((value - worst) / (best - worst) * FULL)
+    return clamp((value - worst) / (best - worst) * FULL)
 
 
-def clamped(points: float) -> float:
+def clamp(points: float) -> float:
     """Return points between 0 and 100."""
     return min(max(points, 0.0), FULL)
 
@@ -116,7 +116,7 @@ def half_up(points: float) -> int:
     return floor(points + 0.5 + _TIE)
 
 
-def truncated(points: float) -> int:
+def truncate(points: float) -> int:
     """Return points as a whole number, rounded down."""
     return floor(points + _TIE)
 
@@ -127,13 +127,13 @@ def percent(share: float) -> int:
     return min(max(half_up(share * FULL), least), 100 if share > 1 - _TIE else 99)
 
 
-def weighted(parts: Iterable[tuple[float, float]]) -> float | None:
+def weigh(parts: Iterable[tuple[float, float]]) -> float | None:
     """Return the average of (points, weight), the weights normalised over those given; None for none."""
     # As in the specification, the weights of what is there count: what was not measured is never 0.
     total = weight = 0.0
-    for points, one in parts:
-        total += points * one
-        weight += one
+    for points, share in parts:
+        total += points * share
+        weight += share
     return total / weight if weight else None
 
 
@@ -166,7 +166,7 @@ def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
     if percent is None:
         return None
     # The specification takes the share of rollbacks from 100, and caps a throughput beyond its target at 100.
-    return FULL - clamped(percent) if metric.rest else clamped(percent)
+    return FULL - clamp(percent) if metric.rest else clamp(percent)
 
 
 def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
@@ -174,7 +174,7 @@ def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
     if value is not None:
         return FULL if value else 0.0
     percent = share(measured, *_pair(metric), FULL)
-    return None if percent is None else clamped(percent)
+    return None if percent is None else clamp(percent)
 
 
 def _pair(metric: Metric) -> tuple[str, str]:
@@ -239,7 +239,7 @@ def component_score(component: Component, session: Session, config: Config) -> S
     """Return a component's score in a session."""
     measures = _measure_parts(component, session, config)
     parts = (*measures, *_feedback(measures, component, session, config))
-    value = weighted((part.points, part.weight) for part in parts if part.points is not None)
+    value = weigh((part.points, part.weight) for part in parts if part.points is not None)
     coverage = sum(part.weight for part in measures if part.measured) / sum(part.weight for part in measures)
     return Score(None if value is None else half_up(value), coverage, parts)
 
@@ -280,10 +280,10 @@ def _total(component: Component) -> float:
 
 def scores(session: Session, config: Config) -> dict[str, int]:
     """Return score id → score of a session in the configuration's order, without scores that have no data."""
-    return covered(session, config)[0]
+    return score_session(session, config)[0]
 
 
-def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str, float]]:
+def score_session(session: Session, config: Config) -> tuple[dict[str, int], dict[str, float]]:
     """Return the scores of a session, and of each the share of its weight that was measured, 0 to 1.
 
     A benchmark without a session has a component score only, and no composites.
@@ -310,7 +310,7 @@ def _shares(components: Mapping[str, float], config: Config) -> dict[str, float]
         for name, parts in config.sessions.items()
         if parts
     }
-    overall = weighted((share, config.session_weights[name]) for name, share in made.items())
+    overall = weigh((share, config.session_weights[name]) for name, share in made.items())
     return {f"{SESSION}{name}": share for name, share in made.items()} | {f"{SESSION}{OVERALL}": overall or 0.0}
 
 
@@ -331,7 +331,7 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     weights: list[tuple[float, float]] = [(value, config.session_weights[name]) for name, value in made.items()]
     if feedback is not None:
         weights.append((feedback, config.feedback.weight * sum(weight for _, weight in weights)))
-    overall = weighted(weights)
+    overall = weigh(weights)
     return {f"{SESSION}{name}": value for name, value in made.items()} | (
-        {} if overall is None else {f"{SESSION}{OVERALL}": truncated(overall)}
+        {} if overall is None else {f"{SESSION}{OVERALL}": truncate(overall)}
     )

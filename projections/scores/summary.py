@@ -71,7 +71,7 @@ class CurrentScore:
 
 def names(config: Config) -> dict[str, str]:
     """Return score id → its name for people."""
-    components = {one.id: one.name for one in config.components.values()}
+    components = {component.id: component.name for component in config.components.values()}
     return components | {
         f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)
     }
@@ -110,7 +110,7 @@ def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str)
     return scoring.alerts(shown, config.levels, channel)
 
 
-def logged(state: Scores) -> str:
+def describe_low_scores(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
     scores = current_scores(state) if state.config.enabled else {}
     # Two long sentences about each score hid which one it was: a log gets one line.
@@ -159,7 +159,7 @@ def current(scores: Mapping[str, CurrentScore], config: Config) -> Row:
     known = {score.id: score for score in scores.values() if score.value is not None}
     return {
         "date": max((score.day for score in known.values()), default=None),
-        **files.divided({id_: score.value for id_, score in known.items() if score.value is not None}, config),
+        **files.divide_scores({id_: score.value for id_, score in known.items() if score.value is not None}, config),
         "coverage": files.coverage({id_: score.measured for id_, score in known.items()}),
         "days": {id_: score.day for id_, score in known.items()},
     }
@@ -392,5 +392,5 @@ def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[d
 
 def _average(given: Mapping[str, Sequence[Mapping[str, float]]], days: Sequence[str]) -> dict[str, float]:
     """Return the average share of each part; a part that a session lacks counts as 0."""
-    names = dict.fromkeys(name for day in days for one in given[day] for name in one)
-    return {name: fmean(fmean(one.get(name, 0.0) for one in given[day]) for day in days) for name in names}
+    names = dict.fromkeys(name for day in days for gains in given[day] for name in gains)
+    return {name: fmean(fmean(gains.get(name, 0.0) for gains in given[day]) for day in days) for name in names}

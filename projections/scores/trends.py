@@ -355,7 +355,7 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
     if baseline is not None and latest.value < (bound := baseline.value - limits.points):
         why = f"more than {number(limits.points)} points below its baseline of {number(baseline.value)}"
         yield _refuse(history.score_id, latest, BY_BASELINE, bound, f"{why}{_OPEN}")
-    before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
+    before = [scored.value for scored in history.sessions[:-1] if baseline is None or scored.seq > baseline.seq]
     # A shorter history tells nothing.
     if len(before) >= max(limits.least_sessions, _LEAST_HISTORY):
         # Rounded, so that a value equal to the bound is not below it by a rounding error.
@@ -459,7 +459,7 @@ def _find_reasons(
 ) -> Iterator[Reason]:
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
     known = dict(_scored(histories))
-    for alert in alerts({score_id: float(one.value) for score_id, one in known.items()}, config.levels, BLOCK):
+    for alert in alerts({score_id: float(scored.value) for score_id, scored in known.items()}, config.levels, BLOCK):
         why = f"below {number(alert.below)}: {alert.level}, which blocks all"
         reason = _refuse(alert.score_id, known[alert.score_id], CRITICAL, alert.below, why)
         yield attrs.evolve(reason, value=alert.value)

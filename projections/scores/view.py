@@ -16,7 +16,7 @@ from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import inputs
 from tallybook.projections.scores.config import OVERALL, SESSION, component_id, score_id
-from tallybook.projections.scores.scoring import FULL, covered, is_enough, percent
+from tallybook.projections.scores.scoring import FULL, is_enough, percent, score_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -110,7 +110,7 @@ PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
 """Folder of the score files → the key of the period in them, and the function from a day to the period."""
 
 
-def grouped(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[str, Tally]:
+def group_days(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[str, Tally]:
     """Return the periods of days, in order, with the tallies of their days added up."""
     groups: dict[str, Tally] = {}
     for day in sorted(days):
@@ -128,9 +128,9 @@ def series(periods: Mapping[str, Tally], score: str, least: float = 0.0) -> Seri
     """
     ranges = [(day, periods[day], periods[day].range(score)) for day in sorted(periods)]
     return [
-        (date.fromisoformat(day), one.avg)
-        for day, tally, one in ranges
-        if one is not None and is_enough(tally.measured(score), least)
+        (date.fromisoformat(day), average.avg)
+        for day, tally, average in ranges
+        if average is not None and is_enough(tally.measured(score), least)
     ]
 
 
@@ -141,14 +141,14 @@ def aggregate(tally: Tally, config: Config) -> dict[str, Any]:
         ``{sessions_count, component_averages, session_averages, session_ranges}``: the averages of the composites are
         plain numbers, as in the specification, so their least and greatest have a key of their own.
     """
-    components = {name: one for name in config.components if (one := tally.range(name)) is not None}
+    components = {name: average for name in config.components if (average := tally.range(name)) is not None}
     names = (*config.sessions, OVERALL)
-    sessions = {name: one for name in names if (one := tally.range(f"{SESSION}{name}")) is not None}
+    sessions = {name: average for name in names if (average := tally.range(f"{SESSION}{name}")) is not None}
     return {
         "sessions_count": tally.sessions,
-        "component_averages": {name: attrs.asdict(one) for name, one in components.items()},
-        "session_averages": {name: one.avg for name, one in sessions.items()},
-        "session_ranges": {name: {"min": one.min, "max": one.max} for name, one in sessions.items()},
+        "component_averages": {name: attrs.asdict(average) for name, average in components.items()},
+        "session_averages": {name: average.avg for name, average in sessions.items()},
+        "session_ranges": {name: {"min": average.min, "max": average.max} for name, average in sessions.items()},
     }
 
 
@@ -234,7 +234,7 @@ class Scores(State):
 
 
 def _contribution(session: inputs.Session, config: Config) -> inputs.Contribution | None:
-    scores, shares = covered(session, config)
+    scores, shares = score_session(session, config)
     unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
     day = day_of(session.at, config.timezone)
     return inputs.Contribution(day, session.version, scores, unmeasured) if scores else None

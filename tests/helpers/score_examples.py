@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.scores.configuration import default
 from tallybook.projections.surfaces.workspace.project import Project
@@ -49,7 +49,7 @@ AT = "2026-01-16T22:00:00.000000Z"
 
 def config(**own: Any) -> Config:
     """Return the packaged configuration with a project's own keys laid over it."""
-    return read_config(overlaid(default(), {"scoring": own}))
+    return read_config(overlay(default(), {"scoring": own}))
 
 
 def events(measured: Mapping[str, Mapping[str, float]], version: str = "") -> tuple[Event, ...]:

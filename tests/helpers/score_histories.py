@@ -10,7 +10,7 @@ import yaml
 from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.config_file import overlaid, read_config
+from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.scores.inputs import Session
 from tallybook.projections.scores.scoring import Score, component_score
 from tallybook.projections.scores.view import scores_view
@@ -42,7 +42,7 @@ def document() -> dict[str, Any]:
 
 def config_of(own: str = "") -> Config:
     """Return the default configuration with YAML merged below ``scoring``."""
-    return read_config(overlaid(document(), {"scoring": yaml.safe_load(own) or {}}))
+    return read_config(overlay(document(), {"scoring": yaml.safe_load(own) or {}}))
 
 
 def metrics(component: str, **values: float) -> MetricsRecorded:

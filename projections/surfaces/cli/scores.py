@@ -143,7 +143,9 @@ def _one_of(given_options: Mapping[str, Any]) -> str:
     """
     given = {name for name, value in given_options.items() if value is not None and value is not False}
     named = [name for name in _PERIODS if name in given]
-    ignored = [(one, other) for one, others in _WITHOUT.items() if one in given for other in others if other in given]
+    ignored = [
+        (option, other) for option, others in _WITHOUT.items() if option in given for other in others if other in given
+    ]
     if len(named) > 1 or ignored:
         options = [f"--{_SPELLED.get(name, name)}" for name in (named if len(named) > 1 else ignored[0])]
         raise BadInputError(" and ".join(options), "exclude each other", "give one of them")
@@ -230,7 +232,7 @@ def score(project: Project, /, **options: Any) -> None:
 def _note_low(state: Scores, when: Moment | None) -> None:
     """Print the line for a log about low scores, as long as these are the present ones."""
     if when is None:
-        note(*filter(None, [summary.logged(state)]))
+        note(*filter(None, [summary.describe_low_scores(state)]))
 
 
 def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
@@ -327,15 +329,16 @@ def _gate_lines(gate: trends.Gate, of_all: bool) -> Iterator[str]:  # noqa: FBT0
     else:
         # Two long sentences about each score hid what closes the gate; --json has them.
         closing = [reason for reason in gate.reasons if reason.closes and reason.bound is not None]
-        by_score = {reason.score_id: [one for one in closing if one.score_id == reason.score_id] for reason in closing}
-        for score_id, why in by_score.items():
-            below = ", ".join(f"below {scoring.number(one.bound or 0)} ({one.rule})" for one in why)
+        score_ids = dict.fromkeys(reason.score_id for reason in closing)
+        for score_id in score_ids:
+            why = [reason for reason in closing if reason.score_id == score_id]
+            below = ", ".join(f"below {scoring.number(reason.bound or 0)} ({reason.rule})" for reason in why)
             on = f" on {why[0].day}" if why[0].day else ""
             yield f"- {score_id} is {scoring.number(why[0].value or 0)}{on}: {below}"
         yield from (f"  {reason.text}" for reason in gate.reasons if reason.rule == trends.NOT_ENOUGH)
         regressed = any(reason.rule in trends.METHODS for reason in closing)
         hint = "; `tallybook score baseline SCORE` acknowledges a drop" if regressed else ""
-        yield f"  {len(by_score) or 'none'} of {gate.scored} scores close it, {gate.without_data} have no data{hint}"
+        yield f"  {len(score_ids) or 'none'} of {gate.scored} scores close it, {gate.without_data} have no data{hint}"
     if gate.day:
         yield f"  the latest score is of {gate.day}"
 
@@ -378,8 +381,8 @@ def baseline(
 
 def _list_baselines(state: Scores, *, as_json: bool) -> None:
     rows = [
-        {"score": name, "value": one.value, "day": str(one.day), "seq": one.seq}
-        for name, one in state.baselines.items()
+        {"score": name, "value": baseline.value, "day": str(baseline.day), "seq": baseline.seq}
+        for name, baseline in state.baselines.items()
     ]
     if as_json:
         answer(rows)

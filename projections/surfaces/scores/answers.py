@@ -121,7 +121,9 @@ def _show_summary(query: ScoreQuery) -> Answer:
         config.title,
         f"Overall: {pages.with_coverage(whole.value, config, whole.measured)}"
         + (f"  {change}" if display.show_trends and whole.is_shown else ""),
-        tuple(_make_bar(one, config, day) for one in scores.values() if query.detail or one.id in config.components),
+        tuple(
+            _make_bar(score, config, day) for score in scores.values() if query.detail or score.id in config.components
+        ),
         sentences=tuple(_omissions(state)) if query.detail else (),
         focus=(*lines, *more) if display.show_recommendations else (),
         framed=True,
@@ -253,10 +255,10 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
     if wanted is None and not id_:
         first = next(scored, None)
         # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
-        return first if first is None or first.named else next((one for one in scored if one.named), first)
+        return first if first is None or first.named else next((session for session in scored if session.named), first)
     # A whole id may be the beginning of another one, and means itself.
     exact = state.sessions.get(id_ or "")
-    matches = [exact] if exact is not None else [one for one in scored if id_ and one.id.startswith(id_)]
+    matches = [exact] if exact is not None else [session for session in scored if id_ and session.id.startswith(id_)]
     if len(matches) > 1:
         more = f" and {len(matches) - _IDS_SHOWN} more" if len(matches) > _IDS_SHOWN else ""
         ids = ", ".join(repr(session.id) for session in matches[:_IDS_SHOWN])
@@ -390,7 +392,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
     }
     if query.detail or query.session is not None:
         session = (
-            next((one for one in state.sessions.latest() if component.id in one.scores), None)
+            next((session for session in state.sessions.latest() if component.id in session.scores), None)
             if query.session is None
             else find_session(state, query.session)
         )
@@ -461,7 +463,7 @@ def _values(measured: Fields, name: str = "") -> str:
     """Return what was measured, ``implemented 10, successful 9``; the number alone where it has the given name."""
     if set(measured) == {name}:
         return f"{measured[name]:g}"
-    return ", ".join(f"{one} {value:g}" for one, value in measured.items())
+    return ", ".join(f"{name} {value:g}" for name, value in measured.items())
 
 
 def _change_sentences(changes: Fields | None) -> Iterator[str]:

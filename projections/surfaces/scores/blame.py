@@ -78,7 +78,7 @@ def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None
     since, name = _names(query, score, levels)
     named = name if since is None else f"{since}{RANGE}{name}"
     answer = {"score": score, "period": query.period, "name": named, "periods": len(levels)}
-    drop = drops.find_drop([one for one in levels if since is None or one.period in {since, name}], name)
+    drop = drops.find_drop([level for level in levels if since is None or level.period in {since, name}], name)
     if drop is None:
         nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
         return answer | nothing | {"leads": [], "caution": CAUTION}
@@ -109,10 +109,10 @@ def _names(query: DropQuery, score: str, levels: Sequence[drops.PeriodScore]) ->
         return None, None
     since, dots, name = query.name.rpartition(RANGE)
     name = levels[-1].period if name == LAST else name
-    for one in [since, name] if dots else [name]:
-        if one not in {level.period for level in levels}:
+    for period in [since, name] if dots else [name]:
+        if period not in {level.period for level in levels}:
             span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
-            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {one}", span)
+            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {period}", span)
     if dots and since >= name:
         raise BadInputError(f"{OPTION} {query.name}", "does not go forward", "give the earlier one first")
     return since if dots else None, name
@@ -142,10 +142,10 @@ def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[s
         )
         return
     before, after = drop["before"], drop["after"]
-    fell = ", ".join(f"{one['score']} {_WITHIN[answer['period']]} {one['period']}" for one in (before, after))
+    fell = ", ".join(f"{level['score']} {_WITHIN[answer['period']]} {level['period']}" for level in (before, after))
     yield f"{answer['score']} dropped by {format_count(drop['points'], 'point')}: {fell}"
-    for label, one in (("last as good as before", "good"), ("then worst", "bad")):
-        session = answer["between"][one]
+    for label, side in (("last as good as before", "good"), ("then worst", "bad")):
+        session = answer["between"][side]
         yield f"  {label} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
     leads = answer["leads"]
     if not leads:

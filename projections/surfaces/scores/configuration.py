@@ -57,12 +57,12 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
 
 def _load(project: Project) -> tuple[Config, dict[str, Any]]:
     # Late, because every replay imports this module, and few need the parser.
-    from tallybook.projections.scores.config_file import DocumentError, overlaid, read_config
+    from tallybook.projections.scores.config_file import DocumentError, overlay, read_config
 
     file = _load_own(project.root / PLACE)
     try:
         # What holds no keys is laid over nothing, so that the parser refuses it as a whole.
-        document = overlaid(default(), file) if isinstance(file, dict) else default() if file is None else file
+        document = overlay(default(), file) if isinstance(file, dict) else default() if file is None else file
         return read_config(document), document
     except DocumentError as error:
         raise BadInputError(PLACE, str(error), HINT) from error

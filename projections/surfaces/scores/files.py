@@ -82,7 +82,7 @@ def folder_of(project: Project, path: str) -> Path:
     """
     folder = project.root / path
     # Files in the folder are deleted, so that neither the ledger nor anything outside the project may lie there.
-    real, root, ledger = (Path(os.path.realpath(one)) for one in (folder, project.root, project.ledger))
+    real, root, ledger = (Path(os.path.realpath(path)) for path in (folder, project.root, project.ledger))
     for is_wrong, problem, hint in (
         (not real.is_relative_to(root), "is outside the project", "name a folder in it"),
         (real.is_relative_to(ledger), "is in the ledger's folder", "name another"),
@@ -207,8 +207,8 @@ def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
     """Yield the folders of earlier paths that still hold score files; the last path is the one in force."""
     *earlier, path = paths
     folder = folder_of(project, path)
-    for one in earlier:
-        former = project.root / one
+    for path in earlier:
+        former = project.root / path
         ours = (_document(name, file) is not None for name in score_files.KEYS for file in _inner(former, name))
         if os.path.realpath(former) != os.path.realpath(folder) and any(ours):
             yield former
@@ -280,7 +280,7 @@ def find_foreign(folder: Path) -> list[str]:
 def _names_in(folder: Path, name: str) -> list[str]:
     """Return the ids that the score files in an inner folder are named after."""
     documents = (_document(name, path) for path in _inner(folder, name))
-    return [str(one[score_files.NAMED_BY[name]]) for one in documents if one is not None]
+    return [str(document[score_files.NAMED_BY[name]]) for document in documents if document is not None]
 
 
 def _refuse_link(folder: Path, inner: Path) -> None:

@@ -133,7 +133,7 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Pr
     yield from _spread(values, name, file, sum(len(line) for _, line in first_lines))
     if not values:
         objects = (
-            one for number, line in chain(first_lines, rest) for one in _line(line.strip(), f"{name}:{number}", file)
+            item for number, line in chain(first_lines, rest) for item in _line(line.strip(), f"{name}:{number}", file)
         )
         # The beginning of an array without any object is not an object either.
         yield next(objects, Problem(name, _NO_OBJECT))
@@ -180,7 +180,7 @@ def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator
             yield Problem(where, "is an empty list")
         elif isinstance(value, list):
             share = size // len(values) // len(value)
-            yield from (_item(one, f"{where}[{at}]", file, share) for at, one in enumerate(value))
+            yield from (_item(inner, f"{where}[{at}]", file, share) for at, inner in enumerate(value))
         else:
             yield _item(value, where, file, size // len(values))
 
@@ -294,20 +294,20 @@ class IngestReport:
     def note(self, problem: Problem) -> None:
         """Add a problem: only the first few of a kind are shown."""
         full = len(self.problems) >= PROBLEMS_SHOWN
-        if full or sum(one.message == problem.message for one in self.problems) >= _SAME_SHOWN:
+        if full or sum(noted.message == problem.message for noted in self.problems) >= _SAME_SHOWN:
             self.more_problems += 1
         else:
             self.problems.append(problem)
 
-    def count(self, one: PreparedObject, seqs: tuple[int, int] | None) -> None:
+    def count(self, prepared: PreparedObject, seqs: tuple[int, int] | None) -> None:
         """Count an object, by the numbers of its first and last event; None where it was recorded before."""
         if seqs is None:
             self.repeated += 1
             return
         self.seq_from = seqs[0] if self.seq_from is None else self.seq_from
         self.seq_to = seqs[1]
-        self.recorded.update(draft.kind for draft in one.drafts)
-        type_, counts = one.unscored_type, self.kept
+        self.recorded.update(draft.kind for draft in prepared.drafts)
+        type_, counts = prepared.unscored_type, self.kept
         if type_ is not None:
             counts[type_ if type_ in counts or len(counts) < _TYPES_SHOWN else _OTHERS] += 1
 
@@ -402,7 +402,7 @@ def feed(
     # `doctor` and `score` report a configuration that is invalid.
     with suppress(BadInputError):
         config = configuration.load(project)
-    prepared_objects = (one for source in sources for one in _prepare(source, fill, report, config))
+    prepared_objects = (prepared for source in sources for prepared in _prepare(source, fill, report, config))
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
             report.note(problem)
@@ -473,9 +473,9 @@ def _next_chunk(prepared_objects: Iterator[PreparedObject]) -> list[PreparedObje
     """Return the next prepared, as many as one transaction takes."""
     chunk: list[PreparedObject] = []
     size = 0
-    for one in prepared_objects:
-        chunk.append(one)
-        size += one.size
+    for prepared in prepared_objects:
+        chunk.append(prepared)
+        size += prepared.size
         # At most two chunks are in memory at once, whatever the length of the file.
         if len(chunk) == CHUNK_OBJECTS or size > _MOST_CHUNK_BYTES:
             break
@@ -491,8 +491,8 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
     """
     try:
         with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
-            tx.look_up(one.key for one in chunk if one.key is not None)
-            results = [(one, tx.append(one.drafts, one.by, one.key)) for one in chunk]
+            tx.look_up(prepared.key for prepared in chunk if prepared.key is not None)
+            results = [(prepared, tx.append(prepared.drafts, prepared.by, prepared.key)) for prepared in chunk]
         cache_files.sweep(log.folder)
     except LockHeldError as error:
         if alone:
@@ -503,19 +503,23 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
             raise
         hint = f"{report.read_count:,} objects were recorded; run it again, nothing is recorded twice"
         raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
-    for one, batch in results:
-        report.count(one, None if batch is None else (batch.first, batch.last))
+    for prepared, batch in results:
+        report.count(prepared, None if batch is None else (batch.first, batch.last))
 
 
 def _spool(log: JsonlLog, chunk: Sequence[PreparedObject]) -> None:
     """Put objects where the next command that writes takes them in."""
     now = log.now()
-    for one in chunk:
+    for prepared in chunk:
         # What can never be recorded is refused at once, not by the later command that takes it from the spool.
-        spool.check(one.drafts, one.by, one.key, now.at)
+        spool.check(prepared.drafts, prepared.by, prepared.key, now.at)
     payloads = [
-        {"facts": [[one.kind, one.v, one.body, one.free] for one in one.drafts], "by": one.by, "key": one.key}
-        | ({"when": one.drafts[0].when} if one.drafts[0].when else {})
-        for one in chunk
+        {
+            "facts": [[draft.kind, draft.v, draft.body, draft.free] for draft in prepared.drafts],
+            "by": prepared.by,
+            "key": prepared.key,
+        }
+        | ({"when": prepared.drafts[0].when} if prepared.drafts[0].when else {})
+        for prepared in chunk
     ]
     spool.put(log.folder, now.at, clock.new_id(now.unix_us), payloads)

@@ -136,20 +136,20 @@ def _fitted(console: Console, text: Text, width: int) -> Text:
 
 def bars(console: Console, scores: Iterable[Bar], width: int) -> Iterator[Text]:
     """Yield scores as bars: name, bar, score; the bar is under the name where there is no room next to it."""
-    rows = [(_text(console, one.name), one, one.note) for one in scores]
+    rows = [(_text(console, bar.name), bar, bar.note) for bar in scores]
     longest = max((name.cell_len for name, _, _ in rows), default=0)
     noted = max((len(note) for _, _, note in rows), default=0)
     if width < (NOTED_COLUMNS if noted else INLINE_COLUMNS):
-        for name, one, note in rows:
+        for name, bar, note in rows:
             yield _fitted(console, name, min(name.cell_len, width))
-            yield Text(" ") + _measure(console, one, min(MAX_BAR, width - _VALUE - 1))
+            yield Text(" ") + _measure(console, bar, min(MAX_BAR, width - _VALUE - 1))
             yield from [Text(f" {note}")] if note else []
         return
     room = width - _VALUE - (noted + 1 if noted else 0)
     name_cells = min(longest, MAX_NAME, room - LEAST_BAR - 2)
     bar_cells = min(MAX_BAR, room - name_cells - 1)
-    for name, one, note in rows:
-        line = _fitted(console, name, name_cells) + Text(" ") + _measure(console, one, bar_cells)
+    for name, bar, note in rows:
+        line = _fitted(console, name, name_cells) + Text(" ") + _measure(console, bar, bar_cells)
         yield _fitted(console, line, name_cells + 1 + bar_cells + _VALUE) + Text(f" {note}") if note else line
 
 
