@@ -43,9 +43,9 @@ def here(project: Path) -> Project:
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_playbook_too_large_for_a_hook_is_not_read(here: Project, event: str) -> None:
-    """A playbook.json of 400,000 entries is left alone, which standard error and `doctor` report."""
+    """A playbook.json of 100,000 entries is left alone, which standard error and `doctor` report."""
     entries = [
-        {"name": f"kpt_{number:03}", "text": "Quote.", "helpful": 0, "harmful": 0} for number in range(1, 400_001)
+        {"name": f"kpt_{number:03}", "text": "Quote.", "helpful": 0, "harmful": 0} for number in range(1, 100_001)
     ]
     data = json.dumps({"key_points": entries, "last_updated": None}).encode()
     here.playbook.write_bytes(data)

@@ -55,9 +55,9 @@ class Environment:
         return done.returncode, done.stdout, done.stderr
 
 
-@pytest.fixture
-def inside(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Return an environment with the package as an installer leaves it, and a project with an entry."""
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with the package as an installer leaves it."""
     folder = tmp_path_factory.mktemp("venv") / "my env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     places = [installed(), *(path for path in sys.path if path.endswith("site-packages"))]
@@ -68,13 +68,19 @@ def inside(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Environme
     # The path of the interpreter has a space, which a line that begins with #! cannot have.
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(folder / "bin" / "python"))} -c "{start}" "$@"\n')
     program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def inside(project: Path, environment: Path) -> Environment:
+    """Return that environment, and a project with an entry."""
     git(project, "init", "--quiet")
-    made = Environment(folder, project)
+    made = Environment(environment, project)
     assert 0 == made.run("add", "Quote ids as strings.")[0]
     return made
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", ["claude", "codex", "copilot"])
 def test_a_file_that_git_does_not_track_names_the_program_by_its_path(inside: Environment, name: str) -> None:
     """`init` in an environment writes lines that run in a shell without it."""
     assert 0 == inside.run("init", name)[0]

@@ -9,8 +9,6 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.events import Numbers, PlaybookInjected
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.playbook import ranking
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
@@ -19,8 +17,6 @@ from tallybook.projections.surfaces.agents.table import Payload
 from tallybook.projections.surfaces.hooks import citations, draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import find_paths
-from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,19 +126,12 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
     if draws.read_question(project) is None and citations.find_given(project, session, selected).issuperset(selected):
         return ()
     drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
-    event = PlaybookInjected(
-        # A place stays empty: refilled, an entry without effect seemed to hurt in 80 of 80 simulated histories.
-        tuple(name for name in selected if name not in drawn.held),
-        drawn.held,
-        Numbers({"room": len(candidates) - len(selected)}),
-        None,
-        injection.digest(dumps(list(candidates))),
-        drawn.question,
-        drawn.lineage,
-        drawn.units,
-        drawn.probability,
-    )
+    # A place stays empty: refilled, an entry without effect seemed to hurt in 80 of 80 simulated histories.
+    choice = injection.nothing().choice._replace(names=tuple(selected))
+    left_out = {"room": len(candidates) - len(selected)}
+    selection = injection.Selection("", tuple(candidates), choice, left_out)
     # An answer does not wait for the ledger.
     with suppress(TallybookError):
-        record.write(project, [Request(PlainEvents((event,)), {"rater": "tallybook", "session": session})])
+        key = f"given:{clock.new_id(clock.utc_now().unix_us)}"
+        ledger_access.append(project, [injection.draft_event(selection, drawn)], Payload("", session).by, key)
     return drawn.held
