@@ -346,18 +346,6 @@ FOREIGN_FIELDS = ("hookEventName",)
 """Fields of the payloads of agents that are not in the table: of Visual Studio Code."""
 
 
-class Caller(NamedTuple):
-    """Who calls.
-
-    Attributes:
-        agent: A key of AGENTS; empty if it is not known.
-        marks: The marks that were found, in words.
-    """
-
-    agent: str
-    marks: tuple[str, ...] = ()
-
-
 def load(name: str) -> Agent:
     """Return an agent of the table; its module is loaded only now, because a hook needs one of them."""
     module = f"{__package__}.{name}"
@@ -374,8 +362,8 @@ def transcripts_folder(name: str) -> str:
     return os.path.join(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), folder), below)
 
 
-def recognise(document: Mapping[str, Any]) -> Caller:
-    """Return who calls.
+def recognise(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return who calls, a key of AGENTS or empty if that is not known, and the marks that were found, in words.
 
     A session's id in the environment that equals the payload's is proof: then inherited marks of others do not count.
     Otherwise the payload decides, and the environment only where the payload does not. Marks that contradict each
@@ -390,13 +378,13 @@ def recognise(document: Mapping[str, Any]) -> Caller:
     session = document.get("session_id")
     proven = [name for name, row in AGENTS.items() if session and session == os.environ.get(row.session_variable)]
     if len(proven) == 1:
-        return Caller(proven[0], marks)
+        return proven[0], marks
     if foreign:
-        return Caller("", marks)
+        return "", marks
     # Codex has no transcript of a session that it does not save, and the start of one has no field of its own.
     unmarked = CLAUDE if document.get("transcript_path", "") is not None else "codex"
     agent, *others = by_payload or by_variable or (unmarked,)
-    return Caller(agent if not others and (by_payload or _may_be(agent, document)) else "", marks)
+    return agent if not others and (by_payload or _may_be(agent, document)) else "", marks
 
 
 def _may_be(name: str, document: Mapping[str, Any]) -> bool:

@@ -113,12 +113,12 @@ def _read_arguments(arguments: Sequence[str]) -> str | None:
 
 def read_payload(document: Mapping[str, Any]) -> Payload:
     """Return a payload as its agent means it; one of an unknown caller is read as Claude Code's."""
-    caller = table.recognise(document)
-    payload = table.load(caller.agent or table.CLAUDE).read(document)
+    agent, marks = table.recognise(document)
+    payload = table.load(agent or table.CLAUDE).read(document)
     if payload.event == injection.PROMPT:
         # Every agent has it in a field of this name.
         payload = payload._replace(text=text_of(document, "prompt"))
-    return payload._replace(agent=caller.agent, marks=caller.marks)
+    return payload._replace(agent=agent, marks=marks)
 
 
 def _give_up(*_: object) -> None:
