@@ -115,6 +115,27 @@ def test_rules_that_no_version_has_are_taken_out_by_a_person(team: Team) -> None
     assert team.entries("anna") == team.entries("ben")
 
 
+def test_a_writer_learns_who_redacted_a_text(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next sync says so, on a terminal or not, and `share verify` counts the redactions of each machine."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    team.share("ben")
+    team.run("anna", "add", "Ask Petra Zwiebel")
+    team.share("anna", "--as", "anna")
+    team.sync("ben")
+    team.run("ben", "redact", "--text", "Ask Petra Zwiebel", "--yes", "--expect", "1", "--reason", "a name")
+    team.sync("ben")
+    found = json.loads(team.run("anna", "share", "verify", "--json", code=None).out)["redactions"]
+    assert 1 == len(found)
+    told = f"! {found[0]['writer']} redacted your text of {found[0]['name']}: book:{found[0]['seq']}"
+    assert told in team.run("anna", "sync").out
+    assert told in json.loads(team.run("anna", "share", "status", "--json").out)["results"][-1]["changes"]
+    assert "!" not in team.run("ben", "sync").out
+    assert (
+        f"{found[0]['writer']} redacted 1 text of {found[0]['of']}" in team.run("ben", "share", "verify", code=None).out
+    )
+    assert found[0]["of"].startswith("anna-")
+
+
 def test_a_masked_text_is_published_on_demand(team: Team) -> None:
     """A secret lands masked while its ratings flow; `share publish` appends the text as it is, and nothing else."""
     secret = EXAMPLES[0].text

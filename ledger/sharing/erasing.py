@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.line import WRITER, first_seq, head_field
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.storage import redaction
 
@@ -17,6 +19,49 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.sharing.landing import Sent
     from tallybook.ledger.sharing.replica import Current, Replica
+
+
+_REDACTION: Final = re.compile(rb'[^\n\t]*,\t"kind":"event\.redacted","v":1,"body":\{"id":"([^"]*)"\}')
+_LINE: Final = re.compile(rb'\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"[^\n]*')
+
+
+class Redaction(NamedTuple):
+    """A redaction in a book.
+
+    Attributes:
+        seq: Its event number of the book.
+        writer: The machine that published it.
+        of: The machine that had published the text; empty where the book does not say.
+        name: The entry that the text was given; empty where it was none.
+    """
+
+    seq: int
+    writer: str
+    of: str
+    name: str
+
+
+def find_redactions(read: Callable[[], Iterable[bytes]], after: int = 0) -> list[Redaction]:
+    """Return the redactions of a book after an event number.
+
+    Args:
+        read: Returns the book's bytes, some whole lines at a time.
+        after: The event number.
+    """
+    writer = WRITER.encode()
+    found = [match for data in read() for match in _REDACTION.finditer(data) if first_seq(match[0]) > after]
+    ids = {match[1] for match in found}
+    # Without a redaction the book is read once.
+    lines = {match[1]: match[0] for data in read() for match in _LINE.finditer(data) if match[1] in ids} if ids else {}
+    return [
+        Redaction(
+            first_seq(match[0]),
+            head_field(match[0], writer),
+            head_field(lines.get(match[1], b"").partition(b"\t")[0], writer),
+            head_field(lines.get(match[1], b""), b"name"),
+        )
+        for match in found
+    ]
 
 
 def batches_after(copy: Replica, seq: int, new: Sequence[RawBatch]) -> Iterable[RawBatch]:

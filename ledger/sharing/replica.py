@@ -311,25 +311,25 @@ class Replica:
         return None
 
     def _find_keys(self) -> Iterator[str]:
-        for data in self._pieces():
+        for data in self.pieces():
             for key in _KEY.findall(data):
                 yield split_key(key.decode("utf-8", "replace"))[0]
 
     def ids(self, after: int = 0) -> set[str]:
         """Return the id of every event after a number; what follows its end is of an append that was interrupted."""
         first = b'","seq":%d,' % (after + 1)
-        rest = dropwhile(lambda data: after and first not in data, self._pieces())
+        rest = dropwhile(lambda data: after and first not in data, self.pieces())
         return {id_ for data in rest for id_ in find_ids(data)}
 
     def blocks(self) -> set[int]:
         """Return the first number of each block of names that machines of the book were given."""
-        return {int(first) for data in self._pieces() for first in _BLOCK.findall(data)}
+        return {int(first) for data in self.pieces() for first in _BLOCK.findall(data)}
 
     def rules(self) -> int:
         """Return the number of the rules in force at its end; 0 where it holds nothing."""
-        return max((int(number) for data in self._pieces() for number in _RULES.findall(data)), default=0)
+        return max((int(number) for data in self.pieces() for number in _RULES.findall(data)), default=0)
 
-    def _pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes]:
         """Yield its bytes up to its end, some whole lines at a time; nothing is verified."""
         left = self.end().offset
         with suppress(FileNotFoundError), os.fdopen(disk.open_file(self.log.log_file, write=False), "rb") as file:

@@ -13,8 +13,7 @@ import attrs
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import WRITER
-from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.counting import SkippedRun
+from tallybook.ledger.sharing import erasing, replica
 from tallybook.ledger.sharing.engines.engine import NOTHING, READER, Place
 from tallybook.ledger.sharing.engines.store import READ_ONLY
 from tallybook.ledger.sharing.publishing import Publisher
@@ -23,7 +22,7 @@ from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count, format_time, say
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
-from tallybook.projections.surfaces.sharing import own_history
+from tallybook.projections.surfaces.sharing import membership, own_history
 from tallybook.projections.surfaces.sharing.membership import share_command
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -220,9 +219,14 @@ def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
 
 def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
     """Return a result for programs."""
-    fields = attrs.asdict(result, recurse=False) | {"skipped": [run._asdict() for run in result.skipped]}
-    records = (Place, SkippedRun)
-    return {name: value._asdict() if isinstance(value, records) else value for name, value in fields.items()}
+    return {name: _plain(value) for name, value in attrs.asdict(result, recurse=False).items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON, a named tuple by the names of its fields."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    return list(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def result_lines(result: SyncResult, *, read_only: bool = False) -> list[str]:
@@ -286,7 +290,21 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
             changes.append(f"{sign} {text}")
         else:
             changes[-1] += f": {text}"
-    return changes
+    return [*changes, *_redaction_lines(project, before, after)]
+
+
+def _redaction_lines(project: Project, before: int, after: int | None = None) -> list[str]:
+    """Return which texts of this machine others redacted, as syncs between two own events brought it."""
+    part, syncs = membership.load(project), own_history.read_syncs(open_own_log(project))
+    first = max((sync.taken for sync in syncs if sync.number <= before), default=0)
+    last = max((sync.taken for sync in syncs if after is None or sync.number <= after), default=0)
+    if part is None or first >= last:
+        return []
+    return [
+        f"! {one.writer} redacted your text of {one.name or 'an event'}: book:{one.seq}"
+        for one in erasing.find_redactions(SharedLog(project.ledger).copy.pieces, first)
+        if one.of == part.writer != one.writer and one.seq <= last
+    ]
 
 
 def _renamed_since(project: Project, before: int, after: int | None = None) -> dict[str, str]:
@@ -311,6 +329,7 @@ def print_changes(project: Project, before: int) -> None:
     difference = differences.compare(project, str(before), None, renamed)
     if any(difference.rows.values()):
         difference.print()
+    say(*_redaction_lines(project, before))
 
 
 # ---- The machines that write to a book ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,7 +15,9 @@ from tallybook.ledger.line import START, Stamp, chained_bytes, frame
 from tallybook.ledger.sharing import rules
 from tallybook.ledger.sharing.counting import SkippedRun, count
 from tallybook.ledger.sharing.engines.store import ReadOnlyError
+from tallybook.ledger.sharing.erasing import find_redactions
 from tallybook.ledger.sharing.publishing import cut_runs
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.sharing import joining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.erasing import Redaction
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -57,6 +61,7 @@ class BookCheck:
         differs: The first event number at which the two histories differ; 0 where one is the beginning of the other.
         redacted: Event numbers of texts that were redacted here, and that the engine still holds.
         newer: The run from which on the book has rules that this version does not know; None without one.
+        redactions: The redactions that machines published.
     """
 
     runs: int
@@ -67,6 +72,7 @@ class BookCheck:
     differs: int
     redacted: Sequence[int]
     newer: SkippedRun | None = None
+    redactions: Sequence[Redaction] = ()
 
 
 def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:
@@ -88,15 +94,17 @@ def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:
     why = "is not what its runs make, which every machine reads in its place"
     false = [SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
     last = counted.batches[-1].last if counted.batches else 0
+    unknown = len(runs) - [run.place for run in runs].index(counted.newer.place) if counted.newer else 0
     return BookCheck(
         runs=len(runs),
-        counted=len(runs) - len(counted.skipped),
+        counted=len(runs) - len(counted.skipped) - unknown,
         events=last,
         skipped=[*counted.skipped, *false],
         end=end,
         differs=differs,
         redacted=redacted,
         newer=counted.newer,
+        redactions=find_redactions(lambda: counted.data),
     )
 
 
@@ -115,6 +123,11 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
     if check.end > check.events:
         lines.append(f"events {check.events + 1} to {check.end} are only here; run `tallybook sync`")
     lines += [f"event {seq}: its text was redacted, and the engine still holds it" for seq in check.redacted]
+    numbers = Counter((one.writer, one.of) for one in check.redactions)
+    lines += [
+        f"{writer} redacted {format_count(number, 'text')} of {'its own' if of == writer else of or 'nobody known'}"
+        for (writer, of), number in sorted(numbers.items())
+    ]
     if check.skipped or check.redacted:
         lines.append("`tallybook share repair` leaves such runs and texts out")
     return lines
