@@ -146,6 +146,13 @@ def test_a_book_moves_back_and_a_false_seal_is_lifted(team: Team) -> None:
     assert ("Advice of anna", 2, 0) == team.entries("anna")["kpt_001"]
 
 
+def test_a_project_that_shares_again_elsewhere_moves_the_book(team: Team) -> None:
+    """Who turned sharing off and types another address moves the book; no engine is said to have lost it."""
+    team.run("anna", "share", "off")
+    assert 0 == move(team, "anna")["restored"]
+    assert json.loads(team.run("ben", "sync", "--json").out)["moved"]["address"] == address_of(team)
+
+
 def test_a_team_leaves_a_host_that_is_gone(team: Team) -> None:
     """Nobody can be told, so the answer says what to type on the other machines."""
     shutil.rmtree(team.address)

@@ -82,7 +82,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     if part.read_only and not shown.book:
         hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
         raise BadInputError(part.address, f"holds no book {part.name}", hint)
-    former = membership.load(project)
+    former = membership.last_known(project)
     if former is not None and joining.moves(former, part):
         shown = attrs.evolve(shown, former=former.address)
     if not as_json:
@@ -102,7 +102,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
 
 def _purpose(project: Project, part: Membership, shown: Preview) -> tuple[str, str]:
     """Return what joining does and the question about it, and note what a person may not expect."""
-    former = membership.load(project)
+    former = membership.last_known(project)
     if former is not None and shown.former:
         place = joining.find_moved(project, former)
         if place is None:
@@ -151,7 +151,7 @@ def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
 
 def _former_name(project: Project) -> str:
     """Return the name of the book that the project shares, which it keeps in another place; empty without one."""
-    former = membership.load(project)
+    former = membership.last_known(project)
     return "" if former is None else former.name
 
 

@@ -120,10 +120,10 @@ def join(project: Project, part: Membership) -> SyncResult:
     if not open_log(project).exists():
         # The user's settings name the ledger by its id, so there has to be one.
         record.write(project, [], begin=True)
-    before = membership.load(project)
+    before = membership.last_known(project)
     unsealed = _move(project, before, part) if before is not None and moves(before, part) else ""
     # Who moves a book or shares again goes on as the same machine of that book, and another book is refused.
-    former = membership.load(project) or membership.left(project)
+    former = membership.last_known(project)
     if former is not None:
         kept = {name: getattr(former, name) for name in ("book", "writer", "end", "before", "unmasked")}
         part = attrs.evolve(part, **kept)
@@ -281,7 +281,7 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
         return text if part.unmasked and membership.digest(text) in part.unmasked else _mask(text)
 
     def load_ends() -> Sequence[tuple[int, str]]:
-        known = membership.load(project) or membership.left(project)
+        known = membership.last_known(project)
         return [(0, "")] if known is None else [known.end, known.before]
 
     def save_ends(before: tuple[int, str], end: tuple[int, str]) -> None:

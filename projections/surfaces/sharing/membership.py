@@ -141,6 +141,11 @@ def left(project: Project) -> Membership | None:
     return former if former is not None and former.ledger == own else None
 
 
+def last_known(project: Project) -> Membership | None:
+    """Return the project's part in a book, or the one that it had until sharing was turned off."""
+    return load(project) or left(project)
+
+
 def find_misfit(project: Project) -> tuple[str, str] | None:
     """Return why settings that share a book do not count here, and the command that shares it; None without such.
 
