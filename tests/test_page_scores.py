@@ -10,7 +10,6 @@ from helpers.authors import HUMAN
 from helpers.film_reader import read_page
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -42,7 +41,7 @@ def test_the_scores_are_those_of_score(here: Project, run: Run) -> None:
     """Each series has the values that are shown of its score, its coverage, its baseline and its alerts."""
     _, tables = scores(here, run)
     assert tables is not None
-    state = state_of(here, configuration.load(here))
+    state = state_of(here)
     current = current_scores(state)
     assert list(current) == [row["id"] for row in tables["series"]]
     assert sorted(state.days) == tables["days"]

@@ -87,7 +87,7 @@ SCORES = Path(".claude/metrics/scores")
 def bring(project: Path, *, anew: bool = False) -> Written:
     """Bring the score files up to date, or write all of them anew."""
     place = Project(project)
-    return files.write_files(place, state_of(place, configuration.load(place)), anew=anew)
+    return files.write_files(place, state_of(place), anew=anew)
 
 
 def there(project: Path) -> dict[str, bytes]:
@@ -243,7 +243,7 @@ def test_an_older_state_does_not_replace_newer_files(project: Path) -> None:
     """A process that read the ledger earlier and writes later leaves the newer files."""
     record_example(project)
     place = Project(project)
-    earlier = state_of(place, configuration.load(place))
+    earlier = state_of(place)
     record_events(project, "s2", events(plain(80)), noon("2026-01-17"))
     bring(project)
     assert (0, 0) == (files.write_files(place, earlier).written, files.write_files(place, earlier).deleted)

@@ -247,7 +247,7 @@ def test_the_gate_uses_the_latest_run_of_a_benchmark(scored: Path, run: Run) -> 
         assert (0, "") == (run("score", "record", stdin=sent).code, run("score", "record", stdin=b"").out)
         assert code == run("score", "gate", "--component", "ac06").code
     assert 0 == run("undo").code
-    state = state_of(Project(scored), configuration.load(Project(scored)))
+    state = state_of(Project(scored))
     own = [session for session in state.sessions.latest() if session.id.startswith("benchmark-")]
     assert [{"ac06": 90}, {"ac06": 60}] == [dict(session.scores) for session in own]
     assert EXAMPLE == json.loads(run("score", "--session", "--json").out)["session_id"]

@@ -14,10 +14,12 @@ import re
 from string import digits
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from tallybook.projections.scores.config import OVERALL, SESSION
 from tallybook.projections.scores.scoring import grade_of
 from tallybook.projections.scores.trends import trend
-from tallybook.projections.scores.view import PERIODS, aggregate, day_of, group_days, series
+from tallybook.projections.scores.view import PERIODS, day_of, group_days, series
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -107,7 +109,8 @@ def files(
     """
     config, first = state.config, first_day(state)
     known = set(versions)
-    for session in _latest(state, first) if touched is None else filter(None, map(state.session, touched)):
+    recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.sessions.latest())
+    for session in recent if touched is None else filter(None, map(state.session, touched)):
         if session.contribution is not None and session.contribution.day >= first:
             known.add(session.version)
             yield _place(SESSIONS, session.id), session_document(session, config)
@@ -117,11 +120,6 @@ def files(
     for document in version_documents(state):
         if document["version"] in known:
             yield _place(VERSIONS, document["version"]), document
-
-
-def _latest(state: Scores, first: str) -> Iterator[Session]:
-    """Yield the sessions from a day on, the latest first."""
-    return takewhile(lambda session: day_of(session.at, state.config.timezone) >= first, state.sessions.latest())
 
 
 def _place(folder: str, id_: str) -> str:
@@ -228,5 +226,19 @@ def _version_order(version: str) -> tuple[list[tuple[int, str]], str]:
 
 
 def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Trend | None) -> Document:
-    brief = None if change is None else {"direction": change.direction, "delta": change.delta}
-    return {key: name, **aggregate(tally, config), "trend": brief}
+    """Return the scores of a period in the format of the score files.
+
+    The averages of the composites are plain numbers, as in the specification, so their least and greatest have a key of
+    their own.
+    """
+    components = {name: average for name in config.components if (average := tally.range(name)) is not None}
+    names = (*config.sessions, OVERALL)
+    sessions = {name: average for name in names if (average := tally.range(f"{SESSION}{name}")) is not None}
+    return {
+        key: name,
+        "sessions_count": tally.sessions,
+        "component_averages": {name: attrs.asdict(average) for name, average in components.items()},
+        "session_averages": {name: average.avg for name, average in sessions.items()},
+        "session_ranges": {name: {"min": average.min, "max": average.max} for name, average in sessions.items()},
+        "trend": None if change is None else {"direction": change.direction, "delta": change.delta},
+    }

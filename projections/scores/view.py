@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import inputs
-from tallybook.projections.scores.config import OVERALL, SESSION, component_id, score_id
+from tallybook.projections.scores.config import component_id, score_id
 from tallybook.projections.scores.scoring import FULL, is_enough, percent, score_session
 
 if TYPE_CHECKING:
@@ -132,24 +132,6 @@ def series(periods: Mapping[str, Tally], score: str, least: float = 0.0) -> Seri
         for day, tally, average in ranges
         if average is not None and is_enough(tally.measured(score), least)
     ]
-
-
-def aggregate(tally: Tally, config: Config) -> dict[str, Any]:
-    """Return the scores of a period in the format of the score files.
-
-    Returns:
-        ``{sessions_count, component_averages, session_averages, session_ranges}``: the averages of the composites are
-        plain numbers, as in the specification, so their least and greatest have a key of their own.
-    """
-    components = {name: average for name in config.components if (average := tally.range(name)) is not None}
-    names = (*config.sessions, OVERALL)
-    sessions = {name: average for name in names if (average := tally.range(f"{SESSION}{name}")) is not None}
-    return {
-        "sessions_count": tally.sessions,
-        "component_averages": {name: attrs.asdict(average) for name, average in components.items()},
-        "session_averages": {name: average.avg for name, average in sessions.items()},
-        "session_ranges": {name: {"min": average.min, "max": average.max} for name, average in sessions.items()},
-    }
 
 
 MOST_UNCOUNTED: Final = 2_000

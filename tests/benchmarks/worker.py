@@ -18,7 +18,6 @@ from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -102,7 +101,7 @@ def _measured(folder: str, sessions: str) -> Job:
 
 def _scores(root: str) -> Job:
     project = Project(Path(root))
-    return _timed(lambda: state_of(project, configuration.load(project)).seq)
+    return _timed(lambda: state_of(project).seq)
 
 
 def _json_bytes(folder: str) -> Job:

@@ -487,7 +487,7 @@ def ask_gate(project: Project, query: trends.GateQuery, when: Moment | None = No
     Raises:
         BadInputError: There is no such score.
     """
-    state = state_of(project, configuration.load(project), when)
+    state = state_of(project, when=when)
     if query.score_id is not None:
         score_id = configuration.score_named(state.config, query.score_id, "--component")
         query = attrs.evolve(query, score_id=score_id)

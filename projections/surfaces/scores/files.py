@@ -22,7 +22,6 @@ from tallybook.projections.scores.inputs import KINDS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_own_log
-from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json
 from tallybook.projections.surfaces.scores.state import state_of
 
@@ -112,7 +111,7 @@ def rebuild(project: Project) -> Iterator[str]:
     """
     if not has_scores(project):
         return
-    result = write_files(project, state_of(project, configuration.load(project)), anew=True)
+    result = write_files(project, state_of(project), anew=True)
     if result.written or result.deleted:
         yield f"{result.folder}: {format_count(result.written, 'score file')} written, {result.deleted} deleted"
     yield from _remarks(result)
@@ -126,7 +125,7 @@ def check(project: Project) -> None:
     """
     if not has_scores(project):
         return
-    state = state_of(project, configuration.load(project))
+    state = state_of(project)
     folder = folder_of(project, state.config.storage.path)
     places = [
         place

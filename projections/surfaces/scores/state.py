@@ -13,10 +13,9 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack_as
 from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
 from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
-from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.checkpoints import Form
 from tallybook.projections.surfaces.history.reading import fold_view, open_own_log
-from tallybook.projections.surfaces.scores.configuration import as_json
+from tallybook.projections.surfaces.scores import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,27 +28,26 @@ _SCORING = ("session_weights", "sessions", "benchmarks", "feedback", "components
 """The parts of the configuration that decide a score. The others only show the same scores in another way."""
 
 
-def state_of(project: Project, config: Config, when: str | Moment | None = None) -> Scores:
+def state_of(project: Project, config: Config | None = None, when: Moment | None = None) -> Scores:
     """Return the scores of a project, counted, now or as of a moment.
 
     Args:
         project: The project.
-        config: The configuration of its scores.
+        config: The configuration of its scores; None for what the project says.
         when: The moment; None for the end of the ledger.
 
     Raises:
-        TallybookError: The ledger is damaged or cannot be read, or there is no such moment.
+        TallybookError: The ledger is damaged or cannot be read, or the configuration is invalid.
     """
-    moment = moments.find(project, when) if isinstance(when, str) else when
-    if moment is not None and moment.in_book is not None:
-        where, hint = f"--at book:{moment.in_book}", "use an event number of this machine, a date or an age"
+    if when is not None and when.in_book is not None:
+        where, hint = f"--at book:{when.in_book}", "use an event number of this machine, a date or an age"
         raise BadInputError(where, "is a moment of the book, and scores are of this machine", hint)
-    form = form_of(config)
+    form = form_of(configuration.load(project) if config is None else config)
     # The ledger file of a commit need not be the beginning of this one, so that no checkpoint fits it.
-    if moment is not None and moment.commit:
-        return fold_history(form.view, moment.history, moment.seq).count()
+    if when is not None and when.commit:
+        return fold_history(form.view, when.history, when.seq).count()
     # Scores are those of the own ledger, with or without a shared book.
-    return fold_view(form, open_own_log(project), None if moment is None else moment.seq).count()
+    return fold_view(form, open_own_log(project), None if when is None else when.seq).count()
 
 
 def form_of(config: Config) -> Form[Scores]:
@@ -60,7 +58,7 @@ def form_of(config: Config) -> Form[Scores]:
         _pack,
         partial(_unpack, config),
         attrgetter("playbook"),
-        as_json(config, _SCORING),
+        configuration.as_json(config, _SCORING),
     )
 
 
