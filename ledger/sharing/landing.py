@@ -14,51 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
+from tallybook.ledger import events
 from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.events import (
-    KIND_OF,
-    MAKERS,
-    TEXT_GIVERS,
-    BookTaken,
-    EventRedacted,
-    EventRepeated,
-    EventsVoided,
-    NamesMeant,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointLimited,
-    PointMatched,
-    PointMerged,
-    PointPinned,
-    PointPlaced,
-    PointRated,
-    PointRemoved,
-    PointRestored,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-    PointUnpinned,
-    RedactionLinked,
-)
 from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.view import Playbook
 
 REDACTED: Final = "[redacted]"
 """The text under which a redacted text lands: its digest would prove nothing to machines that never had it."""
-_LINKED: Final = b'"kind":"%b"' % KIND_OF[RedactionLinked].encode()
+_LINKED: Final = b'"kind":"%b"' % events.KIND_OF[events.RedactionLinked].encode()
 
 
 # ---- What lands ----
@@ -91,7 +62,7 @@ class Sent:
     def makes(self, record: EventRecord) -> bool:
         """Return whether one of its events makes an entry."""
         event: Any = record.event
-        return isinstance(event, MAKERS) and self.means.get(event.name) == record.id
+        return isinstance(event, events.MAKERS) and self.means.get(event.name) == record.id
 
 
 def own_id(id_: str) -> str:
@@ -134,9 +105,9 @@ class Reader:
         records = [self._with_ids(one) for one in batch.records]
         for one in records:
             event: Any = one.event
-            if isinstance(event, NamesMeant):
+            if isinstance(event, events.NamesMeant):
                 means |= zip(event.names, event.ids, strict=False)
-            elif isinstance(event, BookTaken):
+            elif isinstance(event, events.BookTaken):
                 self.taken = event.seq
         made: dict[str, str] = {}
         if not means:
@@ -145,7 +116,7 @@ class Reader:
             means = self._own_entries({name for one in records for name in names_in(one.event)} - new)
         for one in records:
             event = one.event
-            if isinstance(event, MAKERS) and not (isinstance(event, PointEdited) and event.name in means):
+            if isinstance(event, events.MAKERS) and not (isinstance(event, events.PointEdited) and event.name in means):
                 made[event.name] = one.id
         self.made |= made
         return Sent(tuple(records), means | made, self.taken)
@@ -158,15 +129,15 @@ class Reader:
 
     def _with_ids(self, record: EventRecord) -> EventRecord:
         event = record.event
-        if not isinstance(event, EventsVoided) or not event.session or event.ids:
+        if not isinstance(event, events.EventsVoided) or not event.session or event.ids:
             return record
         ids = tuple(self._ids_of_session(event.session, record.seq))
-        return attrs.evolve(record, event=EventsVoided(ids, None, event.reason))
+        return attrs.evolve(record, event=events.EventsVoided(ids, None, event.reason))
 
 
 def _is_new(event: Any) -> TypeGuard[Any]:
     """Return whether an event makes an entry, as far as it says so itself."""
-    return isinstance(event, MAKERS) and getattr(event, "change", "new") in {"new", "copied"}
+    return isinstance(event, events.MAKERS) and getattr(event, "change", "new") in {"new", "copied"}
 
 
 # ---- What it lands on ----
@@ -214,7 +185,9 @@ class Ground:
         if len(equal) == 1:
             return frozenset()
         records = (one for batch in decode(chain(self.read(), self.landed)) for one in batch.records)
-        found: list[tuple[str, Any]] = [(one.id, one.event) for one in records if isinstance(one.event, TEXT_GIVERS)]
+        found: list[tuple[str, Any]] = [
+            (one.id, one.event) for one in records if isinstance(one.event, events.TEXT_GIVERS)
+        ]
         texts = {event.name: event_id for event_id, event in found}
         return frozenset(name for name, event_id in texts.items() if event_id in equal)
 
@@ -222,8 +195,8 @@ class Ground:
 def redaction_links(batches: Iterable[RawBatch]) -> list[frozenset[str]]:
     """Return the ids of events whose texts were equal before they were redacted, as a machine found them."""
     found = decode(raw for raw in batches if _LINKED in raw.data)
-    events = (event for batch in found for event in batch.events)
-    return [frozenset(event.ids) for event in events if isinstance(event, RedactionLinked)]
+    linked = (event for batch in found for event in batch.events)
+    return [frozenset(event.ids) for event in linked if isinstance(event, events.RedactionLinked)]
 
 
 # ---- Landing ----
@@ -239,7 +212,7 @@ class LandedEvent:
     """
 
     record: EventRecord
-    event: Event
+    event: events.Event
 
 
 @attrs.frozen
@@ -329,9 +302,9 @@ class Step:
                 renamed[event.name] = self.made[record.id]
         if self._lacks():
             return Landed(self.sent, lacks=True)
-        events = tuple(LandedEvent(one, event) for one in self.sent.records for event in self._land_event(one))
+        landed = tuple(LandedEvent(one, event) for one in self.sent.records for event in self._land_event(one))
         key = None if self.repeated else self.sent.key
-        return Landed(self.sent, events, key, renamed, self.repeated)
+        return Landed(self.sent, landed, key, renamed, self.repeated)
 
     def _lacks(self) -> bool:
         """Return whether it means an entry that only another history of the book has."""
@@ -340,11 +313,11 @@ class Step:
         shared = (one.event for one in self.sent.records if missing and type(one.event) in RULES)
         return any(not missing.isdisjoint(names_in(event)) for event in shared)
 
-    def _land_event(self, record: EventRecord) -> tuple[Event, ...]:
+    def _land_event(self, record: EventRecord) -> tuple[events.Event, ...]:
         """Return the events that one becomes: mostly one, none where it concerns nobody else."""
         kind = type(record.event)
         if self.repeated and kind in _REPEATABLE and record.id not in self.made:
-            return (EventRepeated(KIND_OF[kind]),)
+            return (events.EventRepeated(events.KIND_OF[kind]),)
         rule = RULES.get(kind)
         return () if rule is None else rule(self, record)
 
@@ -379,7 +352,7 @@ class Step:
 
     def _equal_entry(self, id_: str, event: Any) -> str | None:
         """Return the entry that has the text of a new one; None where the new one stands by itself."""
-        if isinstance(event, PointEdited) and event.change == "copied":
+        if isinstance(event, events.PointEdited) and event.change == "copied":
             # A person may well add by hand a text that another entry has, as long as he saw that.
             return None
         text = text_of(event.text)
@@ -395,7 +368,7 @@ def text_of(text: str | None) -> str:
     return REDACTED if text is None else text
 
 
-def names_in(event: Event) -> Iterator[str]:
+def names_in(event: events.Event) -> Iterator[str]:
     """Yield the names of entries in an event."""
     fields: Any = event
     for field in ("name", "to"):
@@ -403,7 +376,7 @@ def names_in(event: Event) -> Iterator[str]:
             yield getattr(fields, field)
     for field in ("names", "merged"):
         yield from getattr(fields, field, ())
-    if isinstance(event, PlaybookEdited | PlaybookAdopted):
+    if isinstance(event, events.PlaybookEdited | events.PlaybookAdopted):
         yield from names_in_top(event.top or "")
 
 
@@ -416,22 +389,24 @@ def names_in_top(top: str) -> Iterator[str]:
 # ---- The rules ----
 
 
-def _make(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _make(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     text, name = text_of(event.text), step.made[record.id]
     # Of a delivery that is there already nothing counts.
-    counts = (0, 0) if step.repeated or isinstance(event, PointAdded) else (event.helpful, event.harmful)
+    counts = (0, 0) if step.repeated or isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
     if name in step.joined:
         to = step.ground.state.entries[step.joined[name]]
-        return (PointMatched(name, to.name, max(counts[0] - to.helpful, 0), max(counts[1] - to.harmful, 0), text),)
-    if isinstance(event, PointAdded):
-        return (PointAdded(name, text),)
-    if isinstance(event, PointEdited):
+        return (
+            events.PointMatched(name, to.name, max(counts[0] - to.helpful, 0), max(counts[1] - to.harmful, 0), text),
+        )
+    if isinstance(event, events.PointAdded):
+        return (events.PointAdded(name, text),)
+    if isinstance(event, events.PointEdited):
         return (attrs.evolve(event, name=name, helpful=counts[0], harmful=counts[1], text=text),)
-    return (PointSeeded(name, counts[0], counts[1], event.origin, text, ""),)
+    return (events.PointSeeded(name, counts[0], counts[1], event.origin, text, ""),)
 
 
-def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _edit(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     """Return a manual edit as the difference between what its writer saw and what he made of it."""
     if record.id in step.made:
         return _make(step, record)
@@ -445,7 +420,7 @@ def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
     # What a person wrote and redacted stays away; only its counts come.
     is_kept = event.change == "kept" or event.text is None
     return (
-        PointEdited(
+        events.PointEdited(
             name=name,
             helpful=max(now.helpful + event.helpful - event.helpful_before, 0),
             harmful=max(now.harmful + event.harmful - event.harmful_before, 0),
@@ -457,7 +432,7 @@ def _edit(step: Step, record: EventRecord) -> tuple[Event, ...]:
     )
 
 
-def _match(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _match(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     """Return an entry that was joined before, with what it brought then."""
     event: Any = record.event
     name, text = step.made[record.id], text_of(event.text)
@@ -469,90 +444,97 @@ def _match(step: Step, record: EventRecord) -> tuple[Event, ...]:
     # Without the other one, or where that has another text by now, it stands by itself.
     step.joined[name] = to or name
     helpful, harmful = (0, 0) if step.repeated else (event.helpful, event.harmful)
-    return (PointMatched(name, to or name, helpful, harmful, text),)
+    return (events.PointMatched(name, to or name, helpful, harmful, text),)
 
 
-def _rename(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _rename(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     name = step.standing(event.name)
     changes: dict[str, Any] = {"name": name} | ({"reason": ""} if hasattr(event, "reason") else {})
-    if isinstance(event, PointReworded):
+    if isinstance(event, events.PointReworded):
         changes["text"] = text_of(event.text)
     return () if name is None else (attrs.evolve(event, **changes),)
 
 
-def _rate(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _rate(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     # The fold lets it count for the entry that this one was joined to.
     event: Any = record.event
     name = step.resolve(event.name)
-    return () if name is None else (PointRated(name, event.rating),)
+    return () if name is None else (events.PointRated(name, event.rating),)
 
 
-def _merge(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _merge(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     name = step.standing(event.name)
     merged = tuple(one for one in _all_standing(step, event.merged) if one != name)
-    return () if name is None or not merged else (PointMerged(name, merged, ""),)
+    return () if name is None or not merged else (events.PointMerged(name, merged, ""),)
 
 
-def _order(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _order(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     names = _all_standing(step, event.names)
-    return (PlaybookOrdered(names),) if names else ()
+    return (events.PlaybookOrdered(names),) if names else ()
 
 
 def _all_standing(step: Step, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in map(step.standing, names) if name is not None))
 
 
-def _set_top(step: Step, record: EventRecord) -> tuple[Event, ...]:
+def _set_top(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     top = event.top or ""
     top = rename_in_top(top, {name: step.standing(name) or name for name in names_in_top(top)})
-    if isinstance(event, PlaybookAdopted):
+    if isinstance(event, events.PlaybookAdopted):
         return (attrs.evolve(event, top=top),)
     # The number of the rendering that was edited means nothing on another machine.
-    return (PlaybookEdited(None, event.source, top),)
+    return (events.PlaybookEdited(None, event.source, top),)
 
 
-def _void(_: Step, record: EventRecord) -> tuple[Event, ...]:
+def _void(_: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     begins = range(0, max(len(event.ids), 1), IDS_A_LINE)
-    return tuple(EventsVoided(event.ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
+    return tuple(events.EventsVoided(event.ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
 
 
-def _keep(_: Step, record: EventRecord) -> tuple[Event, ...]:
+def _keep(_: Step, record: EventRecord) -> tuple[events.Event, ...]:
     return (record.event,)
 
 
-RULES: Final[dict[type[Any], Callable[[Step, EventRecord], tuple[Event, ...]]]] = {
-    PlaybookAdopted: _set_top,
-    PointSeeded: _make,
-    PointAdded: _make,
-    PointMatched: _match,
-    PointEdited: _edit,
-    PointRated: _rate,
-    PlaybookUpdated: _keep,
-    PointRemoved: _rename,
-    PlaybookOrdered: _order,
-    PlaybookEdited: _set_top,
-    PointReworded: _rename,
-    PointRetired: _rename,
-    PointRestored: _rename,
-    PointPinned: _rename,
-    PointPlaced: _rename,
-    PointLimited: _rename,
-    PointUnpinned: _rename,
-    PointMerged: _merge,
-    EventsVoided: _void,
-    EventRedacted: _keep,
-    RedactionLinked: _keep,
-    EventRepeated: _keep,
+RULES: Final[dict[type[Any], Callable[[Step, EventRecord], tuple[events.Event, ...]]]] = {
+    events.PlaybookAdopted: _set_top,
+    events.PointSeeded: _make,
+    events.PointAdded: _make,
+    events.PointMatched: _match,
+    events.PointEdited: _edit,
+    events.PointRated: _rate,
+    events.PlaybookUpdated: _keep,
+    events.PointRemoved: _rename,
+    events.PlaybookOrdered: _order,
+    events.PlaybookEdited: _set_top,
+    events.PointReworded: _rename,
+    events.PointRetired: _rename,
+    events.PointRestored: _rename,
+    events.PointPinned: _rename,
+    events.PointPlaced: _rename,
+    events.PointLimited: _rename,
+    events.PointUnpinned: _rename,
+    events.PointMerged: _merge,
+    events.EventsVoided: _void,
+    events.EventRedacted: _keep,
+    events.RedactionLinked: _keep,
+    events.EventRepeated: _keep,
 }
 """Kinds that a book shares → what becomes of such an event. Other kinds stay in the own ledger."""
 
 _REPEATABLE: Final = frozenset(
-    {PointRated, PlaybookUpdated, PointEdited, PointRemoved, PlaybookOrdered, PlaybookEdited}
+    {
+        events.PointRated,
+        events.PlaybookUpdated,
+        events.PointEdited,
+        events.PointRemoved,
+        events.PlaybookOrdered,
+        events.PlaybookEdited,
+    }
 )
 """What of a delivery that is there already becomes ``event.repeated``, unless it makes an entry."""
 

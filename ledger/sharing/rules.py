@@ -8,6 +8,7 @@ have is taken in by all and has no effect, except for kinds that only a machine'
 
 from __future__ import annotations
 
+from binascii import crc32
 from itertools import accumulate
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
+from tallybook.ledger.encoding.event_json import REFUSALS
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.line import FRAME_BYTES, LINE_END, MAX_LINE_BYTES, has_checksum
+from tallybook.ledger.line import CRC_BYTES, FRAME_BYTES, FREE_MARK, LINE_END, MAX_LINE_BYTES, SECTION
 from tallybook.ledger.sharing.landing import SHARED
 
 if TYPE_CHECKING:
@@ -107,20 +109,39 @@ def _rules_after(raw: RawBatch, rules: int) -> int:
 
 
 def _find_fault(raw: RawBatch, batch: Batch, rules: int, *, is_first: bool) -> str:
-    for line in raw.lines:
-        if len(line) - len(LINE_END) + FRAME_BYTES > MAX_LINE_BYTES or not has_checksum(line[:-1]):
-            return "a line is too long or does not fit its checksum"
-        if _is_deep(line):
-            return "it is nested too deeply"
     if not rules and not isinstance(batch.events[0], events.BookOpened):
         return "it comes before the book is opened"
-    # The heads are decoded here: who and when.
-    for record in batch.records:
-        fault = find_event_fault(record.event) or _find_misplaced(record.event, rules, is_first=is_first)
-        if not fault and type(record.event) in OF_BOOK and len(raw.lines) > 1:
+    for index, line in enumerate(raw.lines):
+        if fault := _find_line_fault(raw, index, line):
+            return fault
+    for event in batch.events:
+        if type(event) is events.PointRated:
+            # Most events of a book; nothing is left to check of them.
+            continue
+        fault = find_event_fault(event) or _find_misplaced(event, rules, is_first=is_first)
+        if not fault and type(event) in OF_BOOK and len(raw.lines) > 1:
             fault = "an event about the book shares its batch"
         if fault:
             return fault
+    return ""
+
+
+def _find_line_fault(raw: RawBatch, index: int, line: bytes) -> str:
+    end, mark = len(line) - len(LINE_END), line.find(FREE_MARK)
+    core = line[CRC_BYTES : end if mark < 0 else mark]
+    if end + FRAME_BYTES > MAX_LINE_BYTES:
+        return "a line is too long"
+    if not line.startswith(b'{"crc":"%08x",' % crc32(core)):
+        return "a line does not fit its checksum"
+    if _is_deep(line):
+        return "it is nested too deeply"
+    fields = parse_head_at(line.partition(SECTION)[0], raw, index)
+    if fields is None:
+        return "a head is not one that Tallybook writes here"
+    try:
+        decode_author(fields.by)
+    except REFUSALS as error:
+        return f"its author does not fit: {error}"
     return ""
 
 
