@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run, make_runs, plain
-from helpers.engines import ENGINES
+from helpers.engines import ENGINES, append, held
+from helpers.sweep import slice_of
+from share import stores
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Place, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, Place, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tallybook.ledger.sharing.engines.engine import Engine
 
@@ -27,18 +31,6 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Return a function that opens one more machine's engine on the same book, which is new and holds nothing."""
     with ENGINES[request.param](request) as open_engine:
         yield open_engine
-
-
-def append(engine: Engine, *runs: Run) -> End:
-    """Append runs at the engine's end, which must succeed."""
-    end = engine.append(engine.read(0).end, runs)
-    assert end is not None
-    return end
-
-
-def held(engine: Engine, after: int = 0) -> list[Run]:
-    """Return the runs after an event number, without their places."""
-    return [plain(run) for run in engine.read(after).runs]
 
 
 def test_a_new_book_holds_nothing(connect: Connect) -> None:
@@ -218,3 +210,11 @@ def test_an_address_that_makes_a_seal_too_long_is_refused(connect: Connect) -> N
     with pytest.raises(BadInputError, match="is too long"):
         connect().seal(NOTHING, Place("git", "a" * 1024, "book"))
     assert [] == held(connect())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the processes are forks")
+@pytest.mark.parametrize("name", stores.NAMES)
+def test_of_processes_that_race_one_gets_each_number(name: str, tmp_path: Path) -> None:
+    """`python -m tests.share race` lets eight processes race for 200 numbers on each engine."""
+    tmp_path.chmod(0o755)
+    assert [] == stores.race(name, tmp_path, slice_of(stores.PROCESSES, 4), slice_of(stores.NUMBERS, 5))

@@ -5,24 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 import os
 from pathlib import Path
-import random
 import resource
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run, make_runs, plain
 from helpers.documentation import PAGES
-from helpers.engines import git_engine
+from helpers.engines import append, git_engine, held
 from helpers.git_repositories import delete_damage, git, make_remote, push_files
-from helpers.repository import ROOT
 from helpers.sharing_projects import make_team
-from helpers.sweep import slice_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Run
@@ -36,40 +30,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine
 
 REFERENCE = "refs/tallybook/main"
-WRITER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from helpers.books import make_run
-from tallybook.ledger.line import Position
-from helpers.engines import git_engine
-
-engine = git_engine(sys.argv[2], "main", sys.argv[3])
-landed = 0
-while landed < int(sys.argv[5]):
-    end = engine.read(0).end
-    run, _ = make_run(Position(end.seq, end.chain, 0), sys.argv[4], f"kpt_{landed:03d}")
-    landed += engine.append(end, [run]) is not None
-"""
-"""A process that appends so many runs: tests' folder, remote, cache folder, writer, runs."""
-
-
-FOREVER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from helpers.books import make_run
-from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.line import Position
-from helpers.engines import git_engine
-
-engine = git_engine(sys.argv[2], "main", sys.argv[3])
-print("ready", flush=True)
-while True:
-    end = engine.read(0).end
-    run, _ = make_run(Position(end.seq, end.chain, 0), "killed", "kpt_001", text="x" * 20000)
-    if engine.append(end, [run]):
-        print(end.seq + 1, flush=True)
-"""
-"""A process that appends until it is killed, and prints the number of each run that is in."""
 
 
 @pytest.fixture
@@ -82,18 +42,6 @@ def remote(tmp_path: Path) -> Path:
 def connect(remote: Path, tmp_path: Path) -> Callable[..., Engine]:
     """Return a function that opens an engine of a machine, by the machine's name."""
     return lambda machine="anna", **options: git_engine(str(remote), "main", str(tmp_path / machine), **options)
-
-
-def append(engine: Engine, *runs: Run) -> End:
-    """Append runs at the engine's end, which must succeed."""
-    end = engine.append(engine.read(0).end, runs)
-    assert end is not None
-    return end
-
-
-def held(engine: Engine, after: int = 0) -> list[Run]:
-    """Return the runs after an event number, without their places."""
-    return [plain(run) for run in engine.read(after).runs]
 
 
 def log(remote: Path, format_: str) -> list[str]:
@@ -114,29 +62,6 @@ def hook(remote: Path, name: str, script: str) -> None:
 
 
 # ---- Races ----
-
-
-@pytest.mark.parametrize("caches", ["one cache", "a cache each"])
-def test_eight_writers_at_once_all_land_once(remote: Path, tmp_path: Path, caches: str) -> None:
-    """Eight processes that append at the same time all succeed, and every run is in the book once, in one chain."""
-    command = [sys.executable, "-c", WRITER, str(ROOT / "tests"), str(remote)]
-    folders = [str(tmp_path / ("cache" if caches == "one cache" else f"cache-{writer}")) for writer in range(8)]
-    writers = [
-        subprocess.Popen([*command, folder, f"writer-{number}", "3"], stderr=subprocess.PIPE)
-        for number, folder in enumerate(folders)
-    ]
-    ended = [(writer.communicate()[1], writer.returncode) for writer in writers]
-    assert [(b"", 0)] * 8 == ended
-    runs = held(git_engine(str(remote), "main", str(tmp_path / "reader")))
-    names = [(number, landed) for number in range(8) for landed in range(3)]
-    found = [
-        (number, landed)
-        for number, landed in names
-        for run in runs
-        if b"writer-%d-" % number in run.data and b"kpt_%03d" % landed in run.data
-    ]
-    assert (names, [*range(1, 25)]) == (found, [run.first for run in runs])
-    assert [NOTHING.chain, *(run.after for run in runs[:-1])] == [run.before for run in runs]
 
 
 def test_an_append_whose_answer_is_lost_is_done(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,17 +140,6 @@ def test_a_branch_that_was_forced_back_is_read_as_it_is(remote: Path, connect: C
     assert (runs[:1], 1) == (held(engine), engine.read(0).end.seq)
 
 
-def test_a_deleted_branch_holds_nothing_until_it_is_made_again(remote: Path, connect: Callable[..., Engine]) -> None:
-    """Nothing is read of a branch that is gone; an append at its end has moved, and one at nothing makes it."""
-    engine = connect()
-    end = append(engine, *make_runs(2))
-    git(remote, "update-ref", "-d", REFERENCE)
-    run, _ = make_run(position(end), "anna", "kpt_002")
-    assert ([], NOTHING, None) == (held(engine), engine.read(0).end, engine.append(end, [run]))
-    append(engine, *make_runs(2))
-    assert make_runs(2) == held(connect("ben"))
-
-
 # ---- Files and commits ----
 
 
@@ -251,16 +165,6 @@ def test_what_is_no_run_holds_its_number_and_is_named(remote: Path, connect: Cal
     assert [1, 0, 2] == [run.first for run in connect("ben").read(0).runs]
 
 
-def test_a_history_that_was_rewritten_is_read_as_it_is(remote: Path, connect: Callable[..., Engine]) -> None:
-    """Other runs under the same numbers are returned to who had read the former ones, whatever he asks after."""
-    engine = connect()
-    end = append(engine, *make_runs(3))
-    other = make_runs(4, "mallory")
-    git(remote, "update-ref", "-d", REFERENCE)
-    append(connect("mallory"), *other)
-    assert (other, other[3:]) == (held(engine), [plain(run) for run in engine.read(3, since=end).runs])
-
-
 def test_every_commit_is_ours_alone(remote: Path, connect: Callable[..., Engine]) -> None:
     """Without any identity configured, author and committer are fixed, CI is told to skip, and parents are single."""
     runs = make_runs(2)
@@ -273,20 +177,6 @@ def test_every_commit_is_ours_alone(remote: Path, connect: Callable[..., Engine]
     )
     messages = [git(remote, "log", "-1", "--format=%B", id_) for id_ in (first, last)]
     assert [True, True] == [message.endswith(" [skip ci]") for message in messages]
-
-
-def test_erased_runs_are_in_no_commit_that_the_remote_keeps(remote: Path, connect: Callable[..., Engine]) -> None:
-    """Erasing leaves a commit without a parent in which earlier files are empty, and the fresh runs as they are."""
-    end = append(connect(), *make_runs(3))
-    assert connect().replace(end, make_runs(2, "repaired")) is not None
-    connect().erase_former()
-    git(remote, "gc", "--quiet", "--prune=now")
-    sizes = [line.split()[3] for line in git(remote, "ls-tree", "-r", "--long", REFERENCE).splitlines()]
-    assert ("1", ["0"] * 3, 5) == (git(remote, "rev-list", "--count", REFERENCE), sizes[:3], len(sizes))
-    assert make_runs(2, "repaired") == held(connect("ben"))
-    run, _ = make_run(Position(2, make_runs(2, "repaired")[-1].after, 0), "ben", "kpt_002")
-    append(connect("ben"), run)
-    assert [*make_runs(2, "repaired"), run] == held(connect())
 
 
 def test_a_remote_that_takes_no_forced_push_refuses_to_erase(remote: Path, connect: Callable[..., Engine]) -> None:
@@ -344,16 +234,6 @@ def test_a_damaged_remote_is_named_and_made_again(remote: Path, connect: Callabl
     assert [] == connect("ben").read(0).runs
     append(connect("anna"), *make_runs(2))
     assert make_runs(2) == [plain(run) for run in connect("ben").read(0).runs]
-
-
-def test_a_damaged_remote_takes_noappend(remote: Path, connect: Callable[..., Engine]) -> None:
-    """A machine that need not fetch learns of the damage when it pushes, and nothing is stored."""
-    end = append(connect(), *make_runs(1))
-    id_ = git(remote, "rev-parse", "refs/tallybook/main")
-    (remote / "objects" / id_[:2] / id_[2:]).unlink()
-    run, _ = make_run(Position(end.seq, end.chain, 0), "anna", "kpt_002")
-    with pytest.raises(ReadOnlyError, match=r"is read-only here: .*bad object"):
-        connect().append(end, [run])
 
 
 # ---- Redaction ----
@@ -529,27 +409,6 @@ def test_the_cache_is_the_users_alone(connect: Callable[..., Engine], tmp_path: 
 
 
 # ---- Processes that are killed ----
-
-
-def test_a_killed_append_leaves_a_usable_cache(remote: Path, connect: Callable[..., Engine], tmp_path: Path) -> None:
-    """After kill -9 at random moments the same cache folder serves the next process; what was acknowledged is there."""
-    chance = random.Random(21)  # noqa: S311 - the same moments in every run
-    command = [sys.executable, "-c", FOREVER, str(ROOT / "tests"), str(remote), str(tmp_path / "anna")]
-    acknowledged = 0
-    for _ in range(slice_of(40, 6)):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert "ready\n" == process.stdout.readline()
-            time.sleep(chance.random() * 0.6)
-            process.send_signal(signal.SIGKILL)
-            acknowledged = max([acknowledged, *map(int, process.stdout.read().split())])
-        end = connect().read(0).end
-        assert end.seq >= acknowledged
-    runs = held(connect("ben"))
-    assert [1, *(run.last + 1 for run in runs[:-1])] == [run.first for run in runs]
-    assert [NOTHING.chain, *(run.after for run in runs[:-1])] == [run.before for run in runs]
-    run, _ = make_run(Position(runs[-1].last, runs[-1].after, 0), "after", "kpt_002")
-    append(connect(), run)
 
 
 def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., Engine], tmp_path: Path) -> None:

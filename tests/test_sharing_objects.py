@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -188,22 +187,6 @@ def test_who_may_not_write_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(obstore, "put", refuse)
     with pytest.raises(ReadOnlyError, match="is read-only here: The operation lacked the necessary privileges;"):
         objects_engine(f"file://{folder}").append(NOTHING, make_runs(1))
-
-
-def test_two_machines_share_a_book_in_a_folder(
-    folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`share objects` joins or makes it, and a sync of each brings the other's entry."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for machine in ("anna", "ben"):
-        (tmp_path / machine / ".claude").mkdir(parents=True)
-        place = ("--project", str(tmp_path / machine))
-        assert 0 == run(*place, "add", f"An entry of {machine}").code
-        assert 0 == run(*place, "share", "objects", f"file://{folder}", "--book", "demo", "--yes").code
-    assert 0 == run("--project", str(tmp_path / "anna"), "sync").code
-    shown = [json.loads(run("--project", str(tmp_path / machine), "show", "--json").out) for machine in ("anna", "ben")]
-    texts = [{entry["text"] for entry in answer["key_points"]} for answer in shown]
-    assert [{"An entry of anna", "An entry of ben"}] * 2 == texts
 
 
 def test_a_book_is_named_after_its_project(

@@ -13,13 +13,13 @@ import pytest
 
 from helpers.books import make_run, make_runs, plain
 from helpers.documentation import chapter
-from helpers.engines import postgres_engine
+from helpers.engines import held, postgres_engine
 from helpers.postgres_front import Front
 from helpers.shared_clones import Machine, share_all
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.engines.engine import NOTHING, Contents
-from tallybook.ledger.sharing.engines.postgres import grant_command, server_warnings, setup_file
+from tallybook.ledger.sharing.engines.postgres import grant_command, setup_file
 from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engines.engine import Engine, Run
+    from tallybook.ledger.sharing.engines.engine import Engine
 
     Open = Callable[..., Engine]
     Query = Callable[..., list[tuple[object, ...]]]
@@ -69,11 +69,6 @@ def query(postgres_database: Database, environment: pytest.MonkeyPatch) -> Query
             return cursor.fetchall() if cursor.description else []
 
     return run
-
-
-def held(engine: Engine) -> list[Run]:
-    """Return what a book holds, without places and authors."""
-    return [plain(run) for run in engine.read(0).runs]
 
 
 def test_a_reader_reads_and_is_told_why_he_does_not_write(postgres_database: Database, open_engine: Open) -> None:
@@ -251,15 +246,6 @@ def test_who_may_not_create_tables_is_told_which_file_to_run(postgres_database: 
         engine.read(0)
 
 
-def test_the_operators_file_can_be_run_again(postgres_database: Database, open_engine: Open) -> None:
-    """A second run of the file changes no book."""
-    book = postgres_database.new_book(anna="write")
-    anna = open_engine("anna", book)
-    anna.append(NOTHING, make_runs(2))
-    postgres_database.server.set_up("tally")
-    assert make_runs(2) == held(anna)
-
-
 WATCH = """
 CREATE TABLE public.seen (setting text);
 CREATE FUNCTION public.watch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
@@ -296,13 +282,6 @@ def test_an_append_waits_for_the_disk_where_the_server_would_not(
         anna.warnings,
         server.execute("SELECT setting FROM public.seen", name),
     )
-
-
-def test_a_server_without_fsync_is_reported() -> None:
-    """What a crash of the machine can lose is said."""
-    assert ["the server has fsync off: a crash of its machine can lose events that it confirmed"] == [
-        *server_warnings("off", "on")
-    ]
 
 
 # ---- Connections ----
@@ -439,22 +418,6 @@ def make_machine(database: Database, folder: Path, role: str) -> Machine:
     machine.environment["PGPASSFILE"] = str(passwords)
     machine.environment["PGSSLROOTCERT"] = str(machine.home / ".postgresql" / "root.crt")
     return machine
-
-
-def test_two_machines_share_a_playbook(postgres_database: Database, tmp_path: Path) -> None:
-    """What one adds and rates the other has after a sync of each; no answer and no file shows a password."""
-    book = postgres_database.new_book(anna="write", ben="write")
-    anna, ben = (make_machine(postgres_database, tmp_path, role) for role in ("anna", "ben"))
-    address = postgres_database.address("anna", options="")
-    share_all([anna], "postgres", address, "--book", book)
-    ben.do("share", "postgres", address.replace("anna", "ben"), "--book", book, "--yes")
-    ben.do("add", "Write tests")
-    ben.do("rate", "kpt_001", "helpful")
-    said = ben.do("sync") + anna.do("sync") + anna.do("share", "status")
-    assert {"Use type hints", "Write tests"} == {text for text, *_ in anna.entries().values()}
-    assert (ben.entries(), ben.replica()) == (anna.entries(), anna.replica())
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".pgpass"]
-    assert (0, []) == (said.count("secret-of"), [path for path in files if b"secret-of" in path.read_bytes()])
 
 
 def test_a_reader_takes_in_and_keeps_what_he_adds(postgres_database: Database, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.books import plain
 from helpers.git_repositories import make_remote
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.sharing.engines.engine import Engine
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from helpers.postgres_server import Database
+    from tallybook.ledger.sharing.engines.engine import End, Run
 
     Connect = Callable[[], Engine]
     Make = Callable[[pytest.FixtureRequest], AbstractContextManager[Connect]]
@@ -103,3 +105,15 @@ ENGINES: dict[str, Make] = {
     "postgres": postgres,
 }
 """Name → a context that gives a function, which opens one more machine's engine on one new book."""
+
+
+def append(engine: Engine, *runs: Run) -> End:
+    """Append runs at the engine's end, which must succeed, and return the end after them."""
+    end = engine.append(engine.read(0).end, runs)
+    assert end is not None
+    return end
+
+
+def held(engine: Engine, after: int = 0) -> list[Run]:
+    """Return the runs after an event number, without what an engine says of where it has them."""
+    return [plain(run) for run in engine.read(after).runs]
