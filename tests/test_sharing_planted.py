@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.git_repositories import git, make_remote
+from helpers.hook_calls import START, call
 from helpers.shared_clones import Machine, make_clones, share_all
+from helpers.sharing_projects import make_team
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="plants links and shell commands")
 
@@ -121,20 +125,25 @@ PLANTS: dict[str, Callable[[Path, Path], None]] = {
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_file_of_the_book_is_not_followed(tmp_path: Path, plant: str) -> None:
-    """Nothing outside of the project changes, whatever lies in place of the files of the book; hooks end with 0."""
-    _, (anna, ben) = make_clones(tmp_path, "anna", "ben")
-    share_all([anna, ben])
+def test_a_planted_file_of_the_book_is_not_followed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, plant: str
+) -> None:
+    """Nothing outside of the project changes, whatever lies in place of the files of the book."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    team.run("anna", "add", "Use type hints")
+    for machine in ("anna", "ben"):
+        team.share(machine)
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "file").write_text("mine")
-    PLANTS[plant](anna.root / ".claude/ledger/book", target)
+    PLANTS[plant](team.ledger("anna") / "book", target)
     before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
-    ben.do("add", "Write tests")
-    ben.do("sync")
-    _commands(anna)
+    team.run("ben", "add", "Write tests")
+    team.sync("ben")
+    for words in (("sync",), ("show",), ("add", "Name units"), ("sync",)):
+        assert "Traceback" not in team.run("anna", *words, code=None).err
+    call(START | {"session_id": "s9"})
     assert before == {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
-    assert "Traceback" not in anna.run("show").err
 
 
 def test_a_strangers_fork_changes_nobodys_playbook(tmp_path: Path) -> None:
