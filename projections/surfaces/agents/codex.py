@@ -193,7 +193,7 @@ def _days(path: str) -> list[str]:
         days = [strftime(_DAY, localtime(noon)) for noon in noons]
     except (OSError, ValueError, OverflowError):
         return [folder]
-    return [folder, *(os.path.join(top, *one.split("/")) for one in days[1:] if one <= last)]
+    return [folder, *(os.path.join(top, *day.split("/")) for day in days[1:] if day <= last)]
 
 
 TRANSCRIPTS = table.Transcripts(

@@ -45,9 +45,9 @@ def read_line(line: Mapping[str, Any], seen: set[str]) -> table.Entry:
     The messages in a patch (``$set``) count only until one has a line of its own: later ones are repeated, or made up.
     """
     patch = table.object_of(line, "$set") or ({} if "id" in line else line)
-    messages = [one for one in table.list_of(patch, "messages") if isinstance(one, dict)]
+    messages = [message for message in table.list_of(patch, "messages") if isinstance(message, dict)]
     if messages and _OWN not in seen:
-        return table.Entry(more=[_read_message(one, seen) for one in messages])
+        return table.Entry(more=[_read_message(message, seen) for message in messages])
     if "id" in line:
         seen.add(_OWN)
         return _read_message(line, seen)
@@ -71,7 +71,7 @@ def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
                 undone |= parts.pop(name)
             continue
         listed = table.list_of(table.object_of(line, "$set"), "messages")
-        for message in [one for one in (listed or [line]) if isinstance(one, dict)]:
+        for message in [row for row in (listed or [line]) if isinstance(row, dict)]:
             if uuid := table.text_of(message, "id"):
                 said: set[str] = set()
                 _read_message(message, said)

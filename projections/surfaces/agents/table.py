@@ -187,11 +187,11 @@ def all_texts(value: object) -> str:
     """Return every text in a JSON value, a line each, in order and without the keys of objects."""
     texts, stack = [], [value]
     while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            texts.append(one)
-        elif isinstance(one, dict | list):
-            stack += reversed(list(one.values() if isinstance(one, dict) else one))
+        inner = stack.pop()
+        if isinstance(inner, str):
+            texts.append(inner)
+        elif isinstance(inner, dict | list):
+            stack += reversed(list(inner.values() if isinstance(inner, dict) else inner))
     return "\n".join(texts)
 
 
@@ -268,7 +268,7 @@ def _document_lines(path: str) -> bytes:
     if not isinstance(value, dict):
         raise OSError(EIO, "it is no JSON object, or too large", path)
     header = {field: content for field, content in value.items() if field != "messages"}
-    return "".join(f"{dumps(one)}\n" for one in (header, *list_of(value, "messages"))).encode("utf-8", "replace")
+    return "".join(f"{dumps(row)}\n" for row in (header, *list_of(value, "messages"))).encode("utf-8", "replace")
 
 
 def parse_line(data: bytes) -> Mapping[str, Any]:

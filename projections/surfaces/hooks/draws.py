@@ -186,7 +186,7 @@ def save_secret(project: AnyProject, question: str, secret: bytes) -> None:
     disk.make_folder(os.path.dirname(path))
     # Earlier secrets stay: verify repeats their draws.
     known = {**read_secrets(project), question: secret}
-    text = dumps({id_: one.hex() for id_, one in known.items()})
+    text = dumps({id_: key.hex() for id_, key in known.items()})
     disk.replace_file(path, text.encode(), private=True)
 
 

@@ -481,8 +481,8 @@ def _read_own_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]
         # The project's entries must reach the session in any case.
         ledger_access.save_error(project, error)
         return []
-    taken = {one[field] for one in theirs for field in ("name", "text")}
-    return [one for one in own if one["name"] not in taken and one["text"] not in taken]
+    taken = {entry[field] for entry in theirs for field in ("name", "text")}
+    return [entry for entry in own if entry["name"] not in taken and entry["text"] not in taken]
 
 
 def offered(
@@ -507,9 +507,9 @@ def read_both(project: ProjectPaths, payload: Payload) -> tuple[Sequence[Mapping
     own, theirs = offered(project, ledger_access.read_entries(project), payload)
     if not own:
         return theirs, ()
-    places = [(place / len(group), one) for group in (own, theirs) for place, one in enumerate(group, 1)]
-    both = [one for _, one in sorted(places, key=lambda pair: pair[0])]
-    return both, tuple(one["name"] for one in own)
+    places = [(place / len(group), entry) for group in (own, theirs) for place, entry in enumerate(group, 1)]
+    both = [entry for _, entry in sorted(places, key=lambda pair: pair[0])]
+    return both, tuple(entry["name"] for entry in own)
 
 
 def append_own(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload, key: str) -> None:

@@ -79,7 +79,7 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
         now = clock.utc_now()
         # What no batch can hold is refused at once: it would stay in the spool for ever.
         spool.check(drafts, by, key, now.at)
-        rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        rows = [[event.kind, event.v, event.body, event.free] for event in drafts]
         spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": rows, "by": dict(by), "key": key}])
         return True
     finally:
@@ -171,7 +171,9 @@ def entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _are_entries(values: Sequence[Any]) -> bool:
-    kinds = {(type(one["name"]), type(one["text"]), type(one["helpful"]), type(one["harmful"])) for one in values}
+    kinds = {
+        (type(entry["name"]), type(entry["text"]), type(entry["helpful"]), type(entry["harmful"])) for entry in values
+    }
     return kinds <= {(str, str, int, int)}
 
 

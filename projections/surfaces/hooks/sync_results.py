@@ -44,16 +44,18 @@ def read(project: AnyProject) -> list[dict[str, Any]]:
     """Return the results of syncs, the newest last; none where the file is not one that syncs wrote."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, TallybookError):
         found = loads(disk.read_file(_path(project.ledger, NAME)).decode("utf-8"))
-        if type(found) is list and all(_is_result(one) for one in found):
+        if type(found) is list and all(_is_result(result) for result in found):
             return found
     return []
 
 
-def _is_result(one: Any) -> bool:
+def _is_result(value: Any) -> bool:
     is_whole = (
-        type(one) is dict and {*one} == {*_FIELDS} and all(type(one[name]) is kind for name, kind in _FIELDS.items())
+        type(value) is dict
+        and {*value} == {*_FIELDS}
+        and all(type(value[name]) is kind for name, kind in _FIELDS.items())
     )
-    return is_whole and all(type(line) is str for line in (*one["changes"], *one["problems"]))
+    return is_whole and all(type(line) is str for line in (*value["changes"], *value["problems"]))
 
 
 def store(
@@ -109,13 +111,13 @@ def add(
 
 def last_event(results: Sequence[dict[str, Any]]) -> int:
     """Return the own event number up to which the results say what syncs changed; 0 without results."""
-    return max((one["events"][-1] for one in results if one["events"]), default=0)
+    return max((result["events"][-1] for result in results if result["events"]), default=0)
 
 
 def has_news(project: AnyProject) -> bool:
     """Return whether a sync changed or met something that no person has seen, as far as is quickly read."""
     results = read(project)
-    return any(not one["shown"] for one in results) or _has_untold(project, last_event(results))
+    return any(not result["shown"] for result in results) or _has_untold(project, last_event(results))
 
 
 def _has_untold(project: AnyProject, told: int) -> bool:
@@ -140,12 +142,14 @@ def new_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     """
     with _locked(project.ledger):
         results = read(project)
-        before: list[list[str]] = [[], *(one["problems"] for one in results)]
-        pairs = [(old, one) for old, one in zip(before, results, strict=False) if not one["shown"]]
-        yield [{**one, "problems": [text for text in one["problems"] if text not in old]} for old, one in pairs]
+        before: list[list[str]] = [[], *(result["problems"] for result in results)]
+        pairs = [(old, result) for old, result in zip(before, results, strict=False) if not result["shown"]]
+        yield [
+            {**result, "problems": [text for text in result["problems"] if text not in old]} for old, result in pairs
+        ]
         if pairs:
-            for _, one in pairs:
-                one["shown"] = True
+            for _, result in pairs:
+                result["shown"] = True
             _write(project.ledger, results)
 
 
@@ -176,7 +180,7 @@ def _locked(ledger: StrPath) -> Iterator[None]:
 
 def _write(ledger: StrPath, results: Sequence[dict[str, Any]]) -> None:
     """Write the results; those that nobody has seen all stay."""
-    old = [one for one in results[:-MAX_RESULTS] if not one["shown"]]
+    old = [result for result in results[:-MAX_RESULTS] if not result["shown"]]
     kept = [*old, *results[-MAX_RESULTS:]]
     disk.replace_file(_path(ledger, NAME), dumps(kept).encode("utf-8", "replace"), private=True)
 

@@ -255,7 +255,7 @@ def running_events(files: Installation, path: Path) -> set[str]:
     if isinstance(features, dict) and features.get("hooks") is False:
         return set()
     recorded = _recorded(files, path).items()
-    return {event for event, states in recorded if all(one.get("enabled") is not False for one in states)}
+    return {event for event, states in recorded if all(state.get("enabled") is not False for state in states)}
 
 
 def _trust_settings(files: Installation) -> dict[str, Any]:

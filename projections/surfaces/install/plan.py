@@ -188,7 +188,7 @@ def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str])
     agents = [installation.FILES[name] for name in names]
     packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files, verbs)}
     config = places.config_file(target)
-    planned = [_install_file(one) for one in (*packaged.values(), config)]
+    planned = [_install_file(file) for file in (*packaged.values(), config)]
     for files in agents:
         planned += _install_hooks(target, files)
     return tuple(planned)

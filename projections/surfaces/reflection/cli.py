@@ -183,11 +183,11 @@ def _line(result: Result) -> str:
 
 def _print_prompts(project: Project, prompts: list[Prompt], plan: Plan, *, as_json: bool) -> int:
     if as_json:
-        tokens = sum(one.tokens for one in prompts)
+        tokens = sum(prompt.tokens for prompt in prompts)
         answer({"rater": plan.rater, "tokens": tokens, "pieces": list(map(attrs.asdict, prompts))})
         return 0
-    for one in prompts:
-        say(f"== session {one.session}, about {one.tokens:,} tokens", *one.prompt.splitlines())
+    for prompt in prompts:
+        say(f"== session {prompt.session}, about {prompt.tokens:,} tokens", *prompt.prompt.splitlines())
     say(_estimate(project, prompts, plan))
     return 0
 
@@ -196,8 +196,8 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
     """Return the cost of these prompts, in one line."""
     if plan.rater == NO_RATER:
         return "no rater is chosen: nothing would be sent, and nothing costs"
-    tokens = sum(one.tokens for one in prompts)
-    sessions = len({one.session for one in prompts})
+    tokens = sum(prompt.tokens for prompt in prompts)
+    sessions = len({prompt.session for prompt in prompts})
     rater = ", ".join(filter(None, (plan.rater, plan.settings.model)))
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
     spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
@@ -210,7 +210,9 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
 def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
     """Return the prompts for the sessions that await reflection."""
     known = schedule.with_killed(project, schedule.load_reflections(project))
-    sessions = {name: one for name, one in known.sessions.items() if name and schedule.has_more(one, plan.rater)}
+    sessions = {
+        name: session for name, session in known.sessions.items() if name and schedule.has_more(session, plan.rater)
+    }
     return list(_prompts(project, sessions, known, plan))
 
 

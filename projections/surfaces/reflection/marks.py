@@ -297,8 +297,10 @@ def mark_requests(
             yield Request(update, message.by, message.key, message.when)
         wishes = [mark for mark in ratings if mark not in counted and mark.rating != NEUTRAL]
         if wishes:
-            events = (PointProposed(RATE, one.name, (), "marks propose", "", one.rating, one.reason) for one in wishes)
-            yield Request(PlainEvents(tuple(events)), message.by, f"{message.key}:proposed", message.when)
+            proposed = [
+                PointProposed(RATE, mark.name, (), "marks propose", "", mark.rating, mark.reason) for mark in wishes
+            ]
+            yield Request(PlainEvents(tuple(proposed)), message.by, f"{message.key}:proposed", message.when)
 
 
 def _lesson_requests(

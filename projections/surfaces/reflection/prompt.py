@@ -75,9 +75,9 @@ class Answer:
         A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets.
         """
         evaluations = self.payload["evaluations"]
-        ratings = [one for one in evaluations if one["name"] in names]
+        ratings = [evaluation for evaluation in evaluations if evaluation["name"] in names]
         notes = tuple(note for note in self.notes if note.name in names)
-        others = [one["name"] for one in evaluations if one["name"] not in names]
+        others = [evaluation["name"] for evaluation in evaluations if evaluation["name"] not in names]
         ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
         return Answer(self.payload | {"evaluations": ratings}, notes, ignored, self.operations)
 
@@ -149,8 +149,8 @@ def read_answer(text: str) -> Answer:
             raise UnusableError(f"has no text as new_key_points[{index}]")
     ratings: dict[str, str] = {}
     notes = []
-    for index, one in enumerate(evaluations):
-        name, rating, quote = _evaluation(one, f"evaluations[{index}]")
+    for index, evaluation in enumerate(evaluations):
+        name, rating, quote = _evaluation(evaluation, f"evaluations[{index}]")
         # An answer in doubt is not recorded.
         if name in ratings:
             raise UnusableError(f"rates {name} twice")
@@ -169,7 +169,7 @@ def read_answer(text: str) -> Answer:
 def _parse(text: str) -> Any:
     """Return the one JSON object of an answer."""
     # Prose can have braces, too.
-    objects = [one for one in _braced(text) if '"new_key_points"' in one or '"evaluations"' in one]
+    objects = [part for part in _braced(text) if '"new_key_points"' in part or '"evaluations"' in part]
     if len(objects) != 1:
         raise UnusableError(f"holds {len(objects)} JSON objects" if objects else "holds no whole JSON object")
     try:

@@ -131,9 +131,9 @@ def _has_grown(session: Session, path: Path, rater: str) -> bool:
     position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
     try:
         files = transcript.files_of(path)
-        if any(one.stat().st_mtime_ns // 1000 > quiet_us for one in files.values()):
+        if any(file.stat().st_mtime_ns // 1000 > quiet_us for file in files.values()):
             return False
-        sizes = {file: transcript.size_of(one) for file, one in files.items()}
+        sizes = {file: transcript.size_of(place) for file, place in files.items()}
     except OSError:
         return False
     own_size, own_end = sizes.pop(""), position.end.get("", 0)
@@ -158,7 +158,7 @@ def wait_for_writers(project: Project, plan: Plan) -> None:
     sessions = load_reflections(project).sessions.values()
     for _ in range(_MAX_PAUSES):
         since_us = clock.utc_now().unix_us - _WRITE_PAUSE_US
-        ended = [one for one in sessions if one.trigger in ENDS and one.awaits_reflection(plan.rater)]
+        ended = [session for session in sessions if session.trigger in ENDS and session.awaits_reflection(plan.rater)]
         if not any(_written_us(session) > since_us for session in ended):
             return
         sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
@@ -204,10 +204,10 @@ def open_sessions(project: Project, known: Reflections) -> dict[str, OpenSession
     paths = _find_transcripts(project, unended)
     result: dict[str, OpenSession] = {}
     for name, session in unended.items():
-        one = _examine(paths[name], now_us) if name in paths else None
-        if one is not None and one.size > session.request_end:
-            result[name] = one
-        elif one is None and known.injected_at[name] >= beginning:
+        examined = _examine(paths[name], now_us) if name in paths else None
+        if examined is not None and examined.size > session.request_end:
+            result[name] = examined
+        elif examined is None and known.injected_at[name] >= beginning:
             result[name] = OpenSession(None)
     return result
 
@@ -252,7 +252,7 @@ def is_of_project(path: Path, project: Project) -> bool:
 def _examine(path: Path, now_us: int) -> OpenSession | None:
     """Return what a transcript and those of its subagents show, None where it cannot be examined."""
     try:
-        written_us = max(one.stat().st_mtime_ns // 1000 for one in transcript.files_of(path).values())
+        written_us = max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
         return OpenSession(path, transcript.size_of(path), written_us <= now_us - _STILL_US)
     except OSError:
         return None
@@ -261,12 +261,12 @@ def _examine(path: Path, now_us: int) -> OpenSession | None:
 def with_killed(project: Project, known: Reflections) -> Reflections:
     """Return the state in which reflection on the killed sessions is requested, as ``killed_requests`` records it."""
     sessions = dict(known.sessions)
-    for name, one in open_sessions(project, known).items():
-        if one.is_killed:
+    for name, session in open_sessions(project, known).items():
+        if session.is_killed:
             sessions[name] = attrs.evolve(
                 sessions.get(name, Session(None)),
-                transcript=str(one.transcript),
-                request_end=one.size,
+                transcript=str(session.transcript),
+                request_end=session.size,
                 trigger=KILLED_TRIGGER,
             )
     return attrs.evolve(known, sessions=sessions)
@@ -274,9 +274,9 @@ def with_killed(project: Project, known: Reflections) -> Reflections:
 
 def killed_requests(project: Project, known: Reflections) -> Iterator[Request]:
     """Yield the requests to reflect on the killed sessions, each once for a length of its transcript."""
-    for name, one in open_sessions(project, known).items():
-        if one.is_killed:
-            yield reflection_request(name, one.size, KILLED_TRIGGER, str(one.transcript), "tallybook")
+    for name, session in open_sessions(project, known).items():
+        if session.is_killed:
+            yield reflection_request(name, session.size, KILLED_TRIGGER, str(session.transcript), "tallybook")
 
 
 def reflection_request(session: str, end: int, trigger: str, path: str | None, rater: str) -> Request:

@@ -185,7 +185,7 @@ class _Memory:
 
     def add(self, entry: Entry) -> None:
         """Remember the uses of tools in a line that ask for the playbook, those of our own server among them."""
-        for block in (block for one in (entry, *entry.more) for block in one.blocks):
+        for block in (block for message in (entry, *entry.more) for block in message.blocks):
             if block.get("type") == "tool_use" and (
                 _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search("\n".join(_texts(block.get("input"))))
             ):
@@ -247,11 +247,11 @@ def _line(data: bytes, begin: int, end: int, reader: Transcripts, memory: _Memor
     entry = reader.read_line(fields, memory.seen)
     memory.add(entry)
     messages_ = (entry, *entry.more)
-    turns = [_turn(block, one.role, memory.asked_ids) for one in messages_ for block in one.blocks]
+    turns = [_turn(block, message.role, memory.asked_ids) for message in messages_ for block in message.blocks]
     shown = tuple(turn for turn in turns if turn is not None and turn.text)
-    times = [one.at for one in messages_ if one.at]
+    times = [message.at for message in messages_ if message.at]
     uuid, at, subagent = map(_valid, (entry.uuid, times[-1] if times else "", entry.subagent))
-    is_unknown = not data.isspace() and (not fields or any(one.is_unknown for one in messages_))
+    is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages_))
     return Line(begin, end, shown, uuid, at, entry.is_subagents, subagent, is_unknown)
 
 
@@ -307,13 +307,13 @@ def _texts(value: object) -> list[str]:
     """Return the texts in a tool's input or answer, in order; pictures and other data are left out."""
     texts, stack = [], [value]
     while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            texts.append(_valid(one))
-        elif isinstance(one, list):
-            stack += reversed(one)
-        elif isinstance(one, dict) and one.get("type") not in ("image", "document"):
-            stack += reversed([inner for field, inner in one.items() if field != "type"])
+        item = stack.pop()
+        if isinstance(item, str):
+            texts.append(_valid(item))
+        elif isinstance(item, list):
+            stack += reversed(item)
+        elif isinstance(item, dict) and item.get("type") not in ("image", "document"):
+            stack += reversed([inner for field, inner in item.items() if field != "type"])
     return texts
 
 

@@ -156,7 +156,7 @@ def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _S
     if report.state is None:
         raise _StopError(HELD)
     playbook = pair.merge_playbooks(project, report.state)
-    own_texts = tuple(one.text for name, one in playbook.entries.items() if name not in report.state.entries)
+    own_texts = tuple(entry.text for name, entry in playbook.entries.items() if name not in report.state.entries)
     known = schedule.load_reflections(project, before)
     return _State(project, plan, known, playbook, report.state.used, own_texts)
 
@@ -183,7 +183,7 @@ def _request_killed(state: _State) -> _State:
 def _settle(state: _State) -> None:
     """Note for the hook of the next session that nothing is pending."""
     rater, sessions = state.plan.rater, state.known.sessions.values()
-    pending = any(one.awaits_reflection(rater) and not schedule.is_given_up(one, rater) for one in sessions)
+    pending = any(session.awaits_reflection(rater) and not schedule.is_given_up(session, rater) for session in sessions)
     # A session that continues may be killed.
     if not pending and not schedule.open_sessions(state.project, state.known):
         with suppress(OSError, CannotWriteError):
@@ -214,8 +214,8 @@ def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook
         chars = min(chars, plan.settings.tokens_per_day - overhead(plan.rater, playbook))
     others = {
         Path(other.transcript): other.position(plan.rater).end.get("", 0)
-        for one, other in known.sessions.items()
-        if other.transcript and one != name
+        for other_name, other in known.sessions.items()
+        if other.transcript and other_name != name
     }
     return chunks.Unread(
         name,
@@ -400,8 +400,8 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         what = f"the answer cannot be recorded: {error}"
         raise RaterError(UNUSABLE, what, *cost, model=reply.model) from error
     all_ignored = (*outcome.ignored, *(outcome.mine.ignored if outcome.mine else ()))
-    voted = [one for one in all_ignored if one.reason == votes.SPENT]
-    ignored = [*voted, *(one for one in all_ignored if one.item.startswith(OPERATIONS))]
+    voted = [item for item in all_ignored if item.reason == votes.SPENT]
+    ignored = [*voted, *(item for item in all_ignored if item.item.startswith(OPERATIONS))]
     return Result(
         name,
         sum(cost),
@@ -409,7 +409,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         len(answer.payload["evaluations"]) - len(voted),
         outcome.pruned,
         _REPEATED if outcome.repeated else "",
-        (*answer.ignored, *(f"{one.item}: {one.reason}" for one in ignored)),
+        (*answer.ignored, *(f"{item.item}: {item.reason}" for item in ignored)),
         piece.unknown,
     )
 

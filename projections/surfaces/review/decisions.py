@@ -153,16 +153,16 @@ def find_gone(project: Project, entries: Iterable[Entry]) -> dict[str, list[str]
     # A person's own playbook is for all projects, and its paths are in none of them.
     if isinstance(project, PersonalPlaybook):
         return {}
-    named = {one.name: list(dict.fromkeys(find_paths(one.text)))[:MAX_PATHS_OF_ENTRY] for one in entries}
-    paths = list(dict.fromkeys(path for some in named.values() for path in some))[:MAX_PATHS]
+    named = {entry.name: list(dict.fromkeys(find_paths(entry.text)))[:MAX_PATHS_OF_ENTRY] for entry in entries}
+    paths = list(dict.fromkeys(path for named_paths in named.values() for path in named_paths))[:MAX_PATHS]
     if not paths:
         return {}
     try:
         gone = set(git.find_gone(project.root, paths, MAX_LOOKUPS))
     except git.FAILURES:
         return {}
-    found = {name: [path for path in some if path in gone] for name, some in named.items()}
-    return {name: some for name, some in found.items() if some}
+    found = {name: [path for path in named_paths if path in gone] for name, named_paths in named.items()}
+    return {name: gone_paths for name, gone_paths in found.items() if gone_paths}
 
 
 def explain(project: Project, entry: Entry | None, statuses: EntryStatuses) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
             injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
     by_name = {entry["name"]: entry for entry in entries}
     given = tuple(by_name[name] for name in selection.choice.names if name not in drawn.held)
-    scores = {} if task is None else {entries[one.place]["name"]: one for one in ranking.rank(entries, task)}
+    scores = {} if task is None else {entries[score.place]["name"]: score for score in ranking.rank(entries, task)}
     return Answer(selection.text_without(drawn.held), given, scores, _all_left_out(selection), chosen.budget_chars)
 
 
