@@ -78,6 +78,7 @@ class Scan:
     """An iterable over the batches of an open file, each verified before it is yielded.
 
     Attributes:
+        position: The position after the last batch that was yielded.
         stop: Where and why the scan ended early; None where it reached the end.
         source: Name of the file in problems.
         sealed_ranges: The ranges that were skipped, as (begin, end) offsets.
@@ -102,8 +103,7 @@ class Scan:
         """
         self._given_index = index
         self._verify = verify
-        self._start = start
-        self._last: RawBatch | None = None
+        self.position = start
         self.stop: Stop | None = None
         self.sealed_ranges: list[tuple[int, int]] = []
         self._fd = fd
@@ -120,12 +120,6 @@ class Scan:
         data = read_at(self._fd, size, offset)
         return data + b"\n" if len(data) < size and offset + len(data) == self._end - 1 else data
 
-    @property
-    def position(self) -> Position:
-        """Return the position after the last batch that was yielded."""
-        last = self._last
-        return self._start if last is None else Position(last.last, last.chain, last.end)
-
     def __iter__(self) -> Iterator[RawBatch]:
         """Yield the batches; check ``stop`` afterwards."""
         return Batches(self.runs())
@@ -141,7 +135,7 @@ class Scan:
                 self.stop = self._describe_stop()
                 return
             self.sealed_ranges.append((self.position.offset, sealed.offset))
-            self._last = sealed
+            self.position = Position(sealed.last, sealed.chain, sealed.end)
             yield Run([sealed], lacks_text=True)
 
     def _verified_runs(self) -> Iterator[Run]:
@@ -159,9 +153,10 @@ class Scan:
             buffer += chunk
             run = verify_run(buffer, self.position, self._pending, digest)
             if run.batches:
-                self._last = run.batches[-1]
+                last = run.batches[-1]
+                self.position = Position(last.last, last.chain, last.end)
                 yield run
-                buffer = buffer[len(buffer) - (position - self._last.end) :]
+                buffer = buffer[len(buffer) - (position - self.position.offset) :]
             if is_conclusive(buffer):
                 return
 
@@ -284,16 +279,15 @@ class LogReader:
         Raises:
             DamagedLedgerError: A text is missing without a redaction, or damage after the batch hides the redaction.
         """
-        erased = redaction.find_erased(batch)
-        if any(id_ not in redacted for _, id_ in erased):
+
+        def find_redacted() -> set[str]:
             # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the
             # same order cannot miss it.
             pending = redaction.pending_ids(self._folder)
             later = Batches(self._scan(fd, batch.position, log_size(fd, os.fstat(fd).st_size, self._head)))
-            redacted = {*pending, *(id_ for raw in chain([batch], later) for id_ in redaction.redacted_ids(raw))}
-        if problems := redaction.find_unexplained(erased, redacted, self._name):
-            raise DamagedLedgerError(problems)
-        return redacted
+            return {*pending, *(id_ for raw in chain([batch], later) for id_ in redaction.redacted_ids(raw))}
+
+        return redaction.check_erased(batch, redacted, find_redacted, self._name)
 
 
 _FIRST_PART = b'"part":[1,'

@@ -231,18 +231,15 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
         DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
         NewerLedgerError: The ledger's format is from the future.
     """
-    redacted: set[str] | None = None
+
+    def find_redacted() -> set[str]:
+        redactions = _find_raw(log, [redaction.REDACTED])
+        pending = redaction.pending_ids(log.ledger_folder)
+        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, redactions))}
+
+    redacted: Collection[str] = ()
     for batch in _find_raw(log, needles):
-        if missing := redaction.find_erased(batch):
-            # Mostly no text is missing, so the redactions are looked for only once one is.
-            if redacted is None:
-                redactions = _find_raw(log, [redaction.REDACTED])
-                redacted = {
-                    *redaction.pending_ids(log.ledger_folder),
-                    *chain.from_iterable(map(redaction.redacted_ids, redactions)),
-                }
-            if problems := redaction.find_unexplained(missing, redacted, os.path.basename(log.log_file)):
-                raise DamagedLedgerError(problems)
+        redacted = redaction.check_erased(batch, redacted, find_redacted, os.path.basename(log.log_file))
         yield batch
 
 
