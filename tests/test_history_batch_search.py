@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, opened, project_of
+from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog
+
+
+@pytest.fixture(autouse=True)
+def _long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search ledgers however short they are."""
+    make_long(monkeypatch)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from helpers.long_ledgers import (
     STORY,
     STRETCHES,
     grow,
+    make_long,
     opened,
     project_of,
 )
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.records import Batch
+
+
+@pytest.fixture(autouse=True)
+def _long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search ledgers however short they are."""
+    make_long(monkeypatch)
 
 
 def story(batches: Sequence[Batch], name: str, until: int | None = None) -> Any:

@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import attrs
 import msgspec
@@ -47,6 +47,14 @@ MAX_UNUSED_US: Final = 30 * caches.DAY_US
 _FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
 _SUM_CHARS: Final = 32
 _LARGE_BYTES: Final = 4 * 1024 * 1024
+
+
+def is_long(log: Log) -> TypeGuard[JsonlLog]:
+    """Return whether the file of a ledger is so long that a blob or a search of its bytes saves time."""
+    try:
+        return type(log) is JsonlLog and log.path.stat().st_size > TAIL_BYTES
+    except OSError:
+        return False
 
 
 @cache
@@ -91,7 +99,7 @@ class Blob:
             unfinished.
         """
         try:
-            if type(log) is not JsonlLog or log.path.stat().st_size <= TAIL_BYTES:
+            if not is_long(log):
                 return None
             # It is outside of the project: a cache that came with one would be believed.
             folder, code = caches.find_folder(log.folder), _code_digest(key)

@@ -22,7 +22,7 @@ from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, Nam
 from tallybook.projections.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import CHANGES
-from tallybook.projections.surfaces.history.ask import state_at
+from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.checkpoints import Form
 from tallybook.projections.surfaces.history.reading import bytes_of, fold_view, log_with_book, open_log, search
 
@@ -65,27 +65,42 @@ def story_of(
 
         when = moments.find(project, when, log=log)
     moment: Moment | None = when
-    state = fold_view(STATUS_FORM, log) if moment is None else state_at(STATUS_FORM, log, moment)
     is_own = not log_with_book(log) and (moment is None or not moment.commit)
-    end = state.seq if is_own else None
+    until = moment.seq if moment is not None and is_own else None
+    # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
+    is_searched = is_own and cache_files.is_long(log)
+    statuses = fold_view(STATUS_FORM, log, until) if is_searched else None
+    read_all = None if is_searched else _reader_of_all(log, None if is_own else moment)
+    end = until if statuses is None else statuses.seq
 
-    def tell_about(name: str) -> Callable[[int | None], Story]:
-        read = history_of(log, {name}) if is_own or moment is None else moment.history
-        return lambda until: fold_history(entries_view({name}), read, until).stories[name]
+    def fold_with(name: str) -> Callable[[int | None], EntryStatuses]:
+        read = read_all or history_of(log, {name})
+        return lambda moment: fold_history(entries_view({name}), read, moment)
 
-    story_as_of = tell_about(words)
-    story = story_as_of(end)
+    name, fold_as_of = words, fold_with(words)
+    told = fold_as_of(end)
+    state = statuses or told
     # A name comes before words.
-    if not (story.trail or story.ignored):
+    if not (told.stories[name].trail or told.stories[name].ignored):
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
             # The story of a wrong entry would be believed.
             raise AmbiguousEntryError(words, entry_rows(state, names))
         if names:
-            story_as_of = tell_about(names[0])
-            story = story_as_of(end)
-    return story, state, story_as_of
+            name, fold_as_of = names[0], fold_with(names[0])
+            told = fold_as_of(end)
+    return told.stories[name], state, lambda moment: fold_as_of(moment).stories[name]
+
+
+def _reader_of_all(log: Log, moment: Moment | None) -> Callable[[], Iterable[Batch]]:
+    """Return what reads a whole history up to a moment, None for the end of a ledger; a short ledger is read once."""
+    if moment is not None:
+        return moment.history
+    if log_with_book(log):
+        return lambda: decode(log.read())
+    batches = list(decode(log.read()))
+    return lambda: batches
 
 
 def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
