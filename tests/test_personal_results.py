@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.hook_calls import START, call, events, opened_files, told
+from helpers.hook_calls import START, call, events, told
 from helpers.injections import give, injected
 from helpers.repository import ROOT
 from helpers.transcripts import Script, answer, asked_for, kept
@@ -214,14 +214,6 @@ def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_tas
         assert total == len(group.names) + sum(group.left_out.values())
         assert all(f"[{name}]" in context for name in group.names)
     assert context.count("] helpful=") == len(theirs.names) + len(own.names)
-
-
-@pytest.mark.usefixtures("mine")
-def test_only_a_name_of_its_form_loads_the_own_playbook() -> None:
-    """A hook that finds other brackets in a message opens no folder of it (rule 24)."""
-    for text, is_loaded in (("[no] [x y] [0] [[kpt_001]", False), ("[my_001]", True)):
-        opened = opened_files({"hook_event_name": "Stop", "last_assistant_message": text})
-        assert is_loaded == ("my-playbook" in opened)
 
 
 @pytest.mark.usefixtures("mine")

@@ -66,18 +66,13 @@ BORN: Told = (0, [A, CLOSE])
         # 0.7 + 0.8 + 1 is more than two; 1/2 + 1/2 + 1 is no more than two.
         ([(0, [BAD, CLOSE]), (0.25, [BAD, CLOSE]), (0.5, [BAD, CLOSE])], False),
         ([(0, [BAD, BAD, CLOSE]), (1, [BAD, CLOSE])], True),
-        # 1/2 + 1/2 + 1 + 1 is three.
-        ([(0, [BAD, BAD, CLOSE]), (1, [BAD, BAD, CLOSE])], False),
         # Eight helpful ones of three days ago are one today.
         ([(0, [GOOD] * 8 + [CLOSE]), (3, [BAD, BAD, BAD, CLOSE])], False),
-        ([(0, [GOOD] * 8 + [CLOSE]), (1, [BAD, BAD, BAD, CLOSE])], True),
         # An update without a rating judges nobody anew whose ratings only grew older.
         ([(0, [BAD, BAD, CLOSE]), (1, [BAD, CLOSE]), (9, [CLOSE])], True),
         # Three ratings and no update: the next update comes too late.
         ([(0, [BAD, BAD, BAD, EDIT]), (2, [CLOSE])], True),
-        ([(0, [BAD, BAD, BAD, EDIT]), (0, [CLOSE])], False),
         # A pardon holds until there is a further harmful rating.
-        ([(0, [BAD] * 3 + [CLOSE]), (0, [PointRestored("kpt_001", ""), CLOSE])], True),
         ([(0, [BAD] * 3 + [CLOSE]), (0, [PointRestored("kpt_001", "")]), (0, [BAD, CLOSE])], False),
         ([(0, [PointPinned("kpt_001", ""), BAD, BAD, BAD, CLOSE])], True),
         ([(0, [PointPinned("kpt_001", ""), BAD, BAD, BAD, CLOSE]), (0, [PointUnpinned("kpt_001", ""), CLOSE])], False),

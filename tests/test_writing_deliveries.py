@@ -17,8 +17,6 @@ from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,14 +99,6 @@ def test_a_delivery_without_effect_takes_no_key(here: Project, wrong: dict[str, 
     with pytest.raises(UsedKeyError):
         commands.record(here, wrong, HUMAN, "k")
     assert (1, True) == (helpful(here), commands.verify(here).ok)
-
-
-def test_under_a_key_of_tallybooks_own_the_first_counts(here: Project) -> None:
-    """A part of a transcript that is rated again, perhaps otherwise, is silently left out, and so is an idle one."""
-    for payload in (UNKNOWN, HELPFUL):
-        report = recording.write(here, [Request(Update(payload), {"rater": "reflector"}, "reflection:s1:1")])
-    assert (True, 4, 5) == (report.outcomes[0].repeated, report.outcomes[0].seq_from, report.outcomes[0].seq_to)
-    assert (0, "reflection:s1:1") == (helpful(here), keys(here)[-1])
 
 
 def test_a_spooled_delivery_keeps_its_key_and_its_digest(here: Project) -> None:

@@ -124,19 +124,3 @@ def test_again_is_for_redacted_texts_and_for_people(run: Run, monkeypatch: pytes
     assert (2, "tallybook: --again: needs the rater human; nothing was recorded\n") == (answer.code, answer.err)
     assert [] == json.loads(run("proposals", "--json").out)
     assert 0 == run("add", TESTS_AGAIN).code
-
-
-@pytest.mark.usefixtures("playbook")
-def test_what_if_shows_what_a_merge_would_do(run: Run) -> None:
-    """The counts add up and the other entry is gone; nothing is recorded, and the real merge comes to the same."""
-    for name, rating in (("kpt_001", "helpful"), ("kpt_003", "harmful")):
-        run("rate", name, rating)
-    before = events(run)
-    told = json.loads(run("what-if", "--merge", "kpt_001", "kpt_003", "--json").out)
-    assert [{"name": "kpt_001", "merged": ["kpt_003"], "pruned": False}] == told["merge"]
-    (changed,), (gone,) = told["changed"], told["gone"]
-    assert ({"name": "kpt_001", "text": TESTS, "helpful": 1, "harmful": 1}) == changed["other"]
-    assert ("kpt_003", "merged") == (gone["name"], gone["status"])
-    assert before == events(run)
-    run("merge", "kpt_001", "kpt_003")
-    assert changed["other"] == json.loads(run("show", "--json").out)["key_points"][0]

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Doc = dict[str, Any]
 
-    from helpers.command_line import Run
-
 
 REFLECTOR = {"rater": "reflector"}
 # Behind it kpt_004 was pruned, and kpt_001 to kpt_003 stand.
@@ -315,15 +313,6 @@ def test_lines_under_headings_are_read() -> None:
     assert ["ace.txt: line 1: is not a line of an entry; kept only in the ledger"] == [*map(str, legacy.problems)]
 
 
-def test_the_lines_that_tallybook_prints_are_read_back(run: Run, project: Path) -> None:
-    """What `show --as-agent` prints for a session is imported with the same names, texts and counts."""
-    run("add", "Read the log first")
-    run("rate", "kpt_001", "helpful")
-    printed = run("show", "--as-agent").out
-    assert ("kpt_001", "Read the log first", 1, 0) in rows(read_legacy(printed.encode()))
-    assert 1 == len(commands.playbook(Project(project)).state.entries)
-
-
 @pytest.mark.parametrize("data", [b"{", b"[1]", b'{"a": 1}', b"\\xff", b"words", b'{"skills": 5}'])
 def test_a_file_that_no_hook_can_use_is_told_on_standard_error(project: Path, data: bytes) -> None:
     """The hook ends with 0 and one line on standard error that names the file and the reason; the file is kept."""
@@ -336,18 +325,6 @@ def test_a_file_that_no_hook_can_use_is_told_on_standard_error(project: Path, da
     assert line.startswith("tallybook: playbook.json: cannot be used, and is set aside: is not")
     [aside] = path.parent.glob("playbook.json.unreadable-*")
     assert data == aside.read_bytes()
-
-
-def test_tags_by_id_are_ratings(run: Run, project: Path) -> None:
-    """A reflector's `bullet_tags` name entries by `id` or `name`; one that names none is refused as such."""
-    path = project / "ace.json"
-    path.write_text(json.dumps(BULLETS))
-    run("import", str(path))
-    tags = [{"id": "g-1", "tag": "helpful"}, {"name": "g-2", "tag": "helpful"}, {"tag": "helpful"}, {"id": "g-9"}]
-    done = run("record", "-", "--json", stdin=json.dumps({"bullet_tags": tags}).encode())
-    answer = json.loads(done.out)
-    assert [("g-1", 6, 1), ("g-2", 1, 2)] == [(one["name"], one["helpful"], one["harmful"]) for one in answer["rated"]]
-    assert ["names no entry", "no such entry in the playbook"] == [one["reason"] for one in answer["ignored"]]
 
 
 JSON = st.recursive(
