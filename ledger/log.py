@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 import os
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, line
 from tallybook.ledger.errors import (
     BadInputError,
     CannotWriteError,
@@ -19,19 +19,7 @@ from tallybook.ledger.errors import (
     OutcomeUnknownError,
 )
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import (
-    FORMAT,
-    LOG_NAME,
-    START,
-    Draft,
-    Position,
-    RawBatch,
-    Stamp,
-    first_seq,
-    frame,
-    join_key,
-    normalize_key,
-)
+from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -114,7 +102,7 @@ class LogFiles:
         self.shared = False
         self.busy = False
         self.can_note = False
-        self.path = os.path.join(folder, LOG_NAME)
+        self.path = os.path.join(folder, line.LOG_NAME)
         self.lock_path = os.path.join(folder, "lock")
         self.head_path = os.path.join(folder, "head")
         self.log = self.lock = self.head = -1
@@ -125,7 +113,7 @@ class LogFiles:
             disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head) is not None)
             self.log = self._open_log()
             disk.refuse_hard_link(
-                self.log, self.path, lambda: self._was_acknowledged() or first_seq(read_at(self.log, 64, 0)) == 1
+                self.log, self.path, lambda: self._was_acknowledged() or line.first_seq(read_at(self.log, 64, 0)) == 1
             )
         except BaseException:
             self.close()
@@ -313,7 +301,7 @@ class JsonlLog:
     def __init__(self, folder: StrPath, now: Callable[[], Now] = clock.utc_now) -> None:
         """Remember the folder; nothing is opened or created yet."""
         self.ledger_folder = os.fspath(folder)
-        self.log_file = os.path.join(self.ledger_folder, LOG_NAME)
+        self.log_file = os.path.join(self.ledger_folder, line.LOG_NAME)
         self.now = now
         self.files: LogFiles | None = None
         self.watch: Callable[[int, int], None] | None = None
@@ -328,7 +316,7 @@ class JsonlLog:
     @property
     def path(self) -> Path:
         """Return the file of events, for the same callers."""
-        return self.folder / LOG_NAME
+        return self.folder / line.LOG_NAME
 
     def close(self) -> None:
         """Close the files that a transaction left open."""
@@ -411,7 +399,7 @@ class JsonlLog:
         except FileNotFoundError:
             return None
         try:
-            key = normalize_key(key)
+            key = line.normalize_key(key)
             return search.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
         finally:
             os.close(fd)
@@ -564,7 +552,7 @@ class Transaction:
             disk.flush_folder(folder)
         except OSError as error:
             raise CannotWriteError(folder, disk.reason(error)) from error
-        opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
+        opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": line.FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
 
     def _stamp(self, position: Position, by: Mapping[str, str], key: str | None) -> Stamp:
@@ -596,12 +584,12 @@ class Transaction:
         if not drafts:
             raise BadInputError("batch", "has no event")
         if key is None:
-            batch = frame(drafts, self._stamp(self.position, by, None))
+            batch = line.frame(drafts, self._stamp(self.position, by, None))
         else:
             if Transaction.find_delivery(self, key) is not None:
                 return None
-            key = normalize_key(key)
-            batch = frame(drafts, self._stamp(self.position, by, join_key(key, payload)))
+            key = line.normalize_key(key)
+            batch = line.frame(drafts, self._stamp(self.position, by, line.join_key(key, payload)))
             self._deliveries[key] = search.Delivery(batch.first, batch.last, payload)
         self.append_framed(batch)
         return batch
@@ -625,14 +613,14 @@ class Transaction:
         """
         del payload
         self.look_up((key,))
-        delivery = self._deliveries.get(normalize_key(key))
+        delivery = self._deliveries.get(line.normalize_key(key))
         # What is answered to a repetition is as durable as what was answered first.
         self._needs_flush = self._needs_flush or delivery is not None
         return delivery
 
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up many keys at once, so that appending under each of them does not search the log again."""
-        new = {plain for key in keys if (plain := normalize_key(key)) not in self._deliveries}
+        new = {plain for key in keys if (plain := line.normalize_key(key)) not in self._deliveries}
         files = self._log.files
         if new and files is not None:
             self._deliveries |= dict.fromkeys(new)
@@ -694,6 +682,6 @@ class PreviewTransaction(Transaction):
 
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up keys without the lock."""
-        for key in map(normalize_key, keys):
+        for key in map(line.normalize_key, keys):
             if key not in self._deliveries:
                 self._deliveries[key] = self._log.find_delivery(key)

@@ -12,26 +12,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, line
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.encoding.event_json import REFUSALS
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
-from tallybook.ledger.line import (
-    BY_FIELDS,
-    CRC_BYTES,
-    FREE_MARK,
-    LINE_END,
-    LOG_NAME,
-    SECTION,
-    START,
-    Position,
-    line_fault,
-    split_key,
-    split_line,
-    split_lines,
-)
+from tallybook.ledger.line import START, Position
 from tallybook.ledger.reading import repair
 from tallybook.ledger.reading.repair import Gap, survey
 from tallybook.ledger.reading.scan import Batches, Run
@@ -52,7 +39,8 @@ _PART = b'"part":[1,'
 _NOTED = frozenset({EventRedacted, LiftAsked, LogRecovered, UnknownEvent})
 _PLAIN = rb'"[ !#-\[\]-~]+"'
 _PLAIN_AUTHOR = re.compile(
-    rb'\{"rater":%b%b\}' % (_PLAIN, b"".join(b'(?:,"%b":%b)?' % (field.encode(), _PLAIN) for field in BY_FIELDS[1:]))
+    rb'\{"rater":%b%b\}'
+    % (_PLAIN, b"".join(b'(?:,"%b":%b)?' % (field.encode(), _PLAIN) for field in line.BY_FIELDS[1:]))
 )
 
 
@@ -131,7 +119,7 @@ class _Findings:
 
     def add_damage(self, seq: int, message: str) -> None:
         """Add damage of a line that exists."""
-        self.problems.append(Problem(f"{LOG_NAME}: seq {seq}", message, seq))
+        self.problems.append(Problem(f"{line.LOG_NAME}: seq {seq}", message, seq))
 
 
 def verify(
@@ -176,7 +164,7 @@ def _verify_once(
         if head is not None and head.position.offset:
             problems = (repair.missing_log_problem(log.path, head),)
         elif expect is not None:
-            problems = (Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
+            problems = (Problem(line.LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
         return Verification(0, START, problems, (), {})
     try:
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
@@ -193,7 +181,7 @@ def _verify_once(
         if findings.expect is not None:
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
-            findings.problems.append(Problem(LOG_NAME, message, seq))
+            findings.problems.append(Problem(line.LOG_NAME, message, seq))
     finally:
         os.close(fd)
     redactions = findings.redactions
@@ -234,7 +222,7 @@ def _verify_runs(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[Run]:
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
-    for part in survey(fd, START, size, LOG_NAME, findings.pending):
+    for part in survey(fd, START, size, line.LOG_NAME, findings.pending):
         if isinstance(part, Gap):
             if repair.is_unclean(fd, part.stop.position, head, size):
                 left = size - part.stop.position.offset
@@ -268,8 +256,8 @@ def _check_heads(run: Run, findings: _Findings) -> Iterator[list[RawBatch]]:
         if plain:
             yield plain
         # A batch with a line that is wrong or unusual is checked line by line, to name it.
-        for index, line in enumerate(split_lines(batch.data)):
-            _check_line(line, batch, index, findings)
+        for index, raw_line in enumerate(line.split_lines(batch.data)):
+            _check_line(raw_line, batch, index, findings)
         yield [batch]
         plain = []
     if plain:
@@ -282,11 +270,11 @@ def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
     The head of its first line is parsed; the others are written again and compared.
     """
     lines, size = batch.lines, len(batch.lines)
-    head = lines[0].partition(SECTION)[0]
+    head = lines[0].partition(line.SECTION)[0]
     form = parse_head_at(head, batch, 0)
     if form is None or form.at < findings.at or not _is_author(form.by, findings):
         return False
-    key = form.key and split_key(form.key)[0]
+    key = form.key and line.split_key(form.key)[0]
     if key in findings.keys:
         return False
     id_begin = head.index(_ID) + len(_ID)
@@ -294,14 +282,14 @@ def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
     # With its name, which no string in a head can hold: a key may be any text, such as "[1,".
     before, name, after = head[id_end:].partition(_PART)
     before += name.removesuffix(b"[1,")
-    after = b",%b%b" % (after, SECTION)
-    ids, seq, cut = [], form.seq - 1, -len(LINE_END)
-    for part, line in enumerate(lines, 1):
+    after = b",%b%b" % (after, line.SECTION)
+    ids, seq, cut = [], form.seq - 1, -len(line.LINE_END)
+    for part, raw_line in enumerate(lines, 1):
         if has_text:
-            cut = line.find(FREE_MARK) if FREE_MARK in line else -len(LINE_END)
-        id_ = line[id_begin:id_end]
-        line_begin = crc32(line[CRC_BYTES:cut]), seq + part, id_, before, part, after
-        if not line.startswith(b'{"crc":"%08x","seq":%d,"id":"%b%b[%d%b' % line_begin):
+            cut = raw_line.find(line.FREE_MARK) if line.FREE_MARK in raw_line else -len(line.LINE_END)
+        id_ = raw_line[id_begin:id_end]
+        line_begin = crc32(raw_line[line.CRC_BYTES : cut]), seq + part, id_, before, part, after
+        if not raw_line.startswith(b'{"crc":"%08x","seq":%d,"id":"%b%b[%d%b' % line_begin):
             return False
         if part == 1 and form.key is not None:
             before = before[before.index(_AT) :]
@@ -327,11 +315,11 @@ def _is_author(by: bytes, findings: _Findings) -> bool:
     return True
 
 
-def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
+def _check_line(raw_line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
     """Check that the head of a line whose chain fits is one that Tallybook could have written."""
     seq = batch.first + index
-    form = parse_head_at(split_line(line)[0], batch, index)
-    if form is None or line_fault(line, seq) is not None:
+    form = parse_head_at(line.split_line(raw_line)[0], batch, index)
+    if form is None or line.line_fault(raw_line, seq) is not None:
         findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
     if not _is_author(form.by, findings):
@@ -342,7 +330,7 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
     findings.ids.add(id_)
     if form.key is not None:
         # A key is given once, whatever was delivered under it.
-        key, _ = split_key(form.key)
+        key, _ = line.split_key(form.key)
         if key in findings.keys:
             findings.add_damage(seq, f"repeats the key {key}")
         findings.keys.add(key)
@@ -355,8 +343,8 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
 
 def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
     """Name the lines of a batch that are not canonical JSON; decoding a batch stops at its first fault."""
-    for index, line in enumerate(split_lines(batch.data)):
-        head, *sections = split_line(line)
+    for index, raw_line in enumerate(line.split_lines(batch.data)):
+        head, *sections = line.split_line(raw_line)
         form = parse_head_at(head, batch, index)
         if form is not None and not all(
             strict_json.is_canonical(part) for part in (form.by, *sections) if part is not None
@@ -386,7 +374,7 @@ def _check_batch(batch: Batch, findings: _Findings) -> None:
 def _check_redactions(findings: _Findings) -> None:
     """Check that every erased text was redacted, and that every redaction is finished."""
     explained = {*findings.redactions, *findings.pending}
-    findings.problems += redaction.find_unexplained(findings.erased, explained, LOG_NAME)
+    findings.problems += redaction.find_unexplained(findings.erased, explained, line.LOG_NAME)
     findings.problems.sort(key=lambda problem: problem.seq or 0)
     if findings.pending:
         number = len(findings.pending)
@@ -405,7 +393,7 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
             findings.notes.append("there is no head, so a missing end cannot be detected")
     elif size < head.position.offset or not (findings.problems or has_position(fd, head.position)):
         # A log that was cut between two batches verifies by itself: only the head knows the missing events.
-        findings.problems.append(repair.head_problem(LOG_NAME, fd, size, head))
+        findings.problems.append(repair.head_problem(line.LOG_NAME, fd, size, head))
     elif size > os.fstat(fd).st_size:
         findings.notes.append("the last line break is missing; the next writer adds it")
 
@@ -434,7 +422,7 @@ def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     """Yield the batches that verify, up to a torn tail."""
     head = log.read_head()
     size = log_size(fd, os.fstat(fd).st_size, head)
-    for part in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
+    for part in survey(fd, START, size, line.LOG_NAME, redaction.pending_ids(log.folder)):
         if isinstance(part, Run):
             yield from part.batches
         elif repair.is_unclean(fd, part.stop.position, head, size):

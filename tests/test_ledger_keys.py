@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import BY, append, names, rated
+from tallybook.ledger import line
 from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.reading import search
@@ -93,7 +94,7 @@ def test_a_repeat_is_found_from_the_end(log: JsonlLog, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(search, "read_at", note)
     monkeypatch.setattr(search, "WINDOW_BYTES", 1_000)
-    monkeypatch.setattr(search, "MAX_LINE_BYTES", 1_000)
+    monkeypatch.setattr(line, "MAX_LINE_BYTES", 1_000)
     assert {"k5"} == find(log, "k5").keys()
     assert len(offsets) < 5
     assert min(offsets) > log.path.stat().st_size - 3_000

@@ -14,26 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
+from tallybook.ledger import line
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.line import (
-    CHAIN_END,
-    CHAIN_TAIL_BYTES,
-    FRAME_BYTES,
-    GENESIS,
-    LOG_NAME,
-    MAX_LINE_BYTES,
-    SEAL,
-    START,
-    Position,
-    RawBatch,
-    complete_lines,
-    compute_chain,
-    first_seq,
-    line_fault,
-    place_of,
-    sealed_range,
-    sum_fault,
-)
+from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.reading.repair import ByteRange, DamageIndex, has_other_history
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction
@@ -67,7 +50,7 @@ class Link(NamedTuple):
     @property
     def seals(self) -> bool:
         """Return whether it is a ``log.recovered``, which states the offsets of the bytes before it."""
-        return SEAL in self.batch.data
+        return line.SEAL in self.batch.data
 
 
 _Lines = tuple[tuple[int, bytes], ...]
@@ -89,7 +72,7 @@ class Histories:
     marker: int = 0
     unproven: int = 0
     stray: bytes = b""
-    _ends: dict[int, list[str]] = attrs.field(factory=lambda: {0: [GENESIS]})
+    _ends: dict[int, list[str]] = attrs.field(factory=lambda: {0: [line.GENESIS]})
     _waiting: dict[int, list[_Lines]] = attrs.field(factory=dict)
     _open: set[int] = attrs.field(factory=set)
     _proven: int = 0
@@ -116,8 +99,8 @@ class Histories:
         if scan.stop is not None:
             self._add_lines(fd, scan.position.offset, size, pending)
         self.unproven += len(self._open)
-        lines = [read_at(fd, MAX_LINE_BYTES + 1, offset).partition(b"\n")[0] for offset in sorted(self._open)]
-        if lines and all(line_fault(line, first_seq(line)) is None for line in lines):
+        lines = [read_at(fd, line.MAX_LINE_BYTES + 1, offset).partition(b"\n")[0] for offset in sorted(self._open)]
+        if lines and all(line.line_fault(raw_line, line.first_seq(raw_line)) is None for raw_line in lines):
             self.stray = lines[-1]
         return self._proven
 
@@ -128,16 +111,16 @@ class Histories:
         number = DamageIndex(fd, offset).line_number(offset) - 1
         with os.fdopen(os.dup(fd), "rb") as file:
             file.seek(offset)
-            while offset < end and (line := file.readline(MAX_LINE_BYTES + 1)):
+            while offset < end and (raw_line := file.readline(line.MAX_LINE_BYTES + 1)):
                 number += 1
-                begin, offset = offset, offset + len(line)
-                if line.startswith(_MARKERS) or line.rstrip(b"\r\n") == _MIDDLE:
+                begin, offset = offset, offset + len(raw_line)
+                if raw_line.startswith(_MARKERS) or raw_line.rstrip(b"\r\n") == _MIDDLE:
                     self.marker = self.marker or number
                     continue
                 self._open.add(begin)
-                seq, part, size = place_of(line)
+                seq, part, size = line.place_of(raw_line)
                 for lines in begun.get((seq, part, size), ()) if part > 1 else ((),) if part else ():
-                    longer = (*lines, (begin, line))
+                    longer = (*lines, (begin, raw_line))
                     if part == size:
                         self._prove(fd, longer, pending)
                     else:
@@ -149,18 +132,18 @@ class Histories:
         todo = [lines]
         while todo:
             lines = todo.pop()
-            data = b"".join(line for _, line in lines)
-            claim = data[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
-            data = data[:-FRAME_BYTES]
-            seq = first_seq(data)
-            before = next((end for end in self._ends.get(seq - 1, ()) if compute_chain(end, data) == claim), None)
+            data = b"".join(raw_line for _, raw_line in lines)
+            claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")
+            data = data[: -line.FRAME_BYTES]
+            seq = line.first_seq(data)
+            before = next((end for end in self._ends.get(seq - 1, ()) if line.compute_chain(end, data) == claim), None)
             if before is None:
                 self._waiting.setdefault(seq - 1, []).append(lines)
                 continue
             data = redaction.mask(data, pending) if pending else data
-            if sum_fault(data) is None:
+            if line.sum_fault(data) is None:
                 self._open.difference_update(offset for offset, _ in lines)
-                batch = RawBatch(seq, seq + len(lines) - 1, claim, lines[0][0], complete_lines(data))
+                batch = RawBatch(seq, seq + len(lines) - 1, claim, lines[0][0], line.complete_lines(data))
                 self._add(before, batch, _sealed_bytes(fd, batch))
                 todo += self._waiting.pop(batch.last, ())
 
@@ -187,7 +170,7 @@ class Histories:
             until: Chain values at which the search ends: only batches after them are returned.
         """
         links = []
-        while chain != GENESIS and chain not in until:
+        while chain != line.GENESIS and chain not in until:
             links.append(self.links[chain])
             chain = links[-1].before
         return links[::-1]
@@ -208,7 +191,7 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
     offset = 0
     for link in links:
         data = link.sealed + link.batch.raw
-        if link.seals and sealed_range(link.batch.data) != (offset, offset + len(link.sealed)):
+        if link.seals and line.sealed_range(link.batch.data) != (offset, offset + len(link.sealed)):
             return
         yield link, data
         offset += len(data)
@@ -216,7 +199,7 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
 
 def _sealed_bytes(fd: int, batch: RawBatch) -> bytes:
     """Return the bytes that a ``log.recovered`` seals if they are right before it, else none."""
-    span = sealed_range(batch.data)
+    span = line.sealed_range(batch.data)
     if span is None:
         return b""
     start = batch.offset - (span[1] - span[0])
@@ -233,7 +216,7 @@ _TAKEN = b',\t"kind":"book.taken","v":1,'
 def identify_log(folder: Path) -> tuple[int, int, int] | None:
     """Return what tells a log file from every other and from itself after a change; None where there is none."""
     try:
-        file = (folder / LOG_NAME).stat()
+        file = (folder / line.LOG_NAME).stat()
     except FileNotFoundError:
         return None
     return file.st_ino, file.st_size, file.st_mtime_ns
@@ -263,10 +246,10 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
         # Another process may have recorded since the file was read; its batches would be lost without a trace.
         if identify_log(folder) != seen:
             hint = "nothing was recorded; try again"
-            raise CannotWriteError(folder / LOG_NAME, "was changed by another program", hint)
+            raise CannotWriteError(folder / line.LOG_NAME, "was changed by another program", hint)
         # What the replaced log holds was acknowledged, so it stays in quarantine.
         aside = None if seen is None else _set_aside(folder, at)
-        disk.replace_file(folder / LOG_NAME, data)
+        disk.replace_file(folder / line.LOG_NAME, data)
         _write_head(folder, end, shared=_TAKEN in data)
         return aside
     finally:
@@ -275,7 +258,7 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
 
 def _set_aside(folder: Path, at: str) -> Path:
     """Give the present log a second name, or a copy where the file system has no links; return it."""
-    path, copies = folder / LOG_NAME, folder / "quarantine"
+    path, copies = folder / line.LOG_NAME, folder / "quarantine"
     disk.make_folder(copies)
     name = f"events-{at[:19].replace(':', '').replace('-', '')}"
     aside, number = copies / f"{name}.jsonl", 1

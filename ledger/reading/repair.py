@@ -14,30 +14,10 @@ from __future__ import annotations
 from itertools import islice, pairwise
 import os
 
+from tallybook.ledger import line
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, sha256
-from tallybook.ledger.line import (
-    CHAIN_CHARS,
-    CHAIN_END,
-    CHAIN_MARK,
-    CHAIN_TAIL_BYTES,
-    MAX_BATCH_BYTES,
-    MAX_LINE_BYTES,
-    SEAL,
-    START,
-    Draft,
-    Position,
-    RawBatch,
-    Stamp,
-    complete_lines,
-    compute_chain,
-    first_seq,
-    frame,
-    line_fault,
-    place_of,
-    sealed_range,
-    sum_fault,
-)
+from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
 from tallybook.ledger.reading import search
 from tallybook.ledger.reading.scan import Run, Scan, Stop
 from tallybook.ledger.storage import disk, redaction
@@ -82,10 +62,10 @@ _COPY_BYTES = 1024 * 1024
 
 def find_chains(fd: int, begin: int, end: int) -> Iterator[tuple[bytes, int]]:
     """Yield the bytes after each chain mark, the chain value and the end of its line, and the offset after them."""
-    for mark in search.find_all(fd, (CHAIN_MARK,), begin, end):
-        after = mark + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
+    for mark in search.find_all(fd, (line.CHAIN_MARK,), begin, end):
+        after = mark + len(line.CHAIN_MARK) + line.CHAIN_TAIL_BYTES
         if after <= end:
-            yield read_at(fd, CHAIN_TAIL_BYTES, after - CHAIN_TAIL_BYTES), after
+            yield read_at(fd, line.CHAIN_TAIL_BYTES, after - line.CHAIN_TAIL_BYTES), after
 
 
 class DamageIndex:
@@ -101,25 +81,25 @@ class DamageIndex:
 
     def line_number(self, offset: int) -> int:
         """Return the number of the line that begins at an offset, from 1."""
-        position, line = self._counted if self._counted[0] <= offset else (0, 1)
+        position, number = self._counted if self._counted[0] <= offset else (0, 1)
         while position < offset:
             chunk = read_at(self._fd, min(search.WINDOW_BYTES, offset - position), position)
             if not chunk:
                 break
-            line += chunk.count(b"\n")
+            number += chunk.count(b"\n")
             position += len(chunk)
-        self._counted = position, line
-        return line
+        self._counted = position, number
+        return number
 
     def find_seals(self, begin: int) -> Sequence[int]:
         """Return the offsets of lines that claim to seal the range from ``begin`` up to themselves, ascending."""
         if not 0 <= self._begin <= begin:
             self._begin = begin
             claims: dict[int, int] = {}
-            for mention in search.find_all(self._fd, (SEAL,), begin, self._end):
-                claim = sealed_range(read_at(self._fd, _CLAIM_BYTES, mention))
+            for mention in search.find_all(self._fd, (line.SEAL,), begin, self._end):
+                claim = line.sealed_range(read_at(self._fd, _CLAIM_BYTES, mention))
                 # Only the first claim of a line counts; later ones are text.
-                if claim is not None and claim[0] < claim[1] <= mention < claim[1] + MAX_LINE_BYTES:
+                if claim is not None and claim[0] < claim[1] <= mention < claim[1] + line.MAX_LINE_BYTES:
                     claims.setdefault(claim[1], claim[0])
             self._seals = {}
             for place in sorted(claims):
@@ -146,7 +126,7 @@ class ByteRange:
                 break
             self._hasher.update(chunk)
             self._hashed += len(chunk)
-        return self._hasher.hexdigest()[:CHAIN_CHARS]
+        return self._hasher.hexdigest()[: line.CHAIN_CHARS]
 
     def is_blank(self, end: int) -> bool:
         """Return whether the bytes up to ``end`` are all blanks, as an erased range is."""
@@ -164,9 +144,9 @@ def head_problem(source: str, fd: int, size: int, head: Head) -> Problem:
     if fault := find_opening_fault(fd):
         return Problem(f"{source}:1", fault, 1, 1)
     if size < offset:
-        line = DamageIndex(fd, size).line_number(size)
+        number = DamageIndex(fd, size).line_number(size)
         message = f"ends {offset - size:,} bytes before its acknowledged end at seq {seq}"
-        return Problem(f"{source}:{line}", message, seq, line)
+        return Problem(f"{source}:{number}", message, seq, number)
     # It may verify as a whole: another log took its place.
     return Problem(source, f"does not have the chain {chain} that was acknowledged at seq {seq}", seq)
 
@@ -190,7 +170,7 @@ def is_unclean(fd: int, after: Position, head: Head | None, size: int) -> bool:
         return not has_other_history(fd, after, size)
     # A copied log has no head, and a copy is never repaired by guessing.
     return not any(
-        tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS])
+        tail.endswith(line.CHAIN_END) and _HEX.issuperset(tail[: line.CHAIN_CHARS])
         for tail, _ in find_chains(fd, after.offset, size)
     )
 
@@ -203,28 +183,28 @@ def has_other_history(fd: int, after: Position, size: int) -> bool:
     """
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(after.offset)
-        while file.tell() < size and (line := file.readline(MAX_LINE_BYTES + 1)):
-            seq, part, parts = place_of(line)
-            if part and part == parts and seq - part < after.seq and line_fault(line[:-1], seq) is None:
+        while file.tell() < size and (raw_line := file.readline(line.MAX_LINE_BYTES + 1)):
+            seq, part, parts = line.place_of(raw_line)
+            if part and part == parts and seq - part < after.seq and line.line_fault(raw_line[:-1], seq) is None:
                 return True
     return False
 
 
 def find_opening_fault(fd: int) -> str | None:
     """Return why a log does not begin as a ledger does; None where it does, or is the torn beginning of a new one."""
-    data = read_at(fd, MAX_LINE_BYTES + 1, 0)
+    data = read_at(fd, line.MAX_LINE_BYTES + 1, 0)
     for mark, what, cure in _CONVERSIONS:
         if data.startswith(mark):
             return f"{what}; {cure}"
-    line, feed, _ = data.partition(b"\n")
-    hole = line.find(b"\0")
+    raw_line, feed, _ = data.partition(b"\n")
+    hole = raw_line.find(b"\0")
     if feed and hole < 0:
-        return line_fault(line, 1)
+        return line.line_fault(raw_line, 1)
     # A power loss leaves the beginning of the line, whole sectors of NUL bytes, or both.
-    beginning = line if hole < 0 else line[:hole]
+    beginning = raw_line if hole < 0 else raw_line[:hole]
     sector = b"" if hole < 0 else data[hole : hole + _SECTOR_BYTES - hole % _SECTOR_BYTES]
     is_torn = beginning[: len(_OPENING)] == _OPENING[: len(beginning)] and not sector.strip(b"\0")
-    return None if is_torn and len(line) <= MAX_LINE_BYTES else line_fault(b"", 1)
+    return None if is_torn and len(raw_line) <= line.MAX_LINE_BYTES else line.line_fault(b"", 1)
 
 
 # ---- Recovery: the end of the log, before an append ----
@@ -322,7 +302,7 @@ def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Positio
         disk.write_all(fd, feed, path)
     end = size + len(feed)
     body = {"begin": begin, "end": end, "digest": ByteRange(fd, begin).digest(end)}
-    batch = frame([Draft("log.recovered", 1, body)], stamp(tail.position._replace(offset=end)))
+    batch = line.frame([Draft("log.recovered", 1, body)], stamp(tail.position._replace(offset=end)))
     disk.write_all(fd, batch.raw, path)
     # A seal in another place than it states seals nothing, so no head may acknowledge what follows it.
     disk.check_place(fd, batch.raw, path, end)
@@ -413,8 +393,8 @@ def _find_next_verified(
     if whole is not None:
         return whole, Position(whole.last, whole.chain, whole.end)
     for (tail, offset), (_, end) in pairwise(find_chains(fd, bad.offset, size)):
-        seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
-        position = Position(seq, tail[:CHAIN_CHARS].decode("ascii", "replace"), offset)
+        seq = line.first_seq(read_at(fd, line.CHAIN_TAIL_BYTES + line.CHAIN_CHARS, offset)) - 1
+        position = Position(seq, tail[: line.CHAIN_CHARS].decode("ascii", "replace"), offset)
         # A position with a lower event number would repeat a part of the ledger.
         if seq >= bad.seq and next(iter(Scan(fd, position, end, pending=pending, index=index)), None) is not None:
             return None, position
@@ -429,11 +409,11 @@ def _batch_with_changed_chain(
     if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
         return None
     end, proof_end = ends
-    length = end - bad.offset - len(CHAIN_MARK) - CHAIN_TAIL_BYTES
-    data = mask(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), pending)
+    length = end - bad.offset - len(line.CHAIN_MARK) - line.CHAIN_TAIL_BYTES
+    data = mask(read_at(fd, min(length, line.MAX_BATCH_BYTES), bad.offset), pending)
     last = bad.seq + data.count(b"\n") + 1
-    if sum_fault(data) is not None:
+    if line.sum_fault(data) is not None:
         return None
-    batch = RawBatch(bad.seq + 1, last, compute_chain(bad.chain, data), bad.offset, complete_lines(data))
+    batch = RawBatch(bad.seq + 1, last, line.compute_chain(bad.chain, data), bad.offset, line.complete_lines(data))
     proof = next(iter(Scan(fd, Position(last, batch.chain, end), proof_end, pending=pending, index=index)), None)
     return batch if proof is not None else None

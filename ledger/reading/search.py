@@ -11,25 +11,10 @@ from __future__ import annotations
 from itertools import chain
 import os
 
+from tallybook.ledger import line
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily
-from tallybook.ledger.line import (
-    CHAIN_END,
-    CHAIN_MARK,
-    CHAIN_TAIL_BYTES,
-    FRAME_BYTES,
-    GENESIS,
-    MAX_BATCH_BYTES,
-    MAX_LINE_BYTES,
-    PAYLOAD_MARK,
-    SEAL,
-    Position,
-    RawBatch,
-    batch_delivery,
-    first_seq,
-    has_checksum,
-    sealed_range,
-)
+from tallybook.ledger.line import Position, RawBatch
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
 
@@ -49,7 +34,7 @@ WINDOW_BYTES = 256 * 1024
 # Most batches are shorter; for a longer one the read is doubled until both its ends are found.
 _FIRST_BYTES = 4096
 _KEY = b',"key":"'
-_PAYLOAD = PAYLOAD_MARK.encode()
+_PAYLOAD = line.PAYLOAD_MARK.encode()
 _KEY_ENDS = (b'"', _PAYLOAD)
 # Most lines are shorter.
 _SHORT_BYTES = 1024
@@ -127,10 +112,10 @@ def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
 
     What such a range has inside counts for nothing, other seals included.
     """
-    for mention in _find_backwards(fd, SEAL, place, end):
+    for mention in _find_backwards(fd, line.SEAL, place, end):
         if mention < end:
-            until, line = _read_line(fd, mention)
-            span = sealed_range(line)
+            until, raw_line = _read_line(fd, mention)
+            span = line.sealed_range(raw_line)
             # A seal that came with another ledger's events names other offsets.
             if span is not None and span[0] < span[1] == until:
                 end = span[0]
@@ -139,15 +124,15 @@ def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _read_line(fd: int, place: int) -> tuple[int, bytes]:
     """Return the line around a place, and its offset; an empty line where it is not an intact one."""
-    start, begin, line = 0, 0, b""
-    for size in (_SHORT_BYTES, MAX_LINE_BYTES):
+    start, begin, raw_line = 0, 0, b""
+    for size in (_SHORT_BYTES, line.MAX_LINE_BYTES):
         start = max(place - size, 0)
         data = read_at(fd, 2 * size, start)
         begin = data.rfind(b"\n", 0, place - start) + 1
-        line, end, _ = data[begin:].partition(b"\n")
+        raw_line, end, _ = data[begin:].partition(b"\n")
         if end and (begin or not start):
             break
-    return start + begin, line if has_checksum(line) else b""
+    return start + begin, raw_line if line.has_checksum(raw_line) else b""
 
 
 # ---- Deliveries ----
@@ -215,9 +200,9 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
 
 def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
     """Return the batch whose first line has this key around a place; None where no line does."""
-    _, line = _read_line(fd, place)
-    stored, payload = batch_delivery(line)
-    first, size = first_seq(line), line.partition(_PART)[2].partition(b"]")[0]
+    _, raw_line = _read_line(fd, place)
+    stored, payload = line.batch_delivery(raw_line)
+    first, size = line.first_seq(raw_line), raw_line.partition(_PART)[2].partition(b"]")[0]
     return Delivery(first, first + int(size) - 1, payload) if stored == key and first > 0 and size.isdigit() else None
 
 
@@ -288,15 +273,18 @@ def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | Non
         # The line break at the end of the log may be missing.
         window += b"" if is_cut or window.endswith(b"\n") else b"\n"
         # No text holds a mark: a tab in it would be escaped.
-        mark, end = window.rfind(CHAIN_MARK, 0, place - start), window.find(CHAIN_MARK, place - start) + FRAME_BYTES
-        has_begin, has_end = mark >= 0 or not start, FRAME_BYTES <= end <= len(window)
+        mark = window.rfind(line.CHAIN_MARK, 0, place - start)
+        end = window.find(line.CHAIN_MARK, place - start) + line.FRAME_BYTES
+        has_begin, has_end = mark >= 0 or not start, line.FRAME_BYTES <= end <= len(window)
         if has_begin and (has_end or not is_cut):
             break
-        if size > 2 * MAX_BATCH_BYTES:
+        if size > 2 * line.MAX_BATCH_BYTES:
             return None
         size *= 2
-    begin = mark + FRAME_BYTES if mark >= 0 else 0
-    proof = window[begin - CHAIN_TAIL_BYTES : begin - len(CHAIN_END)].decode("latin-1") if begin else GENESIS
+    begin = mark + line.FRAME_BYTES if mark >= 0 else 0
+    proof = (
+        window[begin - line.CHAIN_TAIL_BYTES : begin - len(line.CHAIN_END)].decode("latin-1") if begin else line.GENESIS
+    )
     data = window[begin:end]
-    before = Position(first_seq(data) - 1, proof, start + begin)
+    before = Position(line.first_seq(data) - 1, proof, start + begin)
     return next(iter(scan.verify_run(data, before, pending, scan.choose_digest(len(data))).batches), None)
