@@ -59,14 +59,6 @@ def test_a_missing_ledger_is_never_called_verified(project: Path, run: Run, word
     assert not list((project / ".claude").iterdir())
 
 
-def test_a_ledger_of_which_the_head_alone_is_left_is_damaged(here: Project, run: Run) -> None:
-    """A log file that was deleted is a loss for every check, also where no ledger need be present."""
-    (here.ledger / "events.jsonl").unlink()
-    assert [3] * 4 == [
-        run(*words.split()).code for words in ("verify", "replay --check", "check", "check --if-present")
-    ]
-
-
 def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """A damaged rating loses its own batch; the playbook of all others is shown, with a list of what is missing."""
     spoil(here, b'"kpt_002","rating"')

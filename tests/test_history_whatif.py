@@ -97,18 +97,6 @@ def test_the_alternative_is_written_to_another_file(here: Project, run: Callable
     assert other.read_text(encoding="utf-8") == run("what-if", "--floor", "9", "--output", "-").out
 
 
-def test_no_output_replaces_a_file_of_the_project(here: Project, run: Callable[..., Answer]) -> None:
-    """Neither playbook.json nor a file of the ledger is overwritten, by whatever path it is named."""
-    link = here.root / "link.json"
-    link.symlink_to(here.playbook)
-    before = files(here)
-    for place in (here.playbook, link, here.ledger / "events.jsonl", here.claude / ".." / ".claude" / "ledger" / "x"):
-        for verb in (["what-if", "--floor", "9"], ["replay", "--at", "3"]):
-            answer = run(*verb, "--output", str(place))
-            assert (EXIT_BAD_INPUT, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
-    assert before == files(here)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -188,15 +188,6 @@ def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
     assert "3 of 14 events match" in tab.text("#events-note")
 
 
-def test_a_changed_fragment_moves_the_page_without_loading_it_anew(tab: Tab) -> None:
-    """An address that somebody edits, and the history of the browser, change what is shown; nonsense shows the end."""
-    tab.open("event=4")
-    for words, event in [("event=10", 10), ("event=7", 6), ("event=x&tab=nothing&policy=none&entry=who", 14), ("", 14)]:
-        tab.page.evaluate("words => { location.hash = words; }", words)
-        tab.at(event)
-    tab.at(14, tab="playbook", policy="")
-
-
 def test_a_moment_says_what_its_batch_and_its_update_did(tab: Tab) -> None:
     """A batch is one step with its parts, and the entry that its update pruned is named and struck out."""
     tab.open("event=12")

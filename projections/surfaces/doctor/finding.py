@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 import os
 from subprocess import SubprocessError
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -141,15 +141,6 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return EXIT_NO if any(finding.level == BAD for finding in findings) else 0
 
 
-def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return ``{ok, findings}``, a finding as ``{check, level, message, hint}``; ``hint`` is the fix."""
-    rows = [
-        {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
-        for finding in findings
-    ]
-    return {"ok": all(finding.level != BAD for finding in findings), "findings": rows}
-
-
 def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield findings as lines for people: what is bad, what else can be acted on, and how many checks passed."""
     counts: dict[str, int] = {}
@@ -169,9 +160,13 @@ def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
-    """Print findings and return the exit code."""
+    """Print findings, as JSON ``{ok, findings}`` of ``{check, level, message, hint}``; return the exit code."""
     if as_json:
-        answer(findings_json(findings))
+        rows = [
+            {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
+            for finding in findings
+        ]
+        answer({"ok": all(finding.level != BAD for finding in findings), "findings": rows})
     else:
         say(*format_findings(findings))
     return exit_code(findings)

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.workspace.project import Project
 
-FORMAT: Final = 2
-"""Number of the format of the data, for the script."""
-
 MARK: Final = b'<meta name="generator" content="tallybook page">'
 """What a page has among its first bytes, and other files have not."""
 

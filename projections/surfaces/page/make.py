@@ -234,7 +234,6 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         for options, policy in ALTERNATIVES.items()
     ]
     return {
-        "format": document.FORMAT,
         "tallybook": version("tallybook"),
         "project": project.root.name if choices.with_texts else "",
         "ledger": film.ledger,
