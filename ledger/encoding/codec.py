@@ -19,16 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.event_json import (
-    FREE_FIELDS,
-    REFUSALS,
-    UnfitError,
-    check_text,
-    decode_fast,
-    structure,
-    structure_fields,
-)
+from tallybook.ledger.encoding import event_json, strict_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
@@ -71,10 +62,10 @@ def encode(event: Event, when: str | None = None) -> Draft:
     # Not by cattrs: it would turn a text into a list of its characters where the class has a tuple of texts.
     fields = attrs.asdict(event, recurse=False)
     try:
-        structure_fields(fields, cls, "$")
-    except UnfitError as error:
+        event_json.structure_fields(fields, cls, "$")
+    except event_json.UnfitError as error:
         raise BadInputError(kind, str(error)) from error
-    names = FREE_FIELDS[cls]
+    names = event_json.FREE_FIELDS[cls]
     texts = {name: fields.pop(name) or "" for name in names}
     return Draft(kind, EVENT_TYPES[kind][1], fields, texts if names else None, when)
 
@@ -84,7 +75,7 @@ def texts_of(event: Event) -> dict[str, str]:
     if isinstance(event, UnknownEvent):
         texts: dict[str, Any] = json.loads(event.free or "{}")
     else:
-        texts = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
+        texts = {field: getattr(event, field) for field in event_json.FREE_FIELDS[type(event)]}
     return {field: text for field, text in texts.items() if isinstance(text, str) and text}
 
 
@@ -125,7 +116,7 @@ def _parse(what: bytes) -> _LineParts:
     texts = None
     if free is not None and free != b"null":
         texts = _loads(free)
-        check_text(texts.pop("salt"))
+        event_json.check_text(texts.pop("salt"))
     if not _is_known(kind, version) or free == b"null":
         # No class checks its fields, or nothing its sum.
         for part in (what, free):
@@ -148,7 +139,7 @@ def _append_continuation(before: _LineParts | None, line: _LineParts) -> None:
     if not added.keys() <= texts.keys():
         raise ValueError("it continues a text that is not there")
     for field, more in added.items():
-        texts[field] = check_text(texts[field]) + check_text(more)
+        texts[field] = event_json.check_text(texts[field]) + event_json.check_text(more)
 
 
 def _to_event(line: _LineParts) -> Event:
@@ -158,14 +149,14 @@ def _to_event(line: _LineParts) -> Event:
         raise ValueError("it continues a text that is not there")
     if not _is_known(kind, version):
         return UnknownEvent(kind, version, dumps(body), None if texts is None else dumps(texts))
-    fields = FREE_FIELDS[EVENT_TYPES[kind][0]]
+    fields = event_json.FREE_FIELDS[EVENT_TYPES[kind][0]]
     if type(body) is not dict:
         raise TypeError("expected an object as body")
     # Free text in the body could never be redacted.
     if not body.keys().isdisjoint(fields):
         raise ValueError("its free text is in its body")
     # A redacted text is None, and the event remains.
-    event = structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
+    event = event_json.structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
     if isinstance(event, LedgerOpened) and event.format > FORMAT:
         raise NewerLedgerError("events.jsonl", event.format, FORMAT)
     return event
@@ -258,7 +249,7 @@ def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], me
     for index, event in enumerate(events):
         if event is None:
             what = whats[index]
-            events[index] = decoded = decode_fast(what)
+            events[index] = decoded = event_json.decode_fast(what)
             if decoded is None:
                 # The whole batch, because a continued text belongs to the line before it.
                 return _decode_lines_slowly(batch, whats, memo)
@@ -278,13 +269,13 @@ def _decode_lines_slowly(batch: RawBatch, whats: Sequence[bytes], memo: dict[byt
                 _append_continuation(lines[-1][1] if lines else None, parts)
             else:
                 lines.append((index, parts))
-        except REFUSALS as error:
+        except event_json.REFUSALS as error:
             raise _damage(batch, index, error) from error
     events: list[Event] = []
     for index, parts in lines:
         try:
             events.append(_to_event(parts))
-        except REFUSALS as error:
+        except event_json.REFUSALS as error:
             raise _damage(batch, index, error) from error
         what = whats[index]
         if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
@@ -309,7 +300,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
                 key, payload = split_key(joined) if joined else (None, "")
                 event, number = next(remaining), shared_number(seq)
                 records.append(EventRecord(number, at, event, id_, author, key, when, part, payload))
-        except (*REFUSALS, StopIteration) as error:
+        except (*event_json.REFUSALS, StopIteration) as error:
             raise _damage(batch, index, error) from error
     return records
 
@@ -317,7 +308,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
 @lru_cache(maxsize=1024)
 def decode_author(by: bytes) -> Author:
     """Return the author of an event; most events of a session have the same one."""
-    return structure_fields(_loads(by), Author, "$.by")
+    return event_json.structure_fields(_loads(by), Author, "$.by")
 
 
 def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
