@@ -17,6 +17,7 @@ from helpers.agent_sessions import CODEX, COPILOT, GEMINI
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.injections import continued, give, injected
+from helpers.long_ledgers import make_long
 from helpers.reviews import Terminal, items
 from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines
@@ -285,6 +286,18 @@ def test_whatever_an_agent_types_has_the_vote_of_its_session(place: Project, run
         run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s2")
     run("replay")
     assert [("kpt_001", "helpful"), ("kpt_002", "harmful"), ("kpt_001", "harmful")] == rated(place)
+
+
+def test_a_vote_is_spent_by_what_a_checkpoint_says(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session is found by its whole id in the checkpoint of earlier votes, whatever characters it has."""
+    make_long(monkeypatch)
+    for session in ("s1", 's1","kpt_001', "\n[s1", "s"):
+        by = {"rater": "agent", "session": session}
+        assert commands.rate(place, "kpt_001", "neutral", by).seq_from
+        reading.fold_view(votes.VOTES_FORM, reading.open_log(place))
+        with pytest.raises(NothingToDoError, match="was rated in this session"):
+            commands.rate(place, "kpt_001", "neutral", by)
+    assert commands.rate(place, "kpt_002", "neutral", by).seq_from
 
 
 def test_secrets_in_a_reason_are_masked(place: Project) -> None:

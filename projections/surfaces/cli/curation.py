@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.curation import UndoResult
+    from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.redact import RedactionResult
-
 
 _MAX_EVENTS: Final = 20
 """Undone events that are listed for people; an import can have thousands."""
@@ -293,7 +293,7 @@ def reject(project: Project, /, **options: Any) -> None:
     _decide_proposals(project, options, store.reject)
 
 
-def _decide_proposals(project: Project, options: dict[str, Any], decide: Callable[..., store.Decided]) -> None:
+def _decide_proposals(project: Project, options: dict[str, Any], decide: Callable[..., Outcome]) -> None:
     by = provenance_of(options)
     numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
     is_acceptance = decide is store.accept
@@ -304,9 +304,9 @@ def _decide_proposals(project: Project, options: dict[str, Any], decide: Callabl
         state = reading.current(reading.open_log(project))
         if not options["as_json"]:
             say(*_proposal_lines(record, state))
-        done = decide(project, record, options["reason"], by)
-        note(*done.outcome.notes)
-        made = numbered_rows(done.outcome.numbers, done.outcome.events)
+        outcome = decide(project, record, options["reason"], by)
+        note(*outcome.notes)
+        made = numbered_rows(outcome.numbers, outcome.events)
         rows.append({"proposal": record.seq, "events": made})
         if not options["as_json"]:
             say(*recorded_lines(made))

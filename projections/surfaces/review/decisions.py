@@ -92,7 +92,7 @@ def decide(project: Project, item: review.Item, decision: str, text: str, by: Ma
     """
     if item.proposal is not None:
         answer = proposals.accept if decision == "accept" else proposals.reject
-        return answer(project, item.proposal, "", by).outcome
+        return answer(project, item.proposal, "", by)
     event = PointReviewed(item.names, item.why, decision)
     sources = item.names[1:] if decision == "merge" else ()
     reason = f"review: {item.why}"

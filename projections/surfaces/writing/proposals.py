@@ -162,19 +162,6 @@ def _with_present_names(log: SharedLog, found: Sequence[EventRecord]) -> Iterato
             )
 
 
-@attrs.frozen
-class Decided:
-    """A decided proposal.
-
-    Attributes:
-        proposal: The event that proposed it.
-        outcome: What was recorded.
-    """
-
-    proposal: EventRecord
-    outcome: Outcome
-
-
 def select(
     project: Project, numbers: Sequence[str], session: str | None, *, everything: bool, is_acceptance: bool
 ) -> tuple[list[EventRecord], list[EventRecord]]:
@@ -218,7 +205,7 @@ def wish_of(event: events.PointProposed) -> Curation | events.PointProposed:
     return event
 
 
-def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Decided:
+def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Outcome:
     """Make the change that was proposed, in one batch with its acceptance.
 
     Raises:
@@ -237,10 +224,10 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     answer = Answer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
     outcome = commands.recorded(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
-    return Decided(proposal, attrs.evolve(outcome, notes=notes))
+    return attrs.evolve(outcome, notes=notes)
 
 
-def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Decided:
+def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Outcome:
     """Close a proposal without making its change.
 
     Raises:
@@ -248,4 +235,4 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     """
     require_person("proposals reject", by.get("rater"))
     answer = Answer(events.ProposalDecided(proposal.id, "rejected", reason))
-    return Decided(proposal, commands.recorded(project, Request(answer, by)))
+    return commands.recorded(project, Request(answer, by))
