@@ -27,8 +27,10 @@ from tallybook.ledger.events import (
     ReflectionRequested,
     TranscriptRead,
 )
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -83,11 +85,16 @@ def events(project: Project, *kinds: type[Any]) -> list[Any]:
 
 
 def settle(project: Project, count: int) -> None:
-    """Wait until so many reflections were completed by the processes that hooks left behind."""
-    for _ in range(1200):
-        if len(events(project, ReflectionCompleted)) >= count:
-            return
-        sleep(0.05)
+    """Wait until so many reflections were completed by the processes that hooks left behind, and these ended."""
+    fd = disk.open_file(project.ledger / worker.LOCK, write=True, create=True)
+    try:
+        for _ in range(1200):
+            # A worker that has recorded its result still renders the playbook.
+            if len(events(project, ReflectionCompleted)) >= count and disk.try_lock(fd):
+                return
+            sleep(0.05)
+    finally:
+        os.close(fd)
     raise AssertionError("nobody completed a reflection")
 
 

@@ -5,17 +5,27 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.projections.surfaces.history import reading
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.scores import work
+    from tallybook.projections.surfaces.selection import lift_questions, lift_wording
     from tallybook.projections.surfaces.workspace.project import Project
+else:
+    # They load the modules of the scores, and most ledgers have no question.
+    work, lift_questions, lift_wording = import_lazily(
+        "tallybook.projections.surfaces.scores.work",
+        "tallybook.projections.surfaces.selection.lift_questions",
+        "tallybook.projections.surfaces.selection.lift_wording",
+    )
 
 _ASKED: Final = b'"kind":"lift.asked"'
 
 
 def was_asked(project: Project) -> bool:
-    """Say whether a ledger may have a question; computing its verdicts loads the modules of the scores."""
+    """Say whether a ledger may have a question."""
     return reading.open_own_log(project).may_contain(_ASKED)
 
 
@@ -23,10 +33,7 @@ def entry_lines(project: Project, name: str, moment: Moment | None = None) -> li
     """Return what lift knows of an entry as of a moment, in a line."""
     if not was_asked(project):
         return []
-    from tallybook.projections.surfaces.selection import lift_questions as questions
-    from tallybook.projections.surfaces.selection import lift_wording as wording
-
-    line = wording.entry_line(questions.load_state(project, moment), name)
+    line = lift_wording.entry_line(lift_questions.load_state(project, moment), name)
     return [f"Lift: {line}."] if line else []
 
 
@@ -34,26 +41,16 @@ def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
     """Return what lift knows as of a moment, a line for each unit of each question."""
     if not was_asked(project):
         return []
-    from tallybook.projections.surfaces.selection import lift_questions as questions
-    from tallybook.projections.surfaces.selection import lift_wording as wording
-
-    return [f"lift: {line}" for line in wording.summary_lines(questions.load_state(project, moment))]
+    return [f"lift: {line}" for line in lift_wording.summary_lines(lift_questions.load_state(project, moment))]
 
 
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
-    if not was_asked(project):
-        return frozenset()
-    from tallybook.projections.surfaces.selection import lift_questions as questions
-    from tallybook.projections.surfaces.selection import lift_wording as wording
-
-    return wording.hurting_names(questions.load_state(project, moment))
+    return lift_wording.hurting_names(lift_questions.load_state(project, moment)) if was_asked(project) else frozenset()
 
 
 def page_section(project: Project) -> str:
     """Return the section of the page that says how sessions go and what lift knows; empty where there is neither."""
-    from tallybook.projections.surfaces.scores import work
-
     lines = (*filter(None, [work.line(project)]), *summary_lines(project))
     items = "".join(f"<li>{escape(line.removeprefix('lift: '))}</li>" for line in lines)
     if not items:
