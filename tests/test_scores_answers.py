@@ -52,18 +52,20 @@ def record_weeks(project: Path) -> None:
 
 
 def record_story(project: Path) -> None:
-    """Record a drop after an entry was added, another entry's prune, and an undo."""
+    """Record drops after an entry was added, pruned and undone, by a clock that once ran ahead; one undo is later."""
     for hours, session, told in (
         (1, "s0", [kinds.PointAdded("kpt_000", "Run the tests.")]),
         (10, "s1", [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": 90}), "")]),
         (20, "s2", [kinds.PointAdded("kpt_001", "Delete the build cache.")]),
+        (9000, "ahead", [kinds.PointAdded("kpt_900", "From the future.")]),
         (30, "s3", [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": 60}), "")]),
         (40, "s4", [kinds.PointRated("kpt_001", "harmful")] * 3),
         (45, "s5", [kinds.EventsVoided((), "s0", "")]),
         (50, "s6", [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": 50}), "")]),
+        (90, "s7", [kinds.EventsVoided((), "s2", "")]),
     ):
         os.environ["HOURS"] = str(hours)
-        end = (kinds.PlaybookUpdated(0, 0, 0),) if session in {"s0", "s2", "s4"} else ()
+        end = (kinds.PlaybookUpdated(0, 0, 0),) if session in {"s0", "s2", "s4", "ahead"} else ()
         record_events(project, session, (*told, *end))
 
 

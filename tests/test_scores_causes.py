@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 import pytest
 
 from helpers.injections import injected
 from helpers.view_histories import HISTORIES, history
-from tallybook.ledger import clock
 from tallybook.ledger import events as kinds
-from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.drops import lead_json, leads_view
-from tallybook.projections.scores.view import scores_view
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.blame import DropQuery, blame, drop_lines
-from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLOSE = kinds.PlaybookUpdated(0, 0, 0)
 A, B = kinds.PointAdded("kpt_001", "Use types."), kinds.PointAdded("kpt_002", "Mock time.")
@@ -123,62 +111,3 @@ def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) 
         assert standing >= {*change.removed, *change.changed}
         standing = (standing | set(change.added)) - set(change.removed)
     assert set(state.book.entries) == standing
-
-
-CLOSE_CAUSES = kinds.PlaybookUpdated(0, 0, 0)
-ADVICE = kinds.PointAdded("kpt_001", "Delete the build cache.")
-HOUR_US = 3600 * clock.MICROSECONDS
-START = clock.to_unix_us("2026-01-15T00:00:00.000000Z")
-
-
-def measured_causes(score: int) -> list[Any]:
-    """Return an event that gives ac03 and its composites a score."""
-    return [kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": score}), "")]
-
-
-STORY: list[tuple[int, str, list[Any]]] = [
-    (1, "s0", [kinds.PointAdded("kpt_000", "Run the tests."), CLOSE_CAUSES]),
-    (10, "s1", measured_causes(90)),
-    (20, "s2", [ADVICE, CLOSE_CAUSES]),
-    (30, "s3", measured_causes(60)),
-    (40, "s4", [*[kinds.PointRated("kpt_001", "harmful")] * 3, CLOSE_CAUSES]),
-    (50, "s5", measured_causes(80)),
-    (80, "s6", measured_causes(70)),
-]
-"""Hours since the fifteenth began, the session, and what it recorded: days of 90, 60, 80 and 70."""
-
-
-def project_of(folder: Path, story: list[tuple[int, str, list[Any]]]) -> Project:
-    """Return a project with these events."""
-    project = Project(folder)
-    for hours, session, events in story:
-        log = JsonlLog(project.ledger, lambda hours=hours: clock.moment(START + hours * HOUR_US))  # type: ignore[misc]
-        with log.transaction() as tx:
-            tx.append([encode(event) for event in events], {"rater": "reflector", "session": session})
-        log.close()
-    return project
-
-
-def blamed(project: Project, asked: DropQuery | None = None, when: str | None = None) -> dict[str, Any]:
-    """Return the answer, now or at a moment."""
-    moment = None if when is None else moments.find(project, when)
-    state = fold_history(scores_view(configuration.load(project)), commands.history_at(project, moment)).count()
-    return blame(project, state, asked or DropQuery(), moment)
-
-
-def test_a_change_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
-    """It counted when the score dropped; at a moment before the drop there is no drop."""
-    place = project_of(project, STORY)
-    lead = blamed(place)["leads"][0]
-    undone = project_of(project, [(90, "s7", [kinds.EventsVoided((lead["id"],), None, "")])])
-    assert [lead] == blamed(undone)["leads"]
-    told = blamed(undone, when="2026-01-15T12:00")
-    assert (None, None, None, []) == (told["drop"], told["between"], told["moment"], told["leads"])
-    assert ["session.overall did not drop: only one day has data of it"] == list(drop_lines(told))
-
-
-def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
-    """An event recorded after one of a later year is still found by its own time."""
-    ahead = [(9000, "odd", [kinds.PointAdded("kpt_900", "From the future."), CLOSE_CAUSES])]
-    told = blamed(project_of(project, [*STORY[:2], *ahead, *STORY[2:]]))
-    assert [["kpt_001"]] == [lead["came"] for lead in told["leads"]]

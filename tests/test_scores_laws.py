@@ -145,17 +145,9 @@ def test_every_scored_kind_can_be_undone() -> None:
     assert set(KINDS) <= UNDOABLE
 
 
-DAYS_LATER = "2026-01-18T09:00:00"
-
-
 def greeting(score: float) -> Any:
     """Return an event that gives ac01, efficiency and the overall score of its session this many points."""
     return metrics("ac01", greeting_score=score)
-
-
-def overall(state: Scores) -> dict[str, dict[int, int]]:
-    """Return day → overall score → number of sessions."""
-    return {day: tally.scores["session.overall"] for day, tally in state.days.items()}
 
 
 @pytest.mark.parametrize(
