@@ -10,10 +10,12 @@ from unittest.mock import patch
 
 from helpers.books import make_runs
 from helpers.engines import ENGINES
+from helpers.git_repositories import git, push_files
 from helpers.postgres_server import start_database
 from helpers.s3_server import serve_buckets
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING
+from tallybook.ledger.sharing.engines.engine import NOTHING, _encode
+from tallybook.ledger.sharing.engines.git import REFERENCES, path_of
 from tallybook.ledger.sharing.engines.store import PutOutcome
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ NAMES = ("folder", "git by path", "postgres", "s3")
 PROCESSES = 8
 NUMBERS = 200
 _RUNS = 300
+_GIT_RUNS = 3_000
 _PUSHES = 20
 _TRIPS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
     "git": ("git", "run_git", lambda words: {"ls-remote", "fetch", "push"} & {*words[0]}),
@@ -151,7 +154,13 @@ def report_cost(folder: Path) -> int:
         (folder / name).chmod(0o755)
         with open_book(name, folder / name) as connect:
             engine = connect()
-            end = engine.append(NOTHING, make_runs(_RUNS)) or NOTHING
+            if name.startswith("git"):
+                files = {path_of(number): _encode(run) for number, run in enumerate(make_runs(_GIT_RUNS), 1)}
+                push_files(folder / name / "remote.git", f"{REFERENCES}main", files)
+                git(folder / name / "remote.git", "gc", "--quiet")
+                end = engine.read(0).end
+            else:
+                end = engine.append(NOTHING, make_runs(_RUNS)) or NOTHING
             with _counted(name) as nothing:
                 engine.read(end.seq, since=end)
             with _counted(name) as sent:
