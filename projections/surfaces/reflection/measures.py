@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ import attrs
 
 from tallybook.ledger.events import MAX_INT, Numbers
 from tallybook.projections.surfaces.agents import claude, codex, copilot, gemini
-from tallybook.projections.surfaces.agents.table import all_texts, list_of, object_of, open_lines, text_of
+from tallybook.projections.surfaces.agents.table import all_texts, list_of, object_of, text_of
 from tallybook.projections.surfaces.reflection import transcript
 
 if TYPE_CHECKING:
@@ -195,14 +194,10 @@ def measure(path: Path, *, ended: bool) -> Numbers | None:
         OSError: It cannot be read.
     """
     reader, tally = transcript.reader_of(path), _Tally()
-    seen = transcript.find_undone(path, reader)
-    with open_lines(os.fspath(path)) as file:
-        while data := file.readline(transcript.MAX_LINE_BYTES):
-            line = transcript.load_object(data)
-            entry = reader.read_line(line, seen)
-            if not entry.is_subagents:
-                tally.pass_time(text_of(line, "timestamp"))
-                for message in (entry, *entry.more):
-                    tally.add_message(message)
-                _OTHER_LINES[reader.read_line](line, tally)
+    for line, entry in transcript.entries(path, reader):
+        if not entry.is_subagents:
+            tally.pass_time(text_of(line, "timestamp"))
+            for message in (entry, *entry.more):
+                tally.add_message(message)
+            _OTHER_LINES[reader.read_line](line, tally)
     return tally.numbers(ended=ended)

@@ -255,20 +255,30 @@ def _line(data: bytes, begin: int, end: int, reader: Transcripts, memory: _Memor
     return Line(begin, end, shown, uuid, at, entry.is_subagents, subagent, is_unknown)
 
 
+def entries(path: Path, reader: Transcripts) -> Iterator[tuple[dict[str, Any], Entry]]:
+    """Yield the object on each line of a transcript, from its beginning, and what it says.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    seen = find_undone(path, reader)
+    with table.open_lines(os.fspath(path)) as file:
+        while data := file.readline(MAX_LINE_BYTES):
+            line = load_object(data)
+            yield line, reader.read_line(line, seen)
+
+
 def messages(path: Path) -> Iterator[dict[str, str]]:
     """Yield the messages of a transcript that hold text, whole, as ``{"role", "content"}``.
 
     Raises:
         OSError: It cannot be read.
     """
-    reader = reader_of(path)
-    seen = find_undone(path, reader)
-    with table.open_lines(os.fspath(path)) as file:
-        for entry in (reader.read_line(load_object(data), seen) for data in file):
-            for message in (entry, *entry.more):
-                content = "\n".join(_texts_of(message))
-                if content and not content.lstrip().startswith(_ECHOES):
-                    yield {"role": message.role, "content": _valid(content)}
+    for _, entry in entries(path, reader_of(path)):
+        for message in (entry, *entry.more):
+            content = "\n".join(_texts_of(message))
+            if content and not content.lstrip().startswith(_ECHOES):
+                yield {"role": message.role, "content": _valid(content)}
 
 
 def _texts_of(entry: Entry) -> list[str]:
