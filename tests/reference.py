@@ -102,8 +102,8 @@ def policies() -> Iterator[str]:
 
 
 def telemetry() -> Iterator[str]:
-    """Yield the table of telemetry: what each event of another program adds."""
-    yield from ("| event | adds |", "|---|---|", *map(_telemetry, TABLE))
+    """Yield a line for each event of another program, with what it adds."""
+    yield from map(_telemetry, TABLE)
 
 
 def _telemetry(row: Row) -> str:
@@ -120,4 +120,4 @@ def _telemetry(row: Row) -> str:
     }
     added = "; ".join(chain(counters, gauges, (text for text, is_added in others.items() if is_added)))
     of = f" of {row.component}" if row.component else ""
-    return f"| {', '.join(f'`{type_}`' for type_ in row.types)}{of} | {added} |"
+    return f"- {', '.join(f'`{type_}`' for type_ in row.types)}{of}: {added}"
