@@ -11,13 +11,10 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.manual_edits import curate, edit, rate, read
-from helpers.reference_model import book, extraction, point
+from helpers.reference_model import book, extraction
 from tallybook import compat
-from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
-from tallybook.ledger.events import EventsVoided
-from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.surfaces import commands, entry_point
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -96,22 +93,6 @@ def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
     edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
     assert ["edited kpt_001", "manual edit of"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
     assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project) -> None:
-    """A file from before a redaction counts except for the text, after any number of undos."""
-    for name in ("kpt_001", "kpt_003"):
-        curate(here, "pin", name)
-    for target in ("11", "10"):
-        curation.undo(here, target, None, "", HUMAN)
-    old = read(here)
-    undoings = tuple(row["id"] for row in commands.list_events(here) if row["kind"] == "events.voided")
-    with reading.open_log(here).transaction() as tx:
-        tx.append([encode(EventsVoided(undoings, None, ""))], HUMAN)
-    assert 0 == entry_point.run(["redact", "4", "--reason", "a name"])
-    edit(here, old, kpt_002={"helpful": 5})
-    commands.replay(here)
-    assert point("kpt_002", REDACTED, 5) == read(here)["key_points"][1]
 
 
 def test_a_file_from_before_an_undo_restores_only_what_it_changes(here: Project) -> None:

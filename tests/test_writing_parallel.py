@@ -173,7 +173,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 print(commands.rate(Project(Path(sys.argv[1])), "kpt_001", "helpful", {"rater": "human"}).seq_from)
 """
-DIE = "import os\nfrom tallybook.projections.surfaces.writing import record\nrecord._render = lambda *_: os._exit(9)\n"
 EDITS = (PlaybookEdited, PointEdited, PointRemoved)
 
 
@@ -215,15 +214,3 @@ def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path
         assert commands.rate(here, "kpt_001", "helpful", HUMAN).spooled
     assert 1 == commands.replay(here).entries["kpt_001"].helpful
     assert len(key_points) == len(commands.playbook(here).state.entries)
-
-
-@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
-def test_a_first_command_killed_before_it_renders_loses_nothing(project: Path, key_points: list[Any]) -> None:
-    """The old file is still there for the next command; it is stale, and no manual edit."""
-    here = legacy(project, key_points)
-    killed = subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
-    assert 9 == killed.returncode
-    assert 1 == commands.show(here)["key_points"][0]["helpful"]
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful
-    assert [] == edits(here)

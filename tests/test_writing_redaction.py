@@ -1,4 +1,4 @@
-"""Redaction by the command: its answers, the remaining text, refusals, and interruptions."""
+"""Redaction by the command: its answers, the remaining text, and refusals."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from helpers.redactions import (
 )
 from helpers.repository import ROOT
 from tallybook import compat
-from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, CannotWriteError, DamagedLedgerError, LockHeldError
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
 from tallybook.ledger.storage.redaction import PENDING_FILE, PendingRedaction
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -38,7 +38,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
 
 if TYPE_CHECKING:
@@ -156,23 +155,6 @@ def test_a_damaged_ledger_is_not_changed(here: Project, capsys: pytest.CaptureFi
         assert 3 == main.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", more])
     assert before == content(here)
     assert "events.jsonl:10: " in capsys.readouterr().err
-
-
-def test_an_interrupted_redaction_is_left_to_the_next_writer(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once noted a redaction counts: the answer lists what is left, readers hide it, a writer finishes."""
-    finish = erasure.finish
-
-    def busy(*_: object) -> None:
-        raise LockHeldError("ledger/lock", disk.LOCK_WAIT_MS)
-
-    monkeypatch.setattr(erasure, "finish", busy)
-    done = strike(here)
-    monkeypatch.setattr(erasure, "finish", finish)
-    assert any("not finished, the next command that writes continues" in line for line in done.erased.remaining)
-    assert REDACTED == texts(here)[1]
-    assert "events.jsonl" in holding(here)
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert ([], ()) == (holding(here), commands.verify(here).notes)
 
 
 def test_a_forged_pending_file_blocks_no_writer(here: Project) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.redactions import PRIVATE, TOLD, counts, held, holding, project_with_secret, strike, strike_nothing, texts
+from helpers.redactions import PRIVATE, TOLD, counts, holding, project_with_secret, strike, strike_nothing, texts
 from tallybook import compat
-from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage import redaction
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -193,23 +193,6 @@ def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     assert ["playbook.json"] == left
 
 
-def test_spooled_payloads_and_manual_edits_are_found(
-    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
-) -> None:
-    """They become events first, and lose the text like the others."""
-    document = read_playbook()
-    document["key_points"].append({"name": "kpt_900", "text": f"by hand {PRIVATE}", "helpful": 1, "harmful": 0})
-    document["owner"] = f"top {PRIVATE}"
-    write_playbook(document)
-    with held(here):
-        assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
-    done = strike(here)
-    assert ((), 4) == (done.erased.remaining, len(done.events))
-    assert ([], 3) == (holding(here), texts(here).count(REDACTED))
-    assert ("kpt_900", 1, 0) in counts(here)
-    assert () == commands.verify(here).problems
-
-
 def test_a_legacy_file_that_is_not_imported_yet_is_found(
     project: Path, write_playbook: Callable[[object], Path]
 ) -> None:
@@ -224,11 +207,6 @@ def test_a_legacy_file_that_is_not_imported_yet_is_found(
     assert [REDACTED, REDACTED, "other"] == texts(here)
     assert [("kpt_001", 3, 0), ("kpt_002", 0, 0), ("kpt_003", 0, 0)] == counts(here)
     assert () == commands.verify(here).problems
-
-
-def count(playbook: dict[str, Any]) -> None:
-    """Change the counters of the redacted entry, like old code."""
-    playbook["key_points"][1]["harmful"] += 1
 
 
 def test_a_file_that_was_open_in_an_editor_restores_nothing(
@@ -249,16 +227,3 @@ def test_a_file_that_was_open_in_an_editor_restores_nothing(
     write_playbook(document)
     commands.replay(here)
     assert "said anew" == texts(here)[1]
-
-
-def test_a_running_rendering_is_awaited(here: Project) -> None:
-    """A stopped rendering may still write the text, so the redaction is pending until it ends."""
-    fd = os.open(here.ledger / "render.lock", os.O_RDWR)
-    try:
-        assert disk.try_lock(fd)
-        assert "not finished" in strike(here).erased.remaining[0]
-        assert None is not redaction.read_pending(here.ledger)
-    finally:
-        os.close(fd)
-    commands.replay(here)
-    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
