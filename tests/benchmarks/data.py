@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
+    BookOpened,
     LedgerOpened,
     PlaybookAdopted,
     PlaybookUpdated,
@@ -19,15 +20,17 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.line import FORMAT, GENESIS, LOG_NAME, START, Draft, Stamp, frame
+from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.sharing.engines.engine import Run
+from tallybook.ledger.sharing.landing import SHARED
+from tallybook.ledger.sharing.publishing import cut_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tallybook.ledger.line import Position
+    from tallybook.ledger.sharing.engines.engine import Run
 
 ENTRIES = 200
 WIDE = 2_000
@@ -132,17 +135,15 @@ KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """Return a ledger's batches as runs of at most `RUN_BYTES`."""
-    runs: list[Run] = []
-    pieces: list[bytes] = []
-    first, before, size = 1, GENESIS, 0
+    """Return what a book shares of a ledger as runs of at most `RUN_BYTES`."""
+    by = {"rater": "test", "writer": "bench-0a1b2c3d"}
+    first = Stamp(START, "2026-11-23T12:00:00.000000Z", by, lambda: "opened", lambda: "salt")
+    batches = [frame([encode(BookOpened("book", "bench", 1, 1))], first)]
     with closing(JsonlLog(folder)) as log:
-        for batch in log.read():
-            pieces.append(batch.raw)
-            size += len(batch.raw)
-            if size > RUN_BYTES:
-                runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
-                pieces, size, first, before = [], 0, batch.last + 1, batch.chain
-        if pieces:
-            runs.append(Run(first, batch.last, before, batch.chain, b"".join(pieces)))
-    return runs
+        for batch in decode(log.read()):
+            records = [one for one in batch.records if type(one.event) in SHARED]
+            if records:
+                ids = iter([one.id for one in records])
+                stamp = Stamp(batches[-1].position, records[0].at, by, ids.__next__, lambda: "salt")
+                batches.append(frame([encode(one.event) for one in records], stamp))
+    return cut_runs(batches, START, RUN_BYTES)

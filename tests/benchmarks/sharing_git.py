@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import tempfile
 from time import perf_counter
@@ -17,6 +18,7 @@ from tallybook.ledger.line import START
 from tallybook.ledger.sharing import counting
 from tallybook.ledger.sharing.engines.engine import NOTHING, RUN_BYTES, Engine
 from tallybook.ledger.sharing.replica import Replica
+from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +50,8 @@ def _pieces(runs: Sequence[Run]) -> list[list[Run]]:
 class _Contest:
     """Both sides on bare repositories of one folder: the engine, and git as a person uses it."""
 
-    def __init__(self, runs: Sequence[Run], folder: Path) -> None:
+    def __init__(self, ledger: Path, runs: Sequence[Run], folder: Path) -> None:
+        self._ledger = ledger
         self._pieces = _pieces(runs)
         self._last = runs[-1]
         self._folder = folder
@@ -76,6 +79,21 @@ class _Contest:
             end = engine.append(end, piece) or NOTHING
             assert end is not NOTHING
         return perf_counter() - start
+
+    def sync(self) -> float:
+        """Return the processor time of a sync that publishes all of an own ledger."""
+        self._remote, own = self._new_remote(), self._new()
+        shutil.copytree(self._ledger, own)
+        start = sum(os.times()[:4])
+        result = sync(Machine(str(own), "anna-0a1b2c3d", "", "main", limit_s=600), self._engine(self._new()))
+        assert (True, 0) == (result.published > 0, result.pending)
+        return sum(os.times()[:4]) - start
+
+    def send(self) -> float:
+        """Return the processor time of the engine for the same events, a run at a time."""
+        start = sum(os.times()[:4])
+        self.publish()
+        return sum(os.times()[:4]) - start
 
     def publish_bare(self) -> float:
         """Return how long git takes to add, commit and push the same pieces, a file for each run."""
@@ -133,11 +151,14 @@ def rows(setting: Setting) -> Iterator[Row]:
     data.build(setting.folder / f"shared-{events}", "alike", events)
     runs = data.runs_of(setting.folder / f"shared-{events}")
     with tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-        contest = _Contest(runs, Path(folder))
+        contest = _Contest(setting.folder / f"shared-{events}", runs, Path(folder))
         size = f"{runs[-1].last:,} events in {len(runs):,} runs"
         taken = alternate(contest.publish, contest.publish_bare, setting.pairs(PAIRS))
         against = "git add, commit and push of the same bytes"
         yield Row("share-git", f"publishing {size}, 2 MiB at a time", against, faster(taken), *medians(taken), "s")
+        taken = alternate(contest.sync, contest.send, setting.pairs(PAIRS))
+        what = f"a sync that publishes {runs[-1].last:,} events: landed, sent and flushed, processor time"
+        yield Row("share-git", what, "the engine, sending their runs", faster(taken), *medians(taken), "s")
         taken = alternate(contest.catch_up, contest.catch_up_bare, setting.pairs(PAIRS))
         what = f"catching up on {size}: chain and ids verified, replica flushed"
         yield Row("share-git", what, "git clone of the same bytes, one commit", faster(taken), *medians(taken), "s")
