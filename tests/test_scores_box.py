@@ -111,7 +111,7 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
-    """This holds from 20 columns to 200, with names that are wide, combine, or hold control characters."""
+    """No line of a page is wider than 20 to 200 columns, also with names that are wide, combine, or hold controls."""
     found = PAGES[name]()
     for width in (*range(20, 90), 120, 200):
         text = shown(lambda console: box.show(console, found), width, encoding)
@@ -131,7 +131,7 @@ def test_a_terminal_gets_colour_unless_it_wants_none(no_color: bool) -> None:
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.integers(20, 200), st.booleans())
 def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
-    """This holds for any chart and width, with a bar for the last day."""
+    """A chart of any series fits any width, with a bar for the last day."""
     state = handoffs(config(), {f"2026-{1 + n // 28:02}-{1 + n % 28:02}": value for n, value in enumerate(scores)})
     lines = plot(scoring.current_scores(state)["ac09"].series, width, utf=utf)
     assert max(map(len, lines)) <= width
@@ -139,7 +139,7 @@ def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
 
 
 def test_markdown_has_all_of_a_page() -> None:
-    """It has headings, tables and lists; markup in a name is text."""
+    """Markdown has headings, tables and lists; markup in a name is text."""
     text = markdown(page(odd(), detail=True))
     assert text.startswith("# 健康\\\\x07 ")
     assert "| 研究 und é́\\\\x1b\\[31m \\[bold\\]x\\[/\\] 👩‍👩‍👧 long" in text

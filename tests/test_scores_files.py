@@ -75,7 +75,7 @@ def test_a_version_compares_with_the_one_before_by_their_numbers() -> None:
 
 @given(st.text(max_size=150), st.text(max_size=150))
 def test_no_two_ids_have_one_file(one: str, other: str) -> None:
-    """This holds on a file system that ignores case too; and every name is valid, of at most 255 bytes."""
+    """Ids have different files where case is ignored too; and every name is valid, of at most 255 bytes."""
     names = [score_files.file_name(id_) for id_ in (one, other, one.upper(), other.casefold())]
     assert len({one, other, one.upper(), other.casefold()}) == len({name.casefold() for name in names})
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]

@@ -80,7 +80,7 @@ def test_tz_says_what_a_naive_time_means(here: Project, run: Run, zone: str, at:
 
 
 def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:
-    """Each has its own session, component and moment; an object without a measure is kept and counted."""
+    """Each event has its own session, component and moment; an object without a measure is kept and counted."""
     answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
     assert (0, "") == (answer.code, answer.err)
     found = rows(here)
@@ -113,7 +113,7 @@ def test_a_file_is_an_import(here: Project, run: Run, tmp_path: Path, said: dict
 
 
 def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Path) -> None:
-    """This holds for a packed or moved copy too; equal objects without a time count as often as they occur."""
+    """A packed or moved copy adds nothing either; equal objects without a time count as often as they occur."""
     untimed = [{"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}] * 3
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, *untimed])
     (tmp_path / "archive").mkdir()
@@ -200,7 +200,7 @@ def places_and_problems(file: Path) -> list[str]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_objects_have_many_forms(tmp_path: Path, form: Callable[[list[dict[str, Any]]], str]) -> None:
-    """They are one a line, in an array or one after another, packed or not, whatever the file's name."""
+    """Objects are one a line, in an array or one after another, packed or not, whatever the file's name."""
     file, data = tmp_path / "events.txt", form(OBJECTS).encode()
     for packed in (data, gzip.compress(data), gzip.compress(data[:9]) + gzip.compress(data[9:])):
         file.write_bytes(packed)

@@ -157,7 +157,7 @@ THIRD = pytest.approx(1 / 3)
 def test_benchmarks_and_feedback_join_with_weights_of_their_own(
     events: list[Any], own: str, expected: tuple[int, float] | None
 ) -> None:
-    """Each has its configured weight, next to metrics that together weigh 1."""
+    """Benchmarks and feedback have their configured weights, next to metrics that together weigh 1."""
     assert expected == joined(*events, own=own)
 
 

@@ -93,7 +93,7 @@ def test_a_moment_shows_its_scores(scored: Path, run: Run) -> None:
 
 
 def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], run: Run) -> None:
-    """It goes to a given file, to the day's file, or to standard output."""
+    """An export goes to a given file, to the day's file, or to standard output."""
     assert "health.md written\n" == run("score", "--weekly", "--export", "health.md").out
     assert {"path": "scores-2026-01-16.md", "result": "written"} == score("--export")
     assert (scored / "health.md").read_text(encoding="utf-8").startswith("# OVERALL, 7 DAYS\n\nOverall: 87 (B)")
@@ -101,7 +101,7 @@ def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], r
 
 
 def test_the_configuration_in_force_is_yaml(scored: Path, score: Callable[..., Any], run: Run) -> None:
-    """It is the packaged one with its comments, or merged with the project's own; with a mistake it names its key."""
+    """The packaged configuration has its comments, is merged with the project's own, and a mistake names its key."""
     packaged = configuration.PACKAGED.read_text(encoding="utf-8")
     assert packaged == run("score", "--config").out
     configure(scored, "scoring: {title: MINE, components: {ac09: {name: Mine}}}")

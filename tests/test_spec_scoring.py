@@ -105,7 +105,7 @@ NO_EVALUATIONS: list[Any] = [{"name": "kpt_001"}, {"rating": "helpful"}, {}, Non
     ids=lambda evaluation: repr(evaluation)[:50],
 )
 def test_evaluation_without_a_name_or_rating_is_ignored(evaluation: object) -> None:
-    """It is silently ignored, and the others count (REQ-SCORE-002)."""
+    """An evaluation without either is silently ignored, and the others count (REQ-SCORE-002)."""
     good = {"name": "kpt_001", "rating": "helpful"}
     updated = compat.update_playbook_data(book(point()), {"evaluations": [evaluation, good]})
     assert [point(helpful=1)] == updated["key_points"]
