@@ -281,6 +281,13 @@ def check_reflection(context: Context) -> Iterator[Finding]:
         message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
         fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
         yield Finding(NOTE, message, fix)
+    # The worker that a hook starts has nobody to say it to.
+    read = [name for name, session in state.sessions.items() if session.searched_to.length and name not in awaiting]
+    if unmeasured := [name for name in read if name not in state.measured]:
+        sessions = f"{len(unmeasured)} of {format_count(len(read), 'session')} that were read not measured"
+        why = "neither a prompt nor a call was understood, or the transcript is gone"
+        fix = "if it goes on, update Tallybook, which may be older than the client"
+        yield Finding(NOTE, f"{sessions}, as {why}: {format_names(unmeasured)}", fix)
 
 
 def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:

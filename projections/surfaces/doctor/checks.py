@@ -88,8 +88,8 @@ def _check_exports(context: Context) -> Iterator[Finding]:
     """Report a file of agents whose block is not what the playbook says."""
     from tallybook.projections.surfaces.selection import exported
 
-    for name, what in exported.find_old(context.project):
-        yield Finding(BAD, f"{name}: {what}", f"`tallybook export agents-md {name}`, then commit the file")
+    for name, what, fix in exported.find_old(context.project):
+        yield Finding(BAD, f"{name}: {what}", f"{fix}, then commit the file")
 
 
 def _check_gate(query: GateQuery, context: Context) -> Iterator[Finding]:

@@ -91,15 +91,17 @@ def export(project: Project, name: str) -> Export:
     return Export(name, chosen, new != data)
 
 
-def find_old(project: Project) -> Iterator[tuple[str, str]]:
-    """Yield the files whose block is not what the playbook says, each with what is wrong."""
+def find_old(project: Project) -> Iterator[tuple[str, str, str]]:
+    """Yield the files whose block is not what the playbook says, each with what is wrong and what to do first."""
     for name in blocks.FILES:
-        data = _peek(project, name)
+        data, again = _peek(project, name), f"`tallybook export agents-md {name}`"
         try:
             if _has_block(name, data) and _with_block(name, data, choose(project, name).entries) != data:
-                yield name, "its entries are not those of the playbook"
+                yield name, "its entries are not those of the playbook", again
         except BadInputError as error:
-            yield name, str(error).removeprefix(f"{name}: ").partition("; ")[0]
+            # An export refuses such a file until a person has mended it.
+            what, _, hint = str(error).removeprefix(f"{name}: ").removesuffix("; nothing was written").partition("; ")
+            yield name, what, f"{hint}; {again}"
 
 
 def choose(project: Project, name: str) -> Chosen:
