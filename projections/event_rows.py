@@ -49,7 +49,7 @@ class EventFilter:
         return (
             record.seq > self.since
             and (self.until is None or record.seq <= self.until)
-            and (self.name is None or about(record.event, self.name))
+            and (self.name is None or concerns(record.event, self.name))
             and self.session in {None, record.by.session}
             and self.rater in {None, record.by.rater}
             and (not self.writers or record.by.writer in self.writers)
@@ -66,7 +66,7 @@ def is_of_kind(kind: str, wanted: str) -> bool:
 def select_events(batch: Batch, wanted: EventFilter) -> Iterator[EventRecord]:
     """Yield the events of a batch that pass a filter, in order."""
     # Line heads are decoded only where an event may pass, as that is slow.
-    if wanted.name is None or any(about(event, wanted.name) for event in batch.events):
+    if wanted.name is None or any(concerns(event, wanted.name) for event in batch.events):
         yield from filter(wanted.takes, batch.records)
 
 
@@ -79,15 +79,15 @@ def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, 
         seqs: As for ``summary``.
     """
     result = {"seq": record.seq, "at": record.at, "by": by_json(record.by), "summary": summary(record.event, seqs)}
-    return result | happened(record) | {"undone_by": undone_by}
+    return result | when_json(record) | {"undone_by": undone_by}
 
 
-def happened(record: EventRecord) -> dict[str, Any]:
+def when_json(record: EventRecord) -> dict[str, Any]:
     """Return when an event of a shared book happened, as ``{when}``: its ``at`` is when it was published there."""
     return {"when": record.when} if record.by.writer is not None and record.when is not None else {}
 
 
-def about(event: events.Event, name: str) -> bool:
+def concerns(event: events.Event, name: str) -> bool:
     """Say whether an event concerns an entry: by its name, in an order or in a merge."""
     if isinstance(event, events.UnknownEvent):
         # What the text rules out is not parsed.
@@ -124,7 +124,7 @@ def row(record: EventRecord) -> dict[str, Any]:
 
 def reference(record: EventRecord) -> dict[str, Any]:
     """Return what identifies an event, as ``{seq, id, at, by}``."""
-    return {"seq": record.seq, "id": record.id, "at": record.at} | happened(record) | {"by": by_json(record.by)}
+    return {"seq": record.seq, "id": record.id, "at": record.at} | when_json(record) | {"by": by_json(record.by)}
 
 
 def kind_of(event: events.Event) -> tuple[str, int]:
@@ -302,7 +302,7 @@ def _summarise_proposal(event: events.PointProposed) -> str:
     return f"{what}{f'{to} {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 
 
-def _measured(event: events.SessionMeasured) -> str:
+def _summarize_measures(event: events.SessionMeasured) -> str:
     return f"session measured: {', '.join(f'{name} {value:g}' for name, value in event.numbers.items())}"
 
 
@@ -346,7 +346,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.FeedbackRecorded: _feedback,
     events.BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
     events.SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
-    events.SessionMeasured: _measured,
+    events.SessionMeasured: _summarize_measures,
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",

@@ -155,7 +155,7 @@ def _count_injection(state: Reflections, event: events.PlaybookInjected, batch: 
             state.withheld[session] = before.union(event.held).difference(event.names)
 
 
-def _changing(
+def _on_session(
     change: Callable[[Reflections, Session, Any, Batch], Session],
 ) -> Callable[[Reflections, Any, Batch], None]:
     """Return the effect of an event on the state from its effect on its session."""
@@ -246,11 +246,11 @@ REFLECTIONS: Final = View(
     Reflections,
     {
         events.PlaybookInjected: _count_injection,
-        events.ReflectionRequested: _changing(_request),
-        events.ReflectionStarted: _changing(_start),
-        events.TranscriptRead: _changing(_read),
-        events.ReflectionCompleted: _changing(_complete),
-        events.ReflectionFailed: _changing(_fail),
+        events.ReflectionRequested: _on_session(_request),
+        events.ReflectionStarted: _on_session(_start),
+        events.TranscriptRead: _on_session(_read),
+        events.ReflectionCompleted: _on_session(_complete),
+        events.ReflectionFailed: _on_session(_fail),
         events.SessionMeasured: _measure,
     },
 )

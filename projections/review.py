@@ -259,8 +259,8 @@ def select_items(question: Question) -> list[Item]:
 
     In the order of _ORDER, and of one kind first what a decision changes for most sessions.
     """
-    items = [*_contested(question), *_duplicates(question.book), *_unproven(question), *_stale(question)]
-    items += (*_expired(question), *select_agents_items(question))
+    items = [*_find_contested(question), *_duplicates(question.book), *_unproven(question), *_stale(question)]
+    items += (*_find_expired(question), *select_agents_items(question))
     sessions = question.reviews.sessions
 
     def rank(item: Item) -> tuple[int, int]:
@@ -271,7 +271,7 @@ def select_items(question: Question) -> list[Item]:
 
 def select_agents_items(question: Question) -> list[Item]:
     """Return what agents proposed, and the entries that their ratings pruned, without what was decided."""
-    items = [*map(_proposal, question.proposals), *_left(question)]
+    items = [*map(_proposal, question.proposals), *_find_pruned(question)]
     return [item for item in items if not _is_decided(question, item)]
 
 
@@ -284,7 +284,7 @@ def _is_decided(question: Question, item: Item) -> bool:
     return all(question.reviews.changes.get(name, moment) <= moment for name in item.names)
 
 
-def _contested(question: Question) -> Iterator[Item]:
+def _find_contested(question: Question) -> Iterator[Item]:
     """Yield the entries with more harmful than helpful ratings, with the reasons, and those that are near the bound."""
     book = question.book
     # A proposal to retire the entry shows it already.
@@ -333,7 +333,7 @@ def why_shown(record: EventRecord) -> str:
     return DISPUTED if getattr(record.event, "verb", "") in {"retire", "delete"} else PROPOSAL
 
 
-def _left(question: Question) -> Iterator[Item]:
+def _find_pruned(question: Question) -> Iterator[Item]:
     """Yield the entries that an agent's rating pruned lately."""
     for name in question.book.pruned:
         rater, at = question.reviews.blame.get(name, ("", ""))
@@ -345,7 +345,7 @@ def _left(question: Question) -> Iterator[Item]:
             yield Item(LEFT, (name,), "; ".join((what, *_reasons(question.reviews, name), back)))
 
 
-def _expired(question: Question) -> Iterator[Item]:
+def _find_expired(question: Question) -> Iterator[Item]:
     for name, day in question.book.until.items():
         if day < question.today and name in question.book.entries:
             yield Item(EXPIRED, (name,), f"held until {day}, and is not injected since")

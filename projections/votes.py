@@ -143,7 +143,7 @@ class Votes(State):
         # By the id of the event that made the entry, because names change in a shared book.
         maker = self.maker_of(name).id
         names = (one for member in self.lineage_of(session) for one in getattr(self.sessions[member], field))
-        return any(self.maker_of(one).id == maker for one in names)
+        return any(self.maker_of(name).id == maker for name in names)
 
     def lineage_of(self, session: str) -> set[str]:
         """Return the sessions of a session's lineage."""

@@ -55,7 +55,7 @@ def test_words_that_fit_several_entries_select_none(here: Project) -> None:
     """The error lists all that fit; at a moment when one was active alone, it is selected."""
     with pytest.raises(AmbiguousEntryError) as several:
         commands.why(here, "type hints")
-    assert ["kpt_001", "kpt_003"] == [one["name"] for one in several.value.matches]
+    assert ["kpt_001", "kpt_003"] == [match["name"] for match in several.value.matches]
     assert "kpt_001" == commands.why(here, "type hints", "8")[0]["name"]
 
 
@@ -75,7 +75,7 @@ def test_why_answers_matches_in_json(capsys: pytest.CaptureFixture[str]) -> None
     """The JSON answer has the entries to choose from instead of a story."""
     answer = json.loads(ask(capsys, "why", "hints", "--json", code=1))
     assert ["matches"] == list(answer)
-    assert [["name", "status", "text"]] * 2 == [list(one) for one in answer["matches"]]
+    assert [["name", "status", "text"]] * 2 == [list(match) for match in answer["matches"]]
 
 
 def test_a_manual_edit_that_is_not_recorded_is_included(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,4 +79,4 @@ def test_a_command_interrupted_after_it_recorded_reports_that(project: Path) -> 
     file.write_text('{"key_points": ["Quote ids.", 5]}', encoding="utf-8")
     code, _, said = interrupted_at("tallybook.projections.surfaces.console.terminal", "import", str(file))
     assert (130, f"tallybook: interrupted; {output.RECORDED}\n") == (code, said)
-    assert ["Quote ids."] == [one["text"] for one in commands.show(Project(project))["key_points"]]
+    assert ["Quote ids."] == [point["text"] for point in commands.show(Project(project))["key_points"]]

@@ -106,10 +106,10 @@ def test_a_damaged_ledger_is_named_to_its_line(here: Project) -> None:
     answer = json.loads(run(here, "doctor", "--json").out)
     assert ["ok", "findings"] == list(answer)
     assert answer["ok"] is False
-    assert [list(one) for one in answer["findings"]] == [["check", "level", "message", "hint"]] * len(
+    assert [list(finding) for finding in answer["findings"]] == [["check", "level", "message", "hint"]] * len(
         answer["findings"]
     )
-    assert list(CHECKS) == list(dict.fromkeys(one["check"] for one in answer["findings"]))
+    assert list(CHECKS) == list(dict.fromkeys(finding["check"] for finding in answer["findings"]))
 
 
 def test_nothing_is_changed(here: Project) -> None:
@@ -211,7 +211,7 @@ def _damage_the_spool(here: Project) -> None:
 
 
 def _interrupt_a_redaction(here: Project) -> None:
-    added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
+    added = next(record for batch in reading.batches(here) for record in batch.records if record.seq == 2)
     redaction.write_pending(here.ledger, redaction.PendingRedaction((added.id,), ("Use type hints",), "wrong", HUMAN))
 
 
@@ -263,7 +263,11 @@ def test_a_fault_is_named_by_its_check_with_its_fix(here: Project, fault: str) -
     make, check, level, message, is_fixed_by_replay = FAULTS[fault]
     make(here)
     findings = examine(here)
-    (found,) = [one for one in findings if one.check == check and one.level != "ok" and message in one.message]
+    (found,) = [
+        finding
+        for finding in findings
+        if finding.check == check and finding.level != "ok" and message in finding.message
+    ]
     code = 3 if fault == "a lost log" else 1 if level == "bad" else 0
     assert (level, True, code) == (found.level, bool(found.fix), exit_code(findings))
     if is_fixed_by_replay:

@@ -40,7 +40,7 @@ def events(here: Project) -> int:
 
 def follow(here: Project, beginning: str) -> None:
     """Run the documented block of commands that begins so, in the project."""
-    [block] = [one.code for one in examples("sh") if one.code.startswith(beginning)]
+    [block] = [example.code for example in examples("sh") if example.code.startswith(beginning)]
     code = block.replace("tallybook replay", shlex.join([sys.executable, "-P", "-m", "tallybook", "replay"]))
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | {f"GIT_{who}_{field}": "me@here" for who, field in WHO}
     subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=here.root, env=environment, check=True)

@@ -48,9 +48,9 @@ def log(tmp_path: Path) -> Iterator[JsonlLog]:
 def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     """Return each of these moments with its notes, or its error."""
     found: list[Any] = []
-    for one in whens:
+    for when in whens:
         try:
-            moment = moments.find(project_of(log), one)
+            moment = moments.find(project_of(log), when)
             found.append((moment.seq, moment.named, moment.notes))
         except BadInputError as error:
             found.append(str(error))

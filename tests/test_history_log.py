@@ -92,7 +92,7 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
     """Choosing batches by their bytes leaves out no event that a check of every single event would list."""
     made = log_of(batches)
     wanted = EventFilter(name, session, rater, tuple(kinds), *bounds)
-    every = [one for batch in decode(made.read()) for one in batch.records]
+    every = [record for batch in decode(made.read()) for record in batch.records]
     expected = [one for one in every if wanted.takes(one)]
     known = name is None or any(EventFilter(name).takes(one) for one in every)
     if known:

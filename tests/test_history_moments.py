@@ -118,7 +118,7 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
     """For any clock the result equals the definition, applied event by event."""
     log = log_at(minutes)
     at = moment(BEGIN + minute * MINUTE_US).at
-    recorded = [one for batch in decode(log.read()) for one in batch.records]
+    recorded = [record for batch in decode(log.read()) for record in batch.records]
     assert max((one.seq for one in recorded if one.at <= at), default=0) == of(log, at).seq
 
 

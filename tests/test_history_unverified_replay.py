@@ -64,7 +64,7 @@ def test_a_changed_event_is_shown_and_nothing_is_stored(here: Project, run: Run)
     change(here, rb'"kpt_001","rating":"helpful"', b'"kpt_001","rating":"harmful"')
     before = files(here)
     answer = run("replay", "--no-verify")
-    (point,) = (one for one in json.loads(answer.out)["key_points"] if one["name"] == "kpt_001")
+    (point,) = (point for point in json.loads(answer.out)["key_points"] if point["name"] == "kpt_001")
     assert (0, 0, 1) == (answer.code, point["helpful"], point["harmful"])
     assert before == files(here)
     assert [3, 3, 3] == [run(*words).code for words in (["replay"], ["replay", "--check"], ["verify"])]

@@ -159,7 +159,7 @@ def test_a_reflection_is_requested_once(here: Project, project: Path, event: str
     assert [ReflectionRequested(3, event, str(transcript))] == events(here, ReflectionRequested)
     transcript.write_text("{}\n{}\n")
     call(payload)
-    assert [3, 6] == [one.end for one in events(here, ReflectionRequested)]
+    assert [3, 6] == [event.end for event in events(here, ReflectionRequested)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
@@ -306,7 +306,7 @@ def test_a_stop_requests_a_reflection_if_the_settings_say_so(here: Project) -> N
     set_to(here, "[reflection]\non_stop = true\n")
     call({"hook_event_name": "SubagentStop", **stop})
     call({"hook_event_name": "Stop", **stop})
-    assert ["Stop"] == [one.trigger for one in events(here, ReflectionRequested)]
+    assert ["Stop"] == [event.trigger for event in events(here, ReflectionRequested)]
 
 
 @pytest.mark.parametrize("kind", BODIES)

@@ -106,7 +106,7 @@ def test_a_fork_whose_transcript_comes_late_is_known_at_its_first_prompt(here: P
     prompt = {"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "prompt": "go on"}
     assert "" == call({**prompt, **codex(home, "c2", "c1")}, "c2")
     assert "Use type hints" in told(call({**prompt, **codex(home, "c9")}, "c9"))
-    assert [continued("c1")] == [one for one in events(here, PlaybookInjected) if one.lineage]
+    assert [continued("c1")] == [event for event in events(here, PlaybookInjected) if event.lineage]
 
 
 def test_a_fork_of_a_session_that_was_given_nothing_is_given_the_playbook(here: Project) -> None:

@@ -85,10 +85,10 @@ def test_after_a_compaction_a_session_is_given_the_same_again(here: Project) -> 
     compacted = {**START, "source": "compact", "prompt_id": "p1"}
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: told(call_apart(compacted)), range(4)))
-    assert [["kpt_001", "kpt_002", "kpt_003"]] == [names(one) for one in answers if one]
+    assert [["kpt_001", "kpt_002", "kpt_003"]] == [names(answer) for answer in answers if answer]
     assert "" == ask("commit", prompt_id="p2")
     assert ["kpt_004"] == names(ask("units", prompt_id="p3"))
-    assert [3, 3, 1] == [len(one.names) for one in events(here, PlaybookInjected)]
+    assert [3, 3, 1] == [len(event.names) for event in events(here, PlaybookInjected)]
 
 
 @pytest.mark.parametrize("identity", [{}, {"prompt_id": "p1"}], ids=["without an id", "with an id"])
@@ -97,7 +97,7 @@ def test_a_doubled_installation_gives_an_entry_once(here: Project, identity: dic
     with ThreadPoolExecutor(8) as pool:
         prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "commit", **identity}
         answers = list(pool.map(lambda _: told(call_apart(prompt)), range(8)))
-    assert [["kpt_003", "kpt_001", "kpt_002"]] == [names(one) for one in answers if one]
+    assert [["kpt_003", "kpt_001", "kpt_002"]] == [names(answer) for answer in answers if answer]
     with held(here):
         assert ["kpt_004"] == names(ask("units"))
         assert "" == ask("units")

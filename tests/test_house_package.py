@@ -57,7 +57,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_classifiers_name_the_systems_that_the_tests_ran_on() -> None:
     """Linux is the only system of the classifiers: no other one was run."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    systems = [one for one in project["classifiers"] if one.startswith("Operating System")]
+    systems = [classifier for classifier in project["classifiers"] if classifier.startswith("Operating System")]
     assert ["Operating System :: POSIX :: Linux"] == systems
 
 

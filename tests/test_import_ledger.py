@@ -120,11 +120,11 @@ def test_two_that_adopted_the_same_file_count_it_once(tmp_path: Path, tmp_path_f
     """The file's 3 and the 5 ratings of each make 13, neither 8 nor 16."""
     entry = {"name": "kpt_001", "text": "one", "helpful": 3, "harmful": 0}
     projects = [Project(tmp_path), Project(tmp_path_factory.mktemp("other"))]
-    for one in projects:
-        one.claude.mkdir(exist_ok=True)
-        one.playbook.write_text(json.dumps({"key_points": [entry]}))
+    for project in projects:
+        project.claude.mkdir(exist_ok=True)
+        project.playbook.write_text(json.dumps({"key_points": [entry]}))
         for _ in range(5):
-            commands.rate(one, "kpt_001", "helpful", HUMAN)
+            commands.rate(project, "kpt_001", "helpful", HUMAN)
     bring(*projects)
     assert {"one": (13, 0)} == counts(projects[0])
 
@@ -143,7 +143,7 @@ def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: P
     done = import_ledger(here, str(ben.project.root), dry_run=False, accept_loss=False)
     assert {"First of Ben": (1, 0), "Second of Ben": (0, 0)}.items() <= counts(here).items()
     assert "From Anna" not in counts(here)
-    assert ["point.rated kpt_001 helpful"] == [one.item for one in done.arrival.ignored]
+    assert ["point.rated kpt_001 helpful"] == [part.item for part in done.arrival.ignored]
 
 
 def test_a_delivery_under_one_key_counts_once(here: Project, there: Project) -> None:
@@ -152,7 +152,7 @@ def test_a_delivery_under_one_key_counts_once(here: Project, there: Project) -> 
         commands.record(one, extraction(("kpt_001", "helpful"), new=["of the delivery"]), HUMAN, "k1")
     done = bring(here, there)
     assert {"one": (2, 1), "of the delivery": (0, 0), "two": (1, 0)} == counts(here)
-    assert ["its delivery k1 is recorded here already"] == [one.reason for one in done.arrival.ignored]
+    assert ["its delivery k1 is recorded here already"] == [part.reason for part in done.arrival.ignored]
 
 
 def test_ratings_of_a_pruned_entry_are_named(here: Project, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_ratings_of_a_pruned_entry_are_named(here: Project, tmp_path: Path) -> N
     done = bring(here, copy)
     assert 0 == done.arrival.ratings
     assert ["kpt_001 is not in the playbook any more; `tallybook restore kpt_001` brings it back"] == [
-        one.reason for one in done.arrival.ignored
+        part.reason for part in done.arrival.ignored
     ]
 
 
@@ -241,7 +241,7 @@ def test_texts_that_were_redacted_there_before_arrive_erased(here: Project, ther
         point["helpful"] = 7
     here.playbook.write_text(json.dumps(document))
     commands.replay(here)
-    shown = [(one["text"], one["helpful"]) for one in commands.show(here)["key_points"]]
+    shown = [(point["text"], point["helpful"]) for point in commands.show(here)["key_points"]]
     assert [("one", 7), ("two", 7), ("[redacted]", 7), ("[redacted]", 7)] == shown
     assert () == verify(reading.open_log(here)).notes
 
@@ -376,11 +376,11 @@ def test_any_histories_add_up(tmp_path: Path, seed: int) -> None:
             commands.rate(one, names[text], "helpful", HUMAN)
         elif (other := chance.choice(copies)) is not one and other.claude.exists():
             bring(one, other)
-    copies = [one for one in copies if one.claude.exists()]
+    copies = [copy for copy in copies if copy.claude.exists()]
     for _ in range(2):
         for one in copies:
             for other in copies:
                 if one is not other:
                     bring(one, other)
     expected = {text: (number, 0) for text, number in given.items()}
-    assert [expected] * len(copies) == [counts(one) for one in copies]
+    assert [expected] * len(copies) == [counts(copy) for copy in copies]

@@ -38,7 +38,7 @@ def test_only_the_named_agent_is_installed(project: Path, run: Callable[..., Ans
     assert f"Next: start codex or gemini in {project} and trust the hook; " in answer.out
     assert not (project / ".claude" / "settings.json").exists()
     assert (project / ".claude" / "ledger" / "events.jsonl").exists()
-    assert ["codex", "gemini"] == plan.installed(InstallTarget(project))
+    assert ["codex", "gemini"] == plan.find_installed(InstallTarget(project))
 
 
 @pytest.mark.parametrize("verb", ["init", "uninstall"])
@@ -62,7 +62,7 @@ def test_agents_that_are_there_are_listed(project: Path, run: Callable[..., Answ
     assert ["codex", "gemini", "cursor"] == json.loads(run("init", "--json").out)["others"]
     assert "Also here" not in run("init", "claude").out
     assert 0 == run("init", "--all").code
-    assert ["claude", "codex", "gemini", "cursor"] == plan.installed(InstallTarget(project))
+    assert ["claude", "codex", "gemini", "cursor"] == plan.find_installed(InstallTarget(project))
     assert [] == json.loads(run("init", "--json").out)["others"]
     assert "Also here" not in run("init").out
 
@@ -90,10 +90,10 @@ def test_a_person_is_asked_once(project: Path, typed: str, then: list[str]) -> N
     """On a terminal, after Claude Code's installation and not in a dry run; the default is no."""
     (project / ".codex").mkdir()
     assert "Install them now?" not in on_a_terminal("init", "--dry-run", typed="")
-    assert [] == plan.installed(InstallTarget(project))
+    assert [] == plan.find_installed(InstallTarget(project))
     shown = on_a_terminal("init", typed=typed)
     assert 1 == shown.count("Install them now? [y/N]: ")
-    assert then == plan.installed(InstallTarget(project))
+    assert then == plan.find_installed(InstallTarget(project))
 
 
 def test_copilot_runs_the_hooks_of_claude_code(project: Path, run: Callable[..., Answer]) -> None:
@@ -103,12 +103,12 @@ def test_copilot_runs_the_hooks_of_claude_code(project: Path, run: Callable[...,
     answer = run("init", "--all")
     note = f"note: Copilot CLI runs the hooks in {path} as well; `tallybook init copilot` installs its own\n"
     assert note == answer.err
-    assert ["claude"] == plan.installed(InstallTarget(project))
+    assert ["claude"] == plan.find_installed(InstallTarget(project))
     assert f"note: Copilot CLI also runs the hooks in {path}; each event counts once\n" == run("init", "copilot").err
     assert 0 == run("init", "--user", "--all").code
-    assert ["claude", "copilot"] == plan.installed(InstallTarget())
+    assert ["claude", "copilot"] == plan.find_installed(InstallTarget())
     run("uninstall", "claude")
-    assert ["copilot"] == plan.installed(InstallTarget(project))
+    assert ["copilot"] == plan.find_installed(InstallTarget(project))
     assert "" == run("init", "copilot").err
 
 

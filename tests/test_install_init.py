@@ -65,7 +65,7 @@ def test_an_old_playbook_begins_the_ledger(
     """Its entries are seed events at once; one that cannot be read is set aside, and that is said."""
     write_playbook({"key_points": ["old advice", {"text": "more", "score": 2}]})
     assert f"created {claude / 'ledger' / 'events.jsonl'}: from {claude / 'playbook.json'}\n" in run("init").out
-    assert ["old advice", "more"] == [one["text"] for one in commands.show(Project(claude.parent))["key_points"]]
+    assert ["old advice", "more"] == [point["text"] for point in commands.show(Project(claude.parent))["key_points"]]
 
 
 def test_the_answer_is_a_summary_and_a_dry_run_shows_the_change(claude: Path, run: Callable[..., Answer]) -> None:

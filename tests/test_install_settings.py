@@ -35,7 +35,9 @@ def remove(data: bytes) -> bytes:
 def commands_in(groups: Any) -> list[dict[str, Any]]:
     """Return the hooks that stand in the list of an event, with a command each."""
     lists = [group["hooks"] for group in groups if isinstance(group, dict) and isinstance(group.get("hooks"), list)]
-    return [one for hooks in lists for one in hooks if isinstance(one, dict) and isinstance(one.get("command"), str)]
+    return [
+        hook for hooks in lists for hook in hooks if isinstance(hook, dict) and isinstance(hook.get("command"), str)
+    ]
 
 
 def has_ours(groups: Any) -> bool:

@@ -249,7 +249,7 @@ def test_a_merge_that_would_be_pruned_is_proposed() -> None:
 def test_an_unusable_operation_is_ignored_with_its_reason(operation: Any, why: str) -> None:
     """The others count all the same."""
     done = curate(APPLY, operation, delete("kpt_004"))
-    assert [("operations[0]", why)] == [(one.item, one.reason) for one in done.ignored]
+    assert [("operations[0]", why)] == [(part.item, part.reason) for part in done.ignored]
     assert (PointRetired("kpt_004", "it is obvious"),) == done.events
 
 
@@ -258,7 +258,7 @@ def test_ten_operations_count() -> None:
     done = curate(PROPOSE, *({"type": "ADD", "text": f"Text {number}"} for number in range(12)))
     assert (10, ["operations[10]", "operations[11]"]) == (
         len(done.payload["new_key_points"]),
-        [one.item for one in done.ignored],
+        [part.item for part in done.ignored],
     )
 
 
@@ -271,7 +271,7 @@ def test_ratings_follow_the_operations() -> None:
     done = translate(payload, KNOWN, Terms(APPLY))
     decision = decide_extraction(read_extraction(done.payload), done.state)
     assert [PointAdded("kpt_007", "Read"), PointRated("kpt_004", "helpful")] == list(decision.events[:2])
-    assert ["no such entry in the playbook"] == [one.reason for one in decision.ignored]
+    assert ["no such entry in the playbook"] == [part.reason for part in decision.ignored]
 
 
 RESULT = {
@@ -284,8 +284,8 @@ def recorded(run: Run, *options: str) -> tuple[list[str], list[str]]:
     """Record a result with operations, and return the names of the playbook and the verbs of open proposals."""
     run("add", "Always test")
     run("record", "-", *options, stdin=json.dumps(RESULT).encode())
-    names = [one["name"] for one in json.loads(run("show", "--json").out)["key_points"]]
-    return names, [one["verb"] for one in json.loads(run("proposals", "--json").out)]
+    names = [point["name"] for point in json.loads(run("show", "--json").out)["key_points"]]
+    return names, [load["verb"] for load in json.loads(run("proposals", "--json").out)]
 
 
 @pytest.mark.parametrize(("own", "expected"), [(True, ([], [])), (False, (["kpt_001"], ["delete"]))])

@@ -28,7 +28,7 @@ CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
 
 def test_every_event_has_one_row() -> None:
     """The table names every class of an event, except the one for unknown kinds."""
-    classes = {one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Event)}
+    classes = {var for var in vars(events).values() if isinstance(var, type) and issubclass(var, Event)}
     bases = {base for cls in classes for base in cls.__bases__}
     assert {*CLASSES, UnknownEvent} == classes - bases
     assert len(CLASSES) == len(set(CLASSES))

@@ -45,7 +45,7 @@ def translate(given: dict[str, Any]) -> dict[str, Any]:
     for event in taken.events:
         if isinstance(event, TelemetryKept):
             assert json.dumps(given, ensure_ascii=False, separators=(",", ":")) == event.original
-    events = [{type(one).__name__: attrs.asdict(one)} for one in taken.events]
+    events = [{type(event).__name__: attrs.asdict(event)} for event in taken.events]
     for fields in (fields for event in events for fields in event.values()):
         fields.pop("original", None)
     known = {"rater": taken.rater, "session": taken.session, "when": taken.when, "problems": list(taken.problems)}

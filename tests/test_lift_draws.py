@@ -68,7 +68,9 @@ def test_a_project_that_forbids_holding_stops_an_open_question(here: Project, ru
     hold(0, here.root)
     for number in range(8):
         hook(here, f"s{number}")
-    assert [((), "", ())] * 8 == [(one.held, one.question, one.units) for one in injections(here)]
+    assert [((), "", ())] * 8 == [
+        (injection.held, injection.question, injection.units) for injection in injections(here)
+    ]
 
 
 # Rule 5
@@ -81,8 +83,10 @@ def test_the_playbook_is_withheld_as_a_whole_but_for_what_is_pinned(here: Projec
     held_session(here)
     held_session(here, is_held=False)
     unpinned = tuple(name for name in ALL if name != "kpt_002")
-    assert {(("kpt_002",), unpinned), (ALL, ())} == {(one.names, one.held) for one in injections(here)}
-    assert {("playbook",)} == {one.units for one in injections(here)}
+    assert {(("kpt_002",), unpinned), (ALL, ())} == {
+        (injection.names, injection.held) for injection in injections(here)
+    }
+    assert {("playbook",)} == {injection.units for injection in injections(here)}
 
 
 def test_an_entry_that_is_pinned_later_is_no_longer_withheld(here: Project, run: Run) -> None:
@@ -91,7 +95,7 @@ def test_an_entry_that_is_pinned_later_is_no_longer_withheld(here: Project, run:
     run("pin", "kpt_001")
     for number in range(8):
         hook(here, f"s{number}")
-    assert [()] * 8 == [one.units for one in injections(here)]
+    assert [()] * 8 == [injection.units for injection in injections(here)]
     run("pin", "--off", "kpt_001")
     hook(here, "later")
     assert ("kpt_001",) == injections(here)[-1].units
@@ -102,7 +106,9 @@ def test_single_entries_are_drawn_each_by_itself(here: Project, run: Run) -> Non
     run("lift", "ask", "kpt_001", "kpt_003")
     for number in range(24):
         hook(here, f"s{number}")
-    assert {(), ("kpt_001",), ("kpt_003",), ("kpt_001", "kpt_003")} == {one.held for one in injections(here)}
+    assert {(), ("kpt_001",), ("kpt_003",), ("kpt_001", "kpt_003")} == {
+        injection.held for injection in injections(here)
+    }
 
 
 def test_new_entries_are_drawn_as_one_group(here: Project, run: Run) -> None:
@@ -112,8 +118,8 @@ def test_new_entries_are_drawn_as_one_group(here: Project, run: Run) -> None:
     run("lift", "ask", "new")
     for number in range(12):
         hook(here, f"s{number}")
-    assert {(), ("kpt_005", "kpt_006")} == {one.held for one in injections(here)}
-    assert {("new",)} == {one.units for one in injections(here)}
+    assert {(), ("kpt_005", "kpt_006")} == {injection.held for injection in injections(here)}
+    assert {("new",)} == {injection.units for injection in injections(here)}
 
 
 def test_nothing_is_withheld_from_fewer_than_five_entries(here: Project, run: Run) -> None:
@@ -122,7 +128,7 @@ def test_nothing_is_withheld_from_fewer_than_five_entries(here: Project, run: Ru
     run("retire", "kpt_005", "kpt_006")
     for number in range(8):
         hook(here, f"s{number}")
-    assert [((), ())] * 8 == [(one.held, one.units) for one in injections(here)]
+    assert [((), ())] * 8 == [(injection.held, injection.units) for injection in injections(here)]
 
 
 # Rule 6
@@ -142,7 +148,7 @@ def test_a_lineage_is_drawn_once(here: Project, run: Run) -> None:
         hook(here, session, {**START, "source": "resume"})
         hook(here, f"fork-{is_held}", PROMPT)
         hook(here, f"fork-{is_held}", {**COMPACTED, "prompt_id": "p2"})
-        later = [one for one in injections(here)[before:] if one.units]
+        later = [injection for injection in injections(here)[before:] if injection.units]
         assert [(session, is_held, 0.5)] * 3 == [(one.lineage, bool(one.held), one.probability) for one in later]
         assert {session: is_held} == {
             name: one.units["playbook"] for name, one in load_lineages(here) if name == session
@@ -164,12 +170,12 @@ def test_the_draw_is_an_hmac_with_a_secret_that_only_the_user_can_read(here: Pro
     [(question, digits)] = json.loads(path.read_bytes()).items()
     for number in range(12):
         hook(here, f"s{number}")
-    for one in injections(here):
-        for unit in one.units:
-            message = json.dumps([question, one.lineage, unit], separators=(",", ":")).encode()
+    for injection in injections(here):
+        for unit in injection.units:
+            message = json.dumps([question, injection.lineage, unit], separators=(",", ":")).encode()
             digest = hmac.new(bytes.fromhex(digits), message, hashlib.sha256).digest()
             drawn = (int.from_bytes(digest[:8], "big") >> 11) / 2**53
-            assert (drawn < 0.5) == (unit in one.held)
+            assert (drawn < 0.5) == (unit in injection.held)
 
 
 def test_a_question_that_another_user_asked_withholds_nothing(here: Project, run: Run) -> None:
@@ -178,7 +184,7 @@ def test_a_question_that_another_user_asked_withholds_nothing(here: Project, run
     Path(draws.secrets_file(here)).unlink()
     for number in range(8):
         hook(here, f"s{number}")
-    assert [((), "")] * 8 == [(one.held, one.question) for one in injections(here)]
+    assert [((), "")] * 8 == [(injection.held, injection.question) for injection in injections(here)]
 
 
 # Rule 7
@@ -193,7 +199,7 @@ def test_lineages_that_began_earlier_do_not_count(here: Project, run: Run) -> No
     hook(here, "fork", PROMPT)
     hook(here, "fork", COMPACTED)
     hook(here, "unknown", {**START, "source": "resume"})
-    assert [("", ())] * 5 == [(one.question, one.held) for one in injections(here)]
+    assert [("", ())] * 5 == [(injection.question, injection.held) for injection in injections(here)]
     assert [] == load_lineages(here)
 
 
@@ -210,7 +216,7 @@ def test_the_place_of_a_withheld_entry_is_not_refilled(here: Project, run: Run) 
     run("lift", "ask", "kpt_001")
     held_session(here)
     held_session(here, is_held=False)
-    by_arm = {bool(one.held): one for one in injections(here)}
+    by_arm = {bool(injection.held): injection for injection in injections(here)}
     assert 0 < by_arm[True].left_out["room"] == by_arm[False].left_out["room"]
     assert by_arm[False].names == tuple(sorted((*by_arm[True].names, "kpt_001")))
 
@@ -225,7 +231,7 @@ def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -
         session = f"s{number}"
         hook(here, session)
         answers[session] = hook(here, session, {**PROMPT, "prompt": "run the linter, read the logs", "prompt_id": "1"})
-    drawn = {one.lineage: bool(one.held) for one in injections(here)}
+    drawn = {injection.lineage: bool(injection.held) for injection in injections(here)}
     assert {True, False} == set(drawn.values())
     assert {session: not is_held for session, is_held in drawn.items()} == {
         session: bool(answer) for session, answer in answers.items()
@@ -236,7 +242,7 @@ def test_real_hooks_draw_end_and_score(here: Project, run: Run) -> None:
     """Sessions that real processes draw end and are scored; with few of them the answer says so and nothing else."""
     run("lift", "ask", "playbook")
     answers = [told(call(START, f"s{number}")) for number in range(8)]
-    assert [not one.held for one in injections(here)] == ["Use type hints" in answer for answer in answers]
+    assert [not injection.held for injection in injections(here)] == ["Use type hints" in answer for answer in answers]
     told_ones = 0
     for number, one in enumerate(injections(here)):
         told_ones += not one.held
@@ -333,8 +339,10 @@ def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
     ):
         assert (True, False) == ("Commit small steps" in text, "Use type hints" in text)
     every = tuple(f"kpt_{number:03d}" for number in range(1, 7))
-    assert {((), every)} == {(one.names, tuple(sorted(one.held))) for one in injections(here) if one.held}
-    assert 1 == len({one.candidates for one in injections(here)})
+    assert {((), every)} == {
+        (injection.names, tuple(sorted(injection.held))) for injection in injections(here) if injection.held
+    }
+    assert 1 == len({injection.candidates for injection in injections(here)})
     run("retire", "kpt_001", "kpt_002")
     assert "Name things well" in server.methods["tools/call"](tool)["content"][0]["text"]
 

@@ -69,7 +69,7 @@ def outcomes(project: Project, now: str = "") -> list[tuple[bool, float | None]]
     """Return the draws of the last question that are judged: whether withheld, and with which outcome."""
     state = load(project)
     assert state.latest_batch is not None
-    return [(one.held, one.outcome) for one in question(project).trials("playbook", now or state.latest_batch.at)]
+    return [(trial.held, trial.outcome) for trial in question(project).trials("playbook", now or state.latest_batch.at)]
 
 
 # Rule 5: asking

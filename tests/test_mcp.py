@@ -70,7 +70,7 @@ def talk(project: Project, *messages: object, settings: str = "") -> list[dict[s
     if settings:
         (project.claude / "config").mkdir()
         (project.claude / "config" / "tallybook.toml").write_text(settings, encoding="utf-8")
-    lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in messages]
+    lines = [message if isinstance(message, bytes) else json.dumps(message).encode() for message in messages]
     done = subprocess.run(
         [sys.executable, *COMMAND],
         input=b"\n".join(lines) + b"\n",
@@ -109,7 +109,7 @@ def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: 
     assert ["kpt_004"] == added["added"]
     assert ("kept", 1) == (story["status"], story["helpful"])
     assert 2 == len(history["events"])
-    (rating,) = [one for one in commands.list_events(playbook) if one["kind"] == "point.rated"]
+    (rating,) = [event for event in commands.list_events(playbook) if event["kind"] == "point.rated"]
     assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
 
 
@@ -117,12 +117,12 @@ def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -
     """Playbook, scores and the story of an entry are JSON; the prompt holds the entries as quoted data."""
 
     async def asked(client: Client) -> list[Any]:
-        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         texts = []
         for uri in ("tallybook://playbook", "tallybook://scores", "tallybook://entry/kpt_001"):
             content: Any = (await client.read_resource(uri)).contents[0]
             texts.append(content.text)
-        prompts = [one.name for one in (await client.list_prompts()).prompts]
+        prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
         message: Any = (await client.get_prompt("review")).messages[0].content
         return [listed, texts, prompts, message.text]
 
@@ -252,6 +252,6 @@ def test_odd_messages_end_in_an_error_and_not_the_server(playbook: Project) -> N
         [{"jsonrpc": "2.0", "id": 5, "method": "ping"}, {"jsonrpc": "2.0", "method": "notifications/cancelled"}],
         {"jsonrpc": "2.0", "id": 6, "method": "ping"},
     )
-    codes = [one["error"]["code"] for one in answers if "error" in one]
+    codes = [answer["error"]["code"] for answer in answers if "error" in answer]
     assert [-32700, -32600, -32600, -32600, -32601, -32602, -32600, -32700] == codes
     assert [[{"jsonrpc": "2.0", "id": 5, "result": {}}], {"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[-2:]

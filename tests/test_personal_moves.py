@@ -62,7 +62,7 @@ def test_demote_takes_the_entry_out_of_the_project(run: Run) -> None:
     run("rate", "kpt_001", "helpful")
     answer = run("demote", "kpt_001", "--reason", "only mine", "--json")
     made = json.loads(answer.out)
-    assert ['kpt_001 retired: "only mine"'] == [one["summary"] for one in made["events"]]
+    assert ['kpt_001 retired: "only mine"'] == [event["summary"] for event in made["events"]]
     assert ([], [("my_001", OWN, 1, 0), ("my_002", "Write tests", 0, 0)]) == (entries(run), entries(run, "--mine"))
     assert ["my_002"] == [one["name"] for one in json.loads(run("why", "kpt_001", "--json").out)["linked"]]
     assert ["kpt_001"] == [one["name"] for one in json.loads(run("why", "my_002", "--json").out)["linked"]]
@@ -107,7 +107,7 @@ def test_mcp_answers_with_both(run: Run, project: Path, mine: Path) -> None:
         answer = server.methods["tools/call"]({"name": tool, "arguments": arguments})
         return json.loads(answer["content"][0]["text"]) if not answer["isError"] else answer
 
-    assert {"kpt_001", "my_001"} == {one["name"] for one in ask("playbook", task="commit")["entries"]}
+    assert {"kpt_001", "my_001"} == {entry["name"] for entry in ask("playbook", task="commit")["entries"]}
     assert OWN == ask("why", name="my_001")["text"]
     assert ([None, None], [7, 8]) == (
         (made := ask("rate", name="my_001", rating="harmful"))["events"],
@@ -115,9 +115,9 @@ def test_mcp_answers_with_both(run: Run, project: Path, mine: Path) -> None:
     )
     assert ask("rate", name="my_001", rating="helpful")["isError"]
     assert [("my_001", OWN, 1, 1)] == entries(run, "--mine")
-    assert "tallybook://mine" in [one["uri"] for one in server.methods["resources/list"]({})["resources"]]
+    assert "tallybook://mine" in [resource["uri"] for resource in server.methods["resources/list"]({})["resources"]]
     contents = server.methods["resources/read"]({"uri": "tallybook://mine"})["contents"]
-    assert [OWN] == [one["text"] for one in json.loads(contents[0]["text"])["key_points"]]
+    assert [OWN] == [point["text"] for point in json.loads(contents[0]["text"])["key_points"]]
     assert mine.exists()
 
 

@@ -25,7 +25,7 @@ def own_folder() -> Path:
 
 def names(run: Run, *words: str) -> list[str]:
     """Return the names of the entries that `show` prints."""
-    return [one["name"] for one in json.loads(run("show", "--json", *words).out)["key_points"]]
+    return [point["name"] for point in json.loads(run("show", "--json", *words).out)["key_points"]]
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
     for undone in ("--of s1", "2"):
         redo = run("undo", *undone.split(), "--mine").out.splitlines()[-1].partition("run: tallybook ")[2]
         assert 0 == run(*redo.split()).code
-        assert [OWN] == [one["text"] for one in json.loads(run("show", "--mine", "--json").out)["key_points"]]
+        assert [OWN] == [point["text"] for point in json.loads(run("show", "--mine", "--json").out)["key_points"]]
     run("undo", "2", "--mine")
     run("undo", "--of", "s1", "--mine")
     for refused in ("restore my_001", "undo 2", "undo", "undo --of s1"):
@@ -185,7 +185,7 @@ def test_damage_of_it_is_named_and_leaves_the_project_alone(run: Run, mine: Path
         assert f"your own playbook, {mine}: events.jsonl:" in answer.err
     assert "bad   own playbook" in run("doctor").out
     assert {"kpt_001": 1, "kpt_002": 0} == {
-        one["name"]: one["helpful"] for one in json.loads(run("show", "--json").out)["key_points"]
+        point["name"]: point["helpful"] for point in json.loads(run("show", "--json").out)["key_points"]
     }
 
 

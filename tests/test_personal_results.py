@@ -110,7 +110,7 @@ def test_operations_and_tags_go_to_the_ledger_of_their_entry(run: Run, mine: Pro
     made = json.loads(run("record", "--json", stdin=json.dumps(result).encode()).out)
     assert (["kpt_002"], ["operations[2]"]) == (made["added"], [one["item"] for one in made["ignored"]])
     assert [("my_001", "delete")] == [
-        (one["name"], one["verb"]) for one in json.loads(run("proposals", "--mine", "--json").out)
+        (load["name"], load["verb"]) for load in json.loads(run("proposals", "--mine", "--json").out)
     ]
     assert ([PointNoted("my_001", "helpful: it helped")], []) == (
         events(mine, PointNoted),
@@ -178,7 +178,7 @@ def test_a_session_is_told_both_apart(run: Run, project: Path, mine: Project) ->
     assert context == told(call({**START, "source": "compact"}))
     here = Project(project)
     assert [injected(("kpt_001",), 0)] * 2 == events(here, PlaybookInjected)
-    assert [("my_001",)] * 2 == [one.names for one in events(mine, PlaybookInjected)]
+    assert [("my_001",)] * 2 == [event.names for event in events(mine, PlaybookInjected)]
     assert keys_of(here, PlaybookInjected) == keys_of(mine, PlaybookInjected)
     call({"hook_event_name": "Stop", "last_assistant_message": "As [my_001] and [kpt_001] say [no]."})
     assert ([PointCited("kpt_001", "message")], [PointCited("my_001", "message")]) == (
@@ -206,7 +206,7 @@ def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_tas
     call(START)
     context = told(call({"hook_event_name": "UserPromptSubmit", "prompt": "deploy"}, "s2"))
     (theirs,), (own,) = (
-        [one for one in events(of, PlaybookInjected) if one.names][-1:] for of in (Project(project), mine)
+        [event for event in events(of, PlaybookInjected) if event.names][-1:] for of in (Project(project), mine)
     )
     assert 0 < len(context) <= 4_000
     for group, total, prefix in ((theirs, 61, "kpt_"), (own, 61, "my_")):
@@ -230,7 +230,7 @@ def test_a_reflection_rates_both_and_learns_nothing_anew(
     assert ({"kpt_001": (1, 0)}, {"my_001": (0, 1)}) == (counts(run), counts(run, "--mine"))
     assert keys_of(here, PointRated) == keys_of(mine, PointRated)
     assert [{"kpt_001"}, {"my_001"}] == [{note.name for note in events(one, PointNoted)} for one in (here, mine)]
-    assert [["kpt_001"], ["my_001"]] == [[one.name for one in events(of, PointCited)] for of in (here, mine)]
+    assert [["kpt_001"], ["my_001"]] == [[event.name for event in events(of, PointCited)] for of in (here, mine)]
     run("undo", "--of", "s1")
     assert ({"kpt_001": (0, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))
 

@@ -151,7 +151,9 @@ class Place(NamedTuple):
 
     def kinds(self) -> list[str]:
         """Return the kinds of the events that hooks have recorded."""
-        return [one["kind"] for one in commands.list_events(self.project) if one["by"]["rater"] == "tallybook"][1:]
+        return [event["kind"] for event in commands.list_events(self.project) if event["by"]["rater"] == "tallybook"][
+            1:
+        ]
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -102,7 +102,7 @@ def test_a_story_agrees_with_the_playbook_and_with_a_fold_of_its_own(stretches: 
             assert (entry.text, entry.helpful, entry.harmful) == (story["text"], story["helpful"], story["harmful"])
         rows = [row["seq"] for row in (*story["trail"], *story["ignored"])]
         assert len(rows) == len(set(rows))
-        named = [one for batch in batches for one in batch.records if getattr(one.event, "name", None) == name]
+        named = [record for batch in batches for record in batch.records if getattr(record.event, "name", None) == name]
         assert {one.seq for one in named if type(one.event) is PointRated} <= set(rows)
 
 

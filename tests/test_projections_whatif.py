@@ -40,8 +40,10 @@ def harmful(name: str, times: int = 1) -> list[Any]:
 
 def left_out(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int]) -> list[str]:
     """Return the ids of the events that these leave out, found event by event."""
-    whole = [batch for batch in batches if seqs & {one.seq for one in batch.records}]
-    return [one.id for batch in batches for one in batch.records if batch in whole or one.by.session in sessions]
+    whole = [batch for batch in batches if seqs & {record.seq for record in batch.records}]
+    return [
+        record.id for batch in batches for record in batch.records if batch in whole or record.by.session in sessions
+    ]
 
 
 # Laws
@@ -78,7 +80,7 @@ def test_leaving_out_equals_undoing(stretches: list[list[Any]], data: st.DataObj
     batches = history(stretches)
     index = data.draw(st.integers(0, len(batches) - 1))
     by_session = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({f"s{index}"}))).other
-    seqs = frozenset({data.draw(st.sampled_from([one.seq for one in batches[index].records]))})
+    seqs = frozenset({data.draw(st.sampled_from([record.seq for record in batches[index].records]))})
     by_seq = fold_alternative(lambda: batches, without=Exclusion(seqs=seqs)).other
     undone = followed_by(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
     assert shown(folded(undone)) == shown(by_session) == shown(by_seq)

@@ -288,7 +288,7 @@ def test_a_killed_session_is_found_in_a_packed_transcript(place: Project) -> Non
     for file in Path.home().joinpath(".codex").rglob("rollout-*"):
         os.utime(file, (time() - 3_600, time() - 3_600))
     assert worker.DONE == worker.work(place, NONE)
-    assert [str(path)] == [one.transcript for one in events(place, ReflectionRequested)]
+    assert [str(path)] == [event.transcript for event in events(place, ReflectionRequested)]
     assert CODEX.cited == len(events(place, PointCited))
 
 
@@ -299,7 +299,7 @@ def test_a_packed_transcript_that_cannot_be_unpacked_stays_pending(place: Projec
     request(place, CODEX.session, path)
     pack(path).write_bytes(data)
     assert worker.DONE == worker.work(place, NONE)
-    assert ["unavailable"] == [one.cause for one in events(place, ReflectionFailed)]
+    assert ["unavailable"] == [event.cause for event in events(place, ReflectionFailed)]
     assert [] == events(place, PointCited)
     assert not schedule.load_reflections(place).sessions[CODEX.session].is_transcript_gone
 
@@ -353,21 +353,21 @@ def test_an_old_session_of_gemini_is_one_document(place: Project, run: Run) -> N
     assert "User: Fix it\nAgent: Done, as [kpt_001] says." in dry
     request(place, "g1", path)
     assert worker.DONE == worker.work(place, NONE)
-    assert ["kpt_001"] == [one.name for one in events(place, PointCited)]
+    assert ["kpt_001"] == [event.name for event in events(place, PointCited)]
     messages.append(message("m3", "gemini", "And [kpt_002]."))
     path.write_text(json.dumps({**HEADER, "messages": messages}, indent=2), encoding="utf-8")
     request(place, "g1", path)
     assert worker.DONE == worker.work(place, NONE)
-    assert ["kpt_001", "kpt_002"] == [one.name for one in events(place, PointCited)]
+    assert ["kpt_001", "kpt_002"] == [event.name for event in events(place, PointCited)]
     path.unlink()
     messages.append(message("m4", "gemini", "Again [kpt_001]!"))
     lines = [HEADER, *messages]
     path.with_suffix(".jsonl").write_text(
-        "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines), encoding="utf-8"
+        "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8"
     )
     record.write(place, [schedule.reflection_request("g1", 10**6, "Stop", str(path), "tallybook")])
     assert 0 == run("reflect").code
-    assert ["kpt_001", "kpt_002", "kpt_001"] == [one.name for one in events(place, PointCited)]
+    assert ["kpt_001", "kpt_002", "kpt_001"] == [event.name for event in events(place, PointCited)]
 
 
 def test_turns_that_gemini_took_back_are_not_read(tmp_path: Path) -> None:

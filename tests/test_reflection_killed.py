@@ -54,7 +54,7 @@ def kill(script: Script) -> None:
 def requested(project: Project) -> dict[str | None, ReflectionRequested]:
     """Return what is to be reflected on, by session."""
     rows = [record for batch in decode(open_log(project).read()) for record in batch.records]
-    return {one.by.session: one.event for one in rows if isinstance(one.event, ReflectionRequested)}
+    return {row.by.session: row.event for row in rows if isinstance(row.event, ReflectionRequested)}
 
 
 def wait(project: Project, name: str) -> ReflectionRequested:
@@ -86,7 +86,7 @@ def test_a_killed_session_becomes_pending_by_a_later_hook(here: Project, event: 
     assert (killed.path.stat().st_size, str(killed.path)) == (asked.end, asked.transcript)
     for _ in range(400):
         batches = decode(open_log(here).read())
-        read = [one.seen for batch in batches for one in batch.events if isinstance(one, TranscriptRead)]
+        read = [event.seen for batch in batches for event in batch.events if isinstance(event, TranscriptRead)]
         if asked.end in read[1:]:
             return
         sleep(0.05)

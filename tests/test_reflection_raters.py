@@ -223,7 +223,7 @@ def stats(**tools: int) -> dict[str, Any]:
 def config_of(words: list[str]) -> dict[str, Any]:
     """Return the settings in the words of a Codex command."""
     values = [words[index + 1] for index, word in enumerate(words) if word == "--config"]
-    return {name: tomllib.loads(f"x = {value}")["x"] for name, _, value in (one.partition("=") for one in values)}
+    return {name: tomllib.loads(f"x = {value}")["x"] for name, _, value in (value.partition("=") for value in values)}
 
 
 def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str], Client]) -> None:
@@ -233,7 +233,7 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
     reply, _ = raters.ask_rater("the prompt", Settings(rater="codex", model="m-1"))
     assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
     words = [one["words"] for one in codex.asked]
-    assert [["debug", "models"], ["mcp", "list"], ["mcp", "list"], ["exec", "--json"]] == [one[:2] for one in words]
+    assert [["debug", "models"], ["mcp", "list"], ["mcp", "list"], ["exec", "--json"]] == [word[:2] for word in words]
     last = codex.asked[-1]
     assert ["--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only", "--model", "m-1"] == last["words"][2:8]
     assert ("the prompt", "1", []) == (last["prompt"], last["inside"], last["beside"])
@@ -485,7 +485,9 @@ def test_a_session_is_rated_by_an_address(address: Address, project: Path) -> No
     here = asked_for(project, script)
     chosen = Settings(rater="openai", model="m-1", address=address.url, key_variable="KEY_OF_A_TEST")
     assert DONE == work(here, Plan(chosen), results.append)
-    assert [("", 1250, 1, ("kpt_002",))] == [(one.failed, one.tokens, one.rated, one.added) for one in results]
+    assert [("", 1250, 1, ("kpt_002",))] == [
+        (result.failed, result.tokens, result.rated, result.added) for result in results
+    ]
     rows = [row(record) for batch in decode(open_log(here).read()) for record in batch.records]
     completed = next(one for one in rows if one["kind"] == "reflection.completed")
     assert ("openai", "m-1-exact") == (completed["body"]["rater"], completed["by"]["model"])

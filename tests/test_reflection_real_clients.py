@@ -159,7 +159,7 @@ def tools_in(value: object) -> list[object]:
         return [tool for one in value for tool in tools_in(one)]
     if not isinstance(value, dict):
         return []
-    tools = [one for one in value.get("tools") or [] if one != {"functionDeclarations": []}]
+    tools = [tool for tool in value.get("tools") or [] if tool != {"functionDeclarations": []}]
     return [*tools, *(tool for name, one in value.items() if name != "tools" for tool in tools_in(one))]
 
 

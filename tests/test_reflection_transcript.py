@@ -151,7 +151,7 @@ def ask(path: Path, **fields: Any) -> Unread:
 
 def stretches(piece: Piece) -> list[tuple[str, int, int, int]]:
     """Return file, begin, end and seen of what a piece was read from."""
-    return [(one.file, one.begin, one.end, one.seen) for one in piece.reads]
+    return [(read.file, read.begin, read.end, read.seen) for read in piece.reads]
 
 
 def test_a_half_written_last_line_is_accounted_for_and_read_later(script: Script) -> None:

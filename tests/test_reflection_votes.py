@@ -631,12 +631,12 @@ def learn(here: Path, *sentences: str, message: str = MESSAGE, learned: str = "p
 
 def proposed(run: Run) -> list[str]:
     """Return the texts of the open lessons."""
-    return [one["text"] for one in json.loads(run("proposals", "--json").out)]
+    return [load["text"] for load in json.loads(run("proposals", "--json").out)]
 
 
 def texts(run: Run) -> list[str]:
     """Return the texts of the playbook's entries."""
-    return [one["text"] for one in json.loads(run("show", "--json").out)["key_points"]]
+    return [point["text"] for point in json.loads(run("show", "--json").out)["key_points"]]
 
 
 def test_a_lesson_is_shown_whole_and_accepted_by_its_number(project: Path, run: Run) -> None:

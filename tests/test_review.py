@@ -171,7 +171,7 @@ def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pyte
     terminal.enter("Never deploy on Friday.\n")
     code, rest = terminal.end()
     assert (0, True) == (code, "4 decisions recorded" in rest)
-    made = [(one["kind"], one["part"]) for one in events(run)[count:]]
+    made = [(event["kind"], event["part"]) for event in events(run)[count:]]
     assert [
         ("point.reviewed", [1, 2]),
         ("point.retired", [2, 2]),
@@ -182,7 +182,7 @@ def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pyte
         ("point.reviewed", [1, 2]),
         ("point.reworded", [2, 2]),
     ] == made
-    playbook = {one["name"]: one["text"] for one in json.loads(run("show", "--json").out)["key_points"]}
+    playbook = {point["name"]: point["text"] for point in json.loads(run("show", "--json").out)["key_points"]}
     assert {
         "kpt_002": "Run the tests before each commit.",
         "kpt_004": "Never deploy on Friday.",
@@ -204,7 +204,7 @@ def test_leaving_a_review_loses_nothing(contested: Path, run: Run, end: str, cod
     terminal.wait_for("[q] quit")
     terminal.press(end)
     assert code == terminal.end()[0]
-    assert [["kpt_001"]] == [one["body"]["names"] for one in events(run, "point.reviewed")]
+    assert [["kpt_001"]] == [event["body"]["names"] for event in events(run, "point.reviewed")]
     assert [("contested", ["kpt_002"])] == items(run)
 
 
@@ -217,7 +217,7 @@ def test_a_decision_is_undone_and_redone(contested: Path, run: Run) -> None:
         terminal.wait_for("[q] quit")
         terminal.press(keys)
         assert 0 == terminal.end()[0]
-        assert entries == [one["name"] for one in json.loads(run("show", "--json").out)["key_points"]]
+        assert entries == [point["name"] for point in json.loads(run("show", "--json").out)["key_points"]]
         assert 0 == run("undo").code
         assert [("contested", ["kpt_001"])] == items(run)
         redo = str(events(run)[-1]["seq"])
@@ -367,7 +367,7 @@ def test_a_path_is_gone_if_git_had_it_and_has_it_no_more(project: Path) -> None:
     repository(project)
     entries = [Entry(f"kpt_{number:03d}", text) for number, text in enumerate(GONE_PATHS)]
     found = decisions.find_gone(Project(project), entries)
-    assert {one.name: GONE_PATHS[one.text] for one in entries if GONE_PATHS[one.text]} == found
+    assert {entry.name: GONE_PATHS[entry.text] for entry in entries if GONE_PATHS[entry.text]} == found
 
 
 def test_a_gone_path_is_shown(project: Path, run: Run) -> None:

@@ -108,7 +108,7 @@ def test_the_default_has_the_nine_components() -> None:
         "ac08": "AC-08 Maintenance",
         "ac09": "AC-09 Session Completion",
     }
-    assert list(expected.items()) == [(one.id, one.name) for one in config.components.values()]
+    assert list(expected.items()) == [(component.id, component.name) for component in config.components.values()]
     assert {
         "efficiency": ("ac01", "ac04"),
         "effectiveness": ("ac02", "ac03"),

@@ -51,7 +51,7 @@ ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
 
 def numbered(records: list[EventRecord]) -> list[EventRecord]:
     """Return records as from a ledger: each with its position and an id, recorded one after another."""
-    times = accumulate((one.at for one in records), max)
+    times = accumulate((record.at for record in records), max)
     return [
         attrs.evolve(one, seq=seq, at=at, id=f"id-{seq * 7 % 31:02}-{seq}")
         for seq, (one, at) in enumerate(zip(records, times, strict=True), 1)
@@ -80,7 +80,7 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRec
     state = scores_view(config).start()
     for record in records:
         fold(scores_view(config), batches(record), state).count()
-    in_time = sorted(records, key=lambda one: (one.when or one.at, one.at, one.seq))
+    in_time = sorted(records, key=lambda record: (record.when or record.at, record.at, record.seq))
     assert shown(folded(in_time, config)) == shown(state)
 
 
@@ -125,11 +125,11 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
 @given(records=HISTORIES, data=st.data())
 def test_undone_events_change_nothing(records: list[EventRecord], data: st.DataObject) -> None:
     """With some events and a session undone, scores are as if those had never been recorded."""
-    ids = data.draw(st.sets(st.sampled_from([one.id for one in records] or ["id-none"])))
+    ids = data.draw(st.sets(st.sampled_from([record.id for record in records] or ["id-none"])))
     session = data.draw(st.sampled_from([None, "s1"]))
     undoing = EventRecord(99, "2026-12-31T23:59:00.000000Z", kinds.EventsVoided(tuple(ids), session, ""), "id-undo")
     state = fold_history(scores_view(config_of()), lambda: batches(*records, undoing)).count()
-    left = [one for one in records if one.id not in ids and (session is None or one.by.session != session)]
+    left = [record for record in records if record.id not in ids and (session is None or record.by.session != session)]
     assert shown(folded(left)) == shown(state)
 
 

@@ -55,9 +55,10 @@ def test_a_time_in_the_future_is_named(here: Project, run: Run) -> None:
     ahead = clock.moment(clock.utc_now().unix_us + 6 * 3600 * clock.MICROSECONDS).at
     for at, expected in ((ahead, ["standard input:1"]), ("2026-01-16T08:00:00", [])):
         told = json.loads(run("--json", stdin=json.dumps(LOCAL | {"at": at})).out)
-        assert expected == [one["source"] for one in told["problems"]]
+        assert expected == [problem["source"] for problem in told["problems"]]
         assert all(
-            "the time is in the future, so it counts for now; --tz " in one["message"] for one in told["problems"]
+            "the time is in the future, so it counts for now; --tz " in problem["message"]
+            for problem in told["problems"]
         )
     assert [ahead, "2026-01-16T08:00:00.000000Z"] == [row["when"] for row in rows(here)]
     assert "the time is in the future, so it counts for now" in run(stdin=json.dumps(LOCAL | {"ts": ahead})).err
@@ -332,7 +333,7 @@ def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:
     lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
     lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
     answer = feed_file(Project(project), written(project / "a.jsonl", lines)).as_json()
-    assert 20 == sum(one["message"] == "is not a JSON object; it is not recorded" for one in answer["problems"])
+    assert 20 == sum(problem["message"] == "is not a JSON object; it is not recorded" for problem in answer["problems"])
     assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
         len(answer["problems"]),
         len(answer["problems"]) + answer["more_problems"],

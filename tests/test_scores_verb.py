@@ -192,7 +192,9 @@ def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
     done = run("score", "gate", *options, "--json")
     told: dict[str, Any] = json.loads(done.out)
     assert told["open"] is (done.code == 0)
-    return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
+    return done.code, [
+        f"{reason['rule']} {reason['score_id']}".strip() for reason in told["reasons"] if reason["closes"]
+    ]
 
 
 def test_a_gate_without_data_is_closed_and_creates_nothing(project: Path, run: Run) -> None:

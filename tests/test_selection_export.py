@@ -138,7 +138,7 @@ def test_a_block_has_what_a_person_approved(here: Project, folder: Path, run: Ru
     run("add", "Old", "--until", "2020-01-01")
     run("add", "x" * MAX_CHARS)
     lesson = PlainEvents((PointProposed("add", "", (), "lesson", "", "Seed the database", ""),))
-    [number] = commands.recorded(here, Request(lesson, {"rater": "agent"})).numbers
+    [number] = commands.record_request(here, Request(lesson, {"rater": "agent"})).numbers
     assert 0 == run("proposals", "accept", str(number)).code
     document = json.loads(here.playbook.read_bytes())
     document["key_points"].append({"name": "house", "text": "By hand", "helpful": 0, "harmful": 0})

@@ -46,7 +46,7 @@ def test_without_a_task_the_start_of_a_session_is_shown(here: Project, run: Run)
     start = told(call({"hook_event_name": "SessionStart", "source": "startup"}))
     assert start == run("show", "--as-agent").out.removesuffix("\n")
     found = json.loads(run("show", "--as-agent", "--json").out)
-    assert ["kpt_001", "kpt_002", "kpt_003"] == [one["name"] for one in found["entries"]]
+    assert ["kpt_001", "kpt_002", "kpt_003"] == [entry["name"] for entry in found["entries"]]
     assert len(start) == found["chars"]
     assert 1 == len(events(here, PlaybookInjected))
 
@@ -74,7 +74,7 @@ def test_what_an_agent_asks_for_is_recorded(here: Project, run: Run, monkeypatch
     run("show", "--as-agent", "--for", TASK)
     rows = [row for row in commands.list_events(here) if row["kind"] == "playbook.injected"]
     assert [None, "s7"] == [row["by"].get("session") for row in rows]
-    assert [("kpt_001", "kpt_002")] * 2 == [one.names for one in events(here, PlaybookInjected)]
+    assert [("kpt_001", "kpt_002")] * 2 == [event.names for event in events(here, PlaybookInjected)]
 
 
 @pytest.mark.usefixtures("project")
@@ -94,6 +94,6 @@ def test_odd_input_is_answered_in_one_line(here: Project, run: Run) -> None:
     assert (2, "tallybook: --explain: needs a task; give --for TEXT\n") == (refused.code, refused.err)
     for task in ("", "\x1b[2J…", "the"):
         found = json.loads(run("show", "--as-agent", "--for", task, "--json").out)
-        assert ["kpt_002"] == [one["name"] for one in found["entries"]]
+        assert ["kpt_002"] == [entry["name"] for entry in found["entries"]]
     set_to(here, "[playbook]\nbudget_chars = 0\n")
     assert "note: nothing is given: budget_chars is 0\n" == run("show", "--as-agent", "--for", TASK).err

@@ -85,7 +85,7 @@ def test_an_id_of_the_copy_does_not_count_again_where_all_runs_are_read_anew(tmp
     assert engine.append(NOTHING, [*RUNS, repeated]) is not None
     pieces = [piece for _, piece in read_pieces(engine, replica, 1)]
     assert ([], ["an event of it is in the book already"]) == (
-        [one for piece in pieces for one in piece.batches],
+        [batch for piece in pieces for batch in piece.batches],
         [run.why for piece in pieces for run in piece.skipped][-1:],
     )
     assert 1 < len(pieces)

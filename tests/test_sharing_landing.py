@@ -42,7 +42,7 @@ def _sync(project: Project, engine: Engine, limit_s: float = 60.0) -> SyncResult
 
 
 def _shown(project: Project) -> list[tuple[str, int, int]]:
-    return [(one["text"], one["helpful"], one["harmful"]) for one in commands.show(project)["key_points"]]
+    return [(point["text"], point["helpful"], point["harmful"]) for point in commands.show(project)["key_points"]]
 
 
 def _undo(project: Project, first: int, last: int) -> None:
@@ -74,7 +74,7 @@ def test_what_an_interrupted_append_left_in_the_replica_is_not_in_the_book(
 
     def tear(self: Replica, batches: Sequence[RawBatch], *_: Any) -> None:
         path = Path(self.log.log_file)
-        path.write_bytes(path.read_bytes() + b"".join(one.raw for one in batches)[:-9])
+        path.write_bytes(path.read_bytes() + b"".join(batch.raw for batch in batches)[:-9])
         raise OutcomeUnknownError(str(path), "killed")
 
     with monkeypatch.context() as patch:
@@ -128,7 +128,7 @@ def test_a_batch_that_waits_rates_the_entry_that_was_published_before_it(tmp_pat
     _sync(anna, engine)
     commands.add(ben, "Use git", BY)
     _sync(ben, engine, limit_s=0)
-    assert ["kpt_001", "kpt_002"] == [one["name"] for one in commands.show(ben)["key_points"]]
+    assert ["kpt_001", "kpt_002"] == [point["name"] for point in commands.show(ben)["key_points"]]
     commands.rate(ben, "kpt_002", "helpful", BY)
     commands.add(ben, "Test first", BY)
     commands.rate(ben, "kpt_002", "helpful", BY)
@@ -177,7 +177,7 @@ def test_a_curation_is_answered_with_the_number_of_its_event(tmp_path: Path, run
     made = json.loads(run("retire", "kpt_002", "--json", *here).out)
     logged = [json.loads(line) for line in run("log", "--json", *here).out.splitlines()]
     (seq,) = [one["seq"] for one in logged if one["kind"] == "point.retired"]
-    assert [seq, seq] == [made["seq"], *(one["seq"] for one in made["events"])]
+    assert [seq, seq] == [made["seq"], *(event["seq"] for event in made["events"])]
 
 
 def test_an_edit_of_an_old_rendering_is_merged_with_what_came_since(tmp_path: Path) -> None:
@@ -244,5 +244,5 @@ def test_names_that_the_book_gave_to_another_machine_are_not_used(tmp_path: Path
     engine.before_append = be_quicker
     assert 1 == _sync(ben, engine).tries
     commands.add(ben, "Test first", BY)
-    names = {one["text"]: one["name"] for one in commands.show(ben)["key_points"]}
+    names = {point["text"]: point["name"] for point in commands.show(ben)["key_points"]}
     assert ("kpt_002", "kpt_201") == (names["by cleo"], names["Test first"])

@@ -69,7 +69,10 @@ def test_what_reads_the_entries_shows_the_last_rendering(team: Team, how: str) -
     with pytest.warns(UserWarning, match=LAST):
         assert [1, 0] == [entry["helpful"] for entry in compat.load_playbook()["key_points"]]
     shown = tool(team, "playbook")
-    assert ([SHORT, TEST], True) == (sorted(one["text"] for one in shown["entries"])[::-1], LAST in shown["notes"][0])
+    assert ([SHORT, TEST], True) == (
+        sorted(entry["text"] for entry in shown["entries"])[::-1],
+        LAST in shown["notes"][0],
+    )
     context = told(call({"hook_event_name": "UserPromptSubmit", "prompt": "go on"}))
     assert TEST in context
     assert SHORT in context
@@ -193,7 +196,7 @@ def test_an_old_moment_whose_lines_are_gone_says_so(team: Team) -> None:
     # An older rendering that somebody edited cannot be compared any more.
     document = json.loads((team.root("anna") / ".claude" / "playbook.json").read_bytes())
     events = [json.loads(line) for line in (team.ledger("anna") / "events.jsonl").read_text().splitlines()]
-    document |= {"ledger": f"8:{next(one['chain'] for one in events if one['seq'] == 8 and 'chain' in one)}"}
+    document |= {"ledger": f"8:{next(event['chain'] for event in events if event['seq'] == 8 and 'chain' in event)}"}
     document["key_points"].pop()
     (team.root("anna") / ".claude" / "playbook.json").write_text(json.dumps(document))
     before = len(team.entries("anna"))

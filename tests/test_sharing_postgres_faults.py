@@ -75,9 +75,9 @@ def test_an_append_without_its_answer_is_unknown_and_found_by_the_next_read(data
         assert engine.append(NOTHING, [run]) is None
         front.bytes_to_reset, front.answers = None, True
         contents = engine.read(0)
-        assert [run] == [plain(one) for one in contents.runs]
+        assert [run] == [plain(run) for run in contents.runs]
         assert engine.append(NOTHING, [run]) is not None, "the same bytes are the same run"
-        assert [run] == [plain(one) for one in engine.read(0).runs]
+        assert [run] == [plain(run) for run in engine.read(0).runs]
 
 
 APPEND = """
@@ -124,7 +124,7 @@ def test_a_server_that_falls_silent_is_given_up(database: Database, front: Front
         assert time.monotonic() - start < 10
         # What lay in the network may arrive now, before or after the second one.
         engine.append(NOTHING, [run])
-        assert [run] == [plain(one) for one in engine.read(0).runs]
+        assert [run] == [plain(run) for run in engine.read(0).runs]
 
 
 def test_an_append_does_not_wait_for_a_lock_beyond_its_limit(database: Database) -> None:

@@ -105,7 +105,7 @@ def test_a_pending_change_of_an_entry_that_the_new_history_lacks(
     commands.add(ben, "Use git", HUMAN)
     sync(machine, engine)
     commands.add(ben, "Be kind", HUMAN)
-    (name,) = (one["name"] for one in commands.show(ben)["key_points"] if one["text"] == "Be kind")
+    (name,) = (point["name"] for point in commands.show(ben)["key_points"] if point["text"] == "Be kind")
 
     def kill(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -114,7 +114,7 @@ def test_a_pending_change_of_an_entry_that_the_new_history_lacks(
         patch.setattr(Sync, "_note_frontier", kill)
         with pytest.raises(KeyboardInterrupt):
             sync(machine, engine)
-    commands.recorded(ben, Request(Curation("retire", name), HUMAN))
+    commands.record_request(ben, Request(Curation("retire", name), HUMAN))
     # The time ends after what the book has already.
     engine.run_bytes = 1
     assert 1 == sync(attrs.evolve(machine, limit_s=0.0), engine).pending
@@ -122,7 +122,7 @@ def test_a_pending_change_of_an_entry_that_the_new_history_lacks(
     store.runs.clear()
     assert engine.append(NOTHING, cut_runs([*kept, stranger_batch(kept[-1])], START, 1)) is not None
     rejoin(machine, engine)
-    assert ["Use git", "Be brief"] == [one["text"] for one in commands.show(ben)["key_points"]]
+    assert ["Use git", "Be brief"] == [point["text"] for point in commands.show(ben)["key_points"]]
 
 
 def test_an_erased_text_whose_redaction_the_new_history_lost(team: Team) -> None:

@@ -92,7 +92,7 @@ def test_names_by_section_go_on_by_section(pair: tuple[SharedMachine, SharedMach
     assert ("mis-001", "mis-001") == (add(anna, "From Anna", MISTAKES), add(ben, "From Ben", MISTAKES))
     sync_all(anna, ben)
     assert (["From Anna", "From Ben"], sections(ben)) == (sections(anna)[MISTAKES], sections(anna))
-    assert {"mis-001", "mis-002"} <= {one["name"] for one in commands.show(anna.project)["key_points"]}
+    assert {"mis-001", "mis-002"} <= {point["name"] for point in commands.show(anna.project)["key_points"]}
     assert "mis-003" == add(ben, "Once more", MISTAKES)
 
 

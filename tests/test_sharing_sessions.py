@@ -83,7 +83,7 @@ def test_what_a_detached_sync_changed_is_told_once(machines: list[Machine]) -> N
     ben.do("rate", "kpt_001", "helpful")
     ben.do("sync")
     anna.hook("SessionStart", source="startup")
-    wait_until(lambda: any(one["changes"] for one in anna.results()))
+    wait_until(lambda: any(result["changes"] for result in anna.results()))
     assert "" == anna.run("show").err
     told = _told(anna.at_terminal("show"))
     assert ["+ kpt_101  0 helpful and 0 harmful: Write tests", "~ kpt_001  helpful 0 to 1"] == [

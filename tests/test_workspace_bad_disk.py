@@ -104,7 +104,9 @@ def test_a_ledger_on_a_file_system_of_its_own_is_rendered(ledger_volume: Project
     assert (0, "") == run(ledger_volume, "add", "second")[::2]
     ledger_volume.playbook.unlink()
     assert (0, "") == run(ledger_volume, "replay")[::2]
-    assert ["first", "second"] == [one["text"] for one in json.loads(ledger_volume.playbook.read_bytes())["key_points"]]
+    assert ["first", "second"] == [
+        point["text"] for point in json.loads(ledger_volume.playbook.read_bytes())["key_points"]
+    ]
     ledger_volume.playbook.write_bytes(b"no playbook")
     assert 0 == run(ledger_volume, "replay").code
     assert 0 == run(ledger_volume, "replay", "--check").code

@@ -67,7 +67,7 @@ def playbook(project: object, run: Run) -> None:
 
 def texts(run: Run) -> list[str]:
     """Return the texts of the playbook."""
-    return [one["text"] for one in json.loads(run("show", "--json").out)["key_points"]]
+    return [point["text"] for point in json.loads(run("show", "--json").out)["key_points"]]
 
 
 def events(run: Run) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def test_duplicates_lists_pairs_with_the_words_that_differ(run: Run) -> None:
     """`review --list duplicates` has the similarity, entries and command of each pair; after the merge none."""
     (pair,) = json.loads(run("review", "--list", "duplicates", "--json").out)
     assert (0.92, "tallybook merge kpt_001 kpt_003") == (pair["similarity"], pair["merge"])
-    assert [TESTS, TESTS_AGAIN] == [one["text"] for one in pair["entries"]]
+    assert [TESTS, TESTS_AGAIN] == [entry["text"] for entry in pair["entries"]]
     says = "0.92  only kpt_003 has 'unit'; if they say the same: tallybook merge kpt_001 kpt_003"
     assert [says, f"    kpt_001  +0 -0  {TESTS}"] == run("review", "--list", "duplicates").out.splitlines()[:2]
     assert 0 == run(*pair["merge"].split()[1:]).code

@@ -54,7 +54,7 @@ def document(here: Project) -> dict[str, Any]:
 def names(here: Project) -> dict[str, list[str]]:
     """Return the names of the entries in each section that has any."""
     sections = document(here)["sections"]
-    return {heading: [one["name"] for one in entries] for heading, entries in sections.items() if entries}
+    return {heading: [entry["name"] for entry in entries] for heading, entries in sections.items() if entries}
 
 
 def edit(here: Project, change: Any) -> list[str]:
@@ -65,7 +65,7 @@ def edit(here: Project, change: Any) -> list[str]:
     before = len(list(commands.list_events(here)))
     commands.replay(here)
     document(here)
-    return [one["kind"] for one in list(commands.list_events(here))[before:]]
+    return [event["kind"] for event in list(commands.list_events(here))[before:]]
 
 
 def fill(here: Project) -> None:

@@ -97,7 +97,7 @@ def test_an_agent_changes_what_is_not_protected(run: Run, monkeypatch: pytest.Mo
     protect(run)
     monkeypatch.setenv("CLAUDECODE", "1")
     assert 0 == run("retire", "kpt_002").code
-    assert ["kpt_001"] == [one[0] for one in entries(run)]
+    assert ["kpt_001"] == [entry[0] for entry in entries(run)]
 
 
 @pytest.mark.usefixtures("project")
@@ -108,7 +108,7 @@ def test_an_agent_only_proposes_to_unpin(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CLAUDECODE", "1")
     answer = run("pin", "--off", "kpt_002")
     assert (1, True) == (answer.code, "only proposed" in answer.err)
-    assert ["unpin"] == [one["verb"] for one in json.loads(run("proposals", "--json").out)]
+    assert ["unpin"] == [load["verb"] for load in json.loads(run("proposals", "--json").out)]
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def proposed(run: Run, project: object, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_a_person_accepts_a_proposal(run: Run, proposed: int) -> None:
     """The change and its acceptance are one batch by a person; the proposal is closed (rule 17)."""
     answer = run("proposals", "accept", str(proposed))
-    assert (0, ["kpt_002"]) == (answer.code, [one[0] for one in entries(run)])
+    assert (0, ["kpt_002"]) == (answer.code, [entry[0] for entry in entries(run)])
     assert "No proposal is open.\n" == run("proposals").out
     kinds = [json.loads(line)["kind"] for line in run("log", "--json").out.splitlines()]
     assert ["playbook.decided", "point.retired"] == kinds[-2:]
@@ -139,7 +139,7 @@ def test_an_undo_takes_an_acceptance_back(run: Run, proposed: int) -> None:
     before = entries(run)
     run("proposals", "accept", str(proposed))
     assert 0 == run("undo").code
-    assert (before, [proposed]) == (entries(run), [one["seq"] for one in json.loads(run("proposals", "--json").out)])
+    assert (before, [proposed]) == (entries(run), [load["seq"] for load in json.loads(run("proposals", "--json").out)])
 
 
 def test_a_person_rejects_a_proposal(run: Run, proposed: int) -> None:
@@ -154,7 +154,7 @@ def test_a_person_rejects_a_proposal(run: Run, proposed: int) -> None:
 @pytest.mark.parametrize("choice", [("--all",), ("--of", "s7")], ids=["all", "session"])
 def test_proposals_are_chosen_by_session_or_all(run: Run, proposed: int, verb: str, choice: tuple[str, ...]) -> None:
     """The same is done to every open proposal, or to those of a session (rule 17)."""
-    assert [proposed] == [one["proposal"] for one in json.loads(run(*verb.split(), *choice, "--json").out)]
+    assert [proposed] == [load["proposal"] for load in json.loads(run(*verb.split(), *choice, "--json").out)]
 
 
 @pytest.mark.parametrize("verb", ["proposals accept", "proposals reject"])
@@ -165,7 +165,7 @@ def test_an_agent_cannot_decide_its_own_proposal(
     monkeypatch.setenv("CLAUDECODE", "1")
     answer = run(*verb.split(), str(proposed))
     assert (1, True) == (answer.code, f"{verb}: only a person may do this" in answer.err)
-    assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
+    assert [proposed] == [load["seq"] for load in json.loads(run("proposals", "--json").out)]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_choice_that_names_nothing_is_refused(
     """One clear line says what is wrong, and the proposal stays open."""
     answer: Answer = run(*words)
     assert (code, True) == (answer.code, message in answer.err)
-    assert [proposed] == [one["seq"] for one in json.loads(run("proposals", "--json").out)]
+    assert [proposed] == [load["seq"] for load in json.loads(run("proposals", "--json").out)]
 
 
 def test_accepting_all_says_what_it_left_out(project: Path, run: Run, proposed: int) -> None:
@@ -201,7 +201,7 @@ def test_plain_undo_inside_an_agent_undoes_the_last_change(run: Run) -> None:
     run("add", "Always test")
     run("add", "Test always")
     assert 0 == run("undo").code
-    assert ["kpt_001"] == [one[0] for one in entries(run)]
+    assert ["kpt_001"] == [entry[0] for entry in entries(run)]
 
 
 @pytest.mark.usefixtures("project")

@@ -59,7 +59,7 @@ def test_a_text_is_erased_and_all_else_is_unchanged(here: Project, target: Redac
     """The answer names its event; counts, other texts and the chain stay; a head noted before is still valid."""
     before, head = counts(here), commands.verify(here).head
     done = redact(here, target, "it was private", HUMAN)
-    assert ([4], (), ()) == ([one.seq for one in done.events], done.erased.remaining, done.bodies)
+    assert ([4], (), ()) == ([event.seq for event in done.events], done.erased.remaining, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
     assert before == counts(here)
@@ -96,7 +96,7 @@ def test_lines_that_the_chain_needs_are_listed(here: Project) -> None:
     done = strike(here, "hunter2")
     assert first is not None
     assert (first, first + 1) == done.bodies[:2]
-    assert [4] == [one.seq for one in done.events]
+    assert [4] == [event.seq for event in done.events]
     assert any("playbook.json" in line for line in done.erased.remaining)
     assert () == commands.verify(here).problems
 
@@ -177,7 +177,7 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
         commands.rate(here, "kpt_001", "helpful", HUMAN)
         (seq, *_) = [row["seq"] for row in commands.list_events(here) if row["kind"] == "log.recovered"][::-1]
         done = redact(here, target or RedactionTarget(str(seq)), "it was private", HUMAN)
-        assert seq in [one.seq for one in done.events]
+        assert seq in [event.seq for event in done.events]
         assert ([], ()) == (holding(here, "hunter2"), done.erased.remaining)
         assert () == commands.verify(here).problems
     assert [] == [

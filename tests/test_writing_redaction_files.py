@@ -97,7 +97,7 @@ def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, nam
     assert (before, TOLD) == (texts(here), before[1])
     verdict = commands.verify(here)
     assert ((), ()) == (verdict.problems, verdict.redacted)
-    assert (name == "erasing") == any("is ignored" in one for one in verdict.notes)
+    assert (name == "erasing") == any("is ignored" in note for note in verdict.notes)
     assert ((), [REDACTED]) == (strike(here).erased.remaining, texts(here)[1:2])
     assert [] == holding(here)
 

@@ -123,7 +123,7 @@ def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
 def mine(here: Project) -> Project:
     """Return the person's own playbook with the name in an entry."""
     assert 0 == main.run(["--project", str(here.root), "init", "--mine"])
-    mine = personal.named(here)
+    mine = personal.require_own(here)
     commands.add(mine, f"Ask {ALIKE['decomposed']}", HUMAN)
     return mine
 

@@ -90,7 +90,7 @@ def test_an_import_restores_no_redacted_text(here: Project) -> None:
     strike(here)
     document = {"key_points": [TOLD, "fresh", {"text": "odd", "why": PRIVATE}, {"no": PRIVATE}], "title": PRIVATE}
     done = commands.import_file(here, json.dumps(document).encode(), "old.json")
-    assert (2, 4) == (done.imported, sum(NAMED in one["message"] for one in done.problems) + 1)
+    assert (2, 4) == (done.imported, sum(NAMED in problem["message"] for problem in done.problems) + 1)
     assert_erased(here, "fresh", "odd")
 
 
@@ -99,7 +99,7 @@ def test_an_update_and_its_quotes_restore_no_redacted_text(here: Project) -> Non
     strike(here)
     payload = {"new_key_points": [TOLD, "fresh"], "evaluations": [{"name": "kpt_001", "rating": "harmful"}]}
     done = commands.record(here, payload, {"rater": "reflector"})
-    assert [("new_key_points[0]", NAMED)] == [(one.item, one.reason) for one in done.ignored]
+    assert [("new_key_points[0]", NAMED)] == [(part.item, part.reason) for part in done.ignored]
     with held(here):
         assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
     noted = commands.rate(here, "kpt_001", "helpful", HUMAN, reason=f"for {PRIVATE}")

@@ -131,9 +131,9 @@ def test_undo_takes_no_import_and_names_the_command_for_it(here: Project, run: R
 def test_the_number_of_an_update_means_all_of_it(here: Project, run: Run) -> None:
     """The number of a rating in it means the rating alone."""
     commands.record(here, extraction(("kpt_001", "helpful"), ("kpt_002", "helpful")), {"rater": "human"})
-    assert [8] == [one["seq"] for one in json.loads(run("undo", "8", "--json").out)["events"]]
+    assert [8] == [event["seq"] for event in json.loads(run("undo", "8", "--json").out)["events"]]
     assert {"kpt_001": (0, 0), "kpt_002": (1, 1)} == shown(here)
-    assert [9, 10] == [one["seq"] for one in json.loads(run("undo", "10", "--json").out)["events"]]
+    assert [9, 10] == [event["seq"] for event in json.loads(run("undo", "10", "--json").out)["events"]]
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
 
 

@@ -56,7 +56,7 @@ def test_an_entry_past_its_day_is_given_to_no_session(here: Project, run: Run) -
     assert PAST == json.loads(run("why", "kpt_003", "--json").out)["until"]
     [item] = json.loads(run("review", "--json").out)
     assert ("expired", ["kpt_003"]) == (item["why"], item["names"])
-    names = [entry["name"] for entry in tools.offered(commands.show(here))]
+    names = [entry["name"] for entry in tools.list_offered(commands.show(here))]
     assert ["kpt_001", "kpt_002", "kpt_004"] == names
 
 

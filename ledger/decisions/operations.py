@@ -285,7 +285,7 @@ def make(change: events.PointProposed, state: Playbook) -> tuple[tuple[Event, ..
     if change.verb == RATE:
         return (events.PointRated(change.name, text), events.PlaybookUpdated(0, 1, 0)), state
     if change.verb == "delete":
-        return (events.PointRetired(change.name, reason),), _after(state, removed=(change.name,))
+        return (events.PointRetired(change.name, reason),), _change_playbook(state, removed=(change.name,))
     if change.verb == "add" and (same := [name for name, entry in state.entries.items() if entry.text == text]):
         raise NothingToDoError(same[0], "has this text", "reject the proposal")
     sources = change.merged or tuple(filter(None, (change.name,)))
@@ -294,7 +294,7 @@ def make(change: events.PointProposed, state: Playbook) -> tuple[tuple[Event, ..
     new = state.name_giver().next(section)
     added = (events.PointAdded(new, text), *((events.PointPlaced(new, "", section),) if section else ()))
     entry = attrs.evolve(_sum_up(state, change.merged, text), name=new)
-    after = _after(state, removed=sources, added=entry, section=section)
+    after = _change_playbook(state, removed=sources, added=entry, section=section)
     if change.verb == "add":
         return added, after
     if change.verb == "merge":
@@ -303,7 +303,9 @@ def make(change: events.PointProposed, state: Playbook) -> tuple[tuple[Event, ..
     return (events.PointRetired(change.name, reason or f"replaced by {new}"), *added), after
 
 
-def _after(state: Playbook, removed: Collection[str], added: Entry | None = None, section: str = "") -> Playbook:
+def _change_playbook(
+    state: Playbook, removed: Collection[str], added: Entry | None = None, section: str = ""
+) -> Playbook:
     entries = {name: entry for name, entry in state.entries.items() if name not in removed}
     if added is None:
         return attrs.evolve(state, entries=entries)

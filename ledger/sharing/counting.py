@@ -172,7 +172,7 @@ def _count_whole(group: Sequence[Run], after: Position, known: set[str], rules: 
 
 def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[list[RawBatch], str]:
     """Return the batches of a run after a position, and why it cannot count; empty where it may."""
-    data, fault = _after(run, after)
+    data, fault = _bytes_after(run, after)
     found = [] if fault else verify_run(data, after, (), digest).batches
     end = (found[-1].last, found[-1].chain, found[-1].end - after.offset) if found else (*after[:2], 0)
     if not fault and end != (run.last, run.after, len(data)):
@@ -183,7 +183,7 @@ def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple
     return found, fault
 
 
-def _after(run: Run, position: Position) -> tuple[bytes, str]:
+def _bytes_after(run: Run, position: Position) -> tuple[bytes, str]:
     """Return the bytes of a run after a position within it, and why it cannot count; empty where it may."""
     if not run.first:
         return b"", "it is no run of a book"

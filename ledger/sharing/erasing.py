@@ -94,7 +94,7 @@ def pending_finder(pending: Iterable[Sent]) -> Callable[[RawBatch], Iterable[str
     An imported ledger redacts what comes in only later.
     """
     records = (record for own in pending for record in own.records)
-    ids = {one.event.id for one in records if isinstance(one.event, EventRedacted)}
+    ids = {record.event.id for record in records if isinstance(record.event, EventRedacted)}
 
     return lambda batch: ids and ids.intersection(replicas.find_ids(batch.data))
 

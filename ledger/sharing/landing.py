@@ -52,7 +52,7 @@ class Sent:
     @property
     def ids(self) -> list[str]:
         """Return the ids of its events, as their machine recorded them."""
-        return [own_id(one.id) for one in self.records]
+        return [own_id(record.id) for record in self.records]
 
     @property
     def key(self) -> str | None:
@@ -102,9 +102,9 @@ class Reader:
     def read(self, batch: Batch) -> Sent:
         """Return the next batch."""
         means: dict[str, str] = {}
-        records = [self._with_ids(one) for one in batch.records]
-        for one in records:
-            event: Any = one.event
+        records = [self._with_ids(record) for record in batch.records]
+        for record in records:
+            event: Any = record.event
             if isinstance(event, events.NamesMeant):
                 means |= zip(event.names, event.ids, strict=False)
             elif isinstance(event, events.BookTaken):
@@ -112,12 +112,12 @@ class Reader:
         made: dict[str, str] = {}
         if not means:
             # In a book an entry that is new has no entry before it, even where the ledger once made one of its name.
-            new = {one.event.name for one in records if self.taken and _is_new(one.event)}
-            means = self._own_entries({name for one in records for name in names_in(one.event)} - new)
-        for one in records:
-            event = one.event
+            new = {record.event.name for record in records if self.taken and _is_new(record.event)}
+            means = self._own_entries({name for record in records for name in names_in(record.event)} - new)
+        for record in records:
+            event = record.event
             if isinstance(event, events.MAKERS) and not (isinstance(event, events.PointEdited) and event.name in means):
-                made[event.name] = one.id
+                made[event.name] = record.id
         self.made |= made
         return Sent(tuple(records), means | made, self.taken)
 
@@ -184,9 +184,9 @@ class Ground:
             equal, before = equal.union(*(ids for ids in links if not ids.isdisjoint(equal))), equal
         if len(equal) == 1:
             return frozenset()
-        records = (one for batch in decode(chain(self.read(), self.landed)) for one in batch.records)
+        records = (record for batch in decode(chain(self.read(), self.landed)) for record in batch.records)
         found: list[tuple[str, Any]] = [
-            (one.id, one.event) for one in records if isinstance(one.event, events.TEXT_GIVERS)
+            (record.id, record.event) for record in records if isinstance(record.event, events.TEXT_GIVERS)
         ]
         texts = {event.name: event_id for event_id, event in found}
         return frozenset(name for name, event_id in texts.items() if event_id in equal)
@@ -262,7 +262,7 @@ def land(
 def _land(sent: Sent, ground: Ground) -> Landed:
     if not ground.here or not any(id_ in ground.here for id_ in sent.ids):
         return Step.of(sent, ground).land()
-    made: list[tuple[str, Any]] = [(one.id, one.event) for one in sent.records if sent.makes(one)]
+    made: list[tuple[str, Any]] = [(record.id, record.event) for record in sent.records if sent.makes(record)]
     renamed = {event.name: ground.names.get(id_, event.name) for id_, event in made}
     return Landed(sent, renamed={old: new for old, new in renamed.items() if old != new}, is_here=True)
 
@@ -302,7 +302,7 @@ class Step:
                 renamed[event.name] = self.made[record.id]
         if self._lacks():
             return Landed(self.sent, lacks=True)
-        landed = tuple(LandedEvent(one, event) for one in self.sent.records for event in self._land_event(one))
+        landed = tuple(LandedEvent(record, event) for record in self.sent.records for event in self._land_event(record))
         key = None if self.repeated else self.sent.key
         return Landed(self.sent, landed, key, renamed, self.repeated)
 
@@ -310,7 +310,7 @@ class Step:
         """Return whether it means an entry that only another history of the book has."""
         missing = {name for name in self.sent.means if self.resolve(name) is None} if self.ground.is_book else set()
         # Mostly none is missing, and only then each event is looked at.
-        shared = (one.event for one in self.sent.records if missing and type(one.event) in RULES)
+        shared = (record.event for record in self.sent.records if missing and type(record.event) in RULES)
         return any(not missing.isdisjoint(names_in(event)) for event in shared)
 
     def _land_event(self, record: EventRecord) -> tuple[events.Event, ...]:
@@ -359,7 +359,7 @@ class Step:
         linked = self.ground.equal_entries(id_) if text == REDACTED else frozenset[str]()
         entries = self.ground.state.entries.values()
         # Two redacted texts look the same; only what was equal before is noted.
-        equal = (one.name for one in entries if one.text == text and (text != REDACTED or one.name in linked))
+        equal = (entry.name for entry in entries if entry.text == text and (text != REDACTED or entry.name in linked))
         return next(equal, None)
 
 

@@ -49,14 +49,14 @@ class Publisher:
         ids: list[str] = []
         drafts: list[Draft] = []
         lines: Counter[str] = Counter()
-        for one in landed.events:
-            when = one.record.when or (None if self.at is None else one.record.at)
+        for event in landed.events:
+            when = event.record.when or (None if self.at is None else event.record.at)
             # A void of a long session takes several events, and a long text several lines.
-            for draft in split_long_texts([encode(self.masked(one.event), when)]):
+            for draft in split_long_texts([encode(self.masked(event.event), when)]):
                 drafts.append(draft)
-                lines[one.record.id] += 1
-                number = lines[one.record.id]
-                ids.append(one.record.id if number == 1 else f"{one.record.id}.{number}")
+                lines[event.record.id] += 1
+                number = lines[event.record.id]
+                ids.append(event.record.id if number == 1 else f"{event.record.id}.{number}")
         first_record = landed.sent.records[0]
         at = first_record.at if self.at is None else self.at
         by, remaining = self._by(first_record.by), iter(ids)
@@ -98,4 +98,4 @@ def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> li
 
 
 def _run(batches: Sequence[RawBatch], before: str) -> Run:
-    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(one.raw for one in batches))
+    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(batch.raw for batch in batches))

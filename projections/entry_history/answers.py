@@ -10,7 +10,7 @@ import unicodedata
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses, text_of
-from tallybook.projections.event_rows import by_json, happened, kind_of, reference, summary
+from tallybook.projections.event_rows import by_json, kind_of, reference, summary, when_json
 from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import entry_json
@@ -348,7 +348,7 @@ def _head(record: EventRecord) -> dict[str, Any]:
         merge = {"name": event.to, "merged": [event.name]}
     return (
         merge
-        | happened(record)
+        | when_json(record)
         | {
             "seq": record.seq,
             "at": record.at,

@@ -170,7 +170,7 @@ def _interval(trials: Sequence[Trial], threshold: float) -> tuple[float, float] 
     return (low, high) if low < high else None
 
 
-def _needed(trials: Sequence[Trial], estimate: float, evidence: Evidence, threshold: float) -> int | None:
+def _estimate_sessions(trials: Sequence[Trial], estimate: float, evidence: Evidence, threshold: float) -> int | None:
     """Return about how many more sessions a verdict takes if the difference is the estimated one; None for never."""
     # Without the estimated difference both arms show the outcomes as they are without the unit.
     outcomes = [trial.outcome - (0 if trial.held else estimate) for trial in trials if trial.outcome is not None]
@@ -196,6 +196,6 @@ def _verdict(trials: Sequence[Trial], word: Word, obstacle: str, evidence: Evide
         higher = "higher" if word == "helps" else "lower"
         reason = f"sessions with it scored {higher}: evidence {max(evidence):.3g}, and {threshold:.3g} was needed"
         return Verdict(word, reason, None, *counts, estimate, interval, evidence)
-    needed = None if obstacle else _needed(trials, estimate, evidence, threshold)
+    needed = None if obstacle else _estimate_sessions(trials, estimate, evidence, threshold)
     reason = obstacle or f"the evidence is {max(evidence):.2g}, and {threshold:.3g} is needed"
     return Verdict(word, reason, needed, *counts, estimate, interval, evidence)

@@ -78,11 +78,11 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
     room -= len(_LEFT_OUT.format(len(entries)))
     newest = range(len(entries) - 1, -1, -1)
     unrated = [index for index in newest if not (entries[index]["helpful"] or entries[index]["harmful"])]
-    trial, room_left = _fitting(unrated, entries, int(room * UNTESTED_SHARE))
-    proven, room_left = _fitting(
+    trial, room_left = _choose_fitting(unrated, entries, int(room * UNTESTED_SHARE))
+    proven, room_left = _choose_fitting(
         _rated_indexes(entries, newest), entries, room - int(room * UNTESTED_SHARE) + room_left
     )
-    rest, _ = _fitting([index for index in unrated if index not in trial], entries, room_left)
+    rest, _ = _choose_fitting([index for index in unrated if index not in trial], entries, room_left)
     all_chosen = sorted((trial | proven | rest).items())
     names = tuple(entries[index]["name"] for index, _ in all_chosen)
     left_out = len(entries) - len(all_chosen)
@@ -145,7 +145,9 @@ def cut_line(entry: Mapping[str, Any], room: int) -> str | None:
     return None
 
 
-def _fitting(indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room: int) -> tuple[dict[int, str], int]:
+def _choose_fitting(
+    indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room: int
+) -> tuple[dict[int, str], int]:
     """Return each index whose line still fits, with that line, and the remaining room."""
     fitting = {}
     for index in indexes:

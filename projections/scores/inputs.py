@@ -255,7 +255,7 @@ def _add_share(shares: dict[str, Share], component: str, share: Share) -> None:
     shares[component_id(component)] = shares.get(component_id(component), Share()).plus(share)
 
 
-def _ended(session: Session, event: events.SessionEnded, moment: EventTime) -> None:
+def _end_session(session: Session, event: events.SessionEnded, moment: EventTime) -> None:
     if event.version:
         # An end without a version keeps the version of an earlier end.
         session.version_at = max(session.version_at or (moment, event.version), (moment, event.version))
@@ -265,7 +265,7 @@ _EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {
     events.MetricsRecorded: _metrics,
     events.BenchmarkRecorded: _benchmark,
     events.FeedbackRecorded: _feedback,
-    events.SessionEnded: _ended,
+    events.SessionEnded: _end_session,
 }
 """Class of an event → how it adds to its session."""
 
@@ -387,18 +387,18 @@ def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
             playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
 
 
-def _rated(playbook: ScoredPlaybook, event: events.PointRated) -> dict[str, float]:
+def _count_rating(playbook: ScoredPlaybook, event: events.PointRated) -> dict[str, float]:
     name = playbook.merged.get(event.name, event.name)
     return _RATINGS.get(event.rating, {}) if name in playbook.entries else {}
 
 
-def _learned(playbook: ScoredPlaybook, event: events.PointAdded) -> dict[str, float]:
+def _count_addition(playbook: ScoredPlaybook, event: events.PointAdded) -> dict[str, float]:
     if event.name in playbook.entries:
         return {}
     return {"learned": 1, "relearned": int(playbook.was_pruned(event.text))}
 
 
-def _updated(playbook: ScoredPlaybook, _: events.PlaybookUpdated) -> dict[str, float]:
+def _count_update(playbook: ScoredPlaybook, _: events.PlaybookUpdated) -> dict[str, float]:
     """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
     # Only an update measures what did not happen: a session without one has no score, rather than a bad one.
     return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(playbook.due)}
@@ -412,9 +412,9 @@ _RATINGS: Final[dict[str, dict[str, float]]] = {
 """Rating → measurements; other ratings measure nothing. Neutral ratings show activity and no judgement."""
 
 _MEASURES: Final[dict[type[Any], Callable[[ScoredPlaybook, Any], dict[str, float]]]] = {
-    events.PointRated: _rated,
-    events.PointAdded: _learned,
-    events.PlaybookUpdated: _updated,
+    events.PointRated: _count_rating,
+    events.PointAdded: _count_addition,
+    events.PlaybookUpdated: _count_update,
     events.PlaybookInjected: lambda _, event: {"told": len(event.names)},
     events.PointCited: lambda _advice, _event: {"cited": 1},
 }

@@ -147,7 +147,7 @@ def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
     return _FORMS[metric.form](metric, measured)
 
 
-def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
+def _scale(metric: Metric, measured: Mapping[str, float]) -> float | None:
     value = measured.get(metric.of)
     if value is None:
         value = share(measured, *_pair(metric), FULL)
@@ -191,8 +191,8 @@ def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 
 
 
 _FORMS: Final[dict[str, Callable[[Metric, Mapping[str, float]], float | None]]] = {
-    "linear": _between,
-    "inverse": _between,
+    "linear": _scale,
+    "inverse": _scale,
     "ratio": _ratio,
     "boolean": _boolean,
 }

@@ -281,7 +281,7 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
     for part, share in _shares(score.parts):
         if metric := metrics.get(part.name):
             names = _value_names(metric, measured)
-            brought = {seq for name in names for seq in _bringing(name, component, rows)}
+            brought = {seq for name in names for seq in _find_sources(name, component, rows)}
         else:
             names, brought = [], {row["seq"] for row in rows if row["what"] == part.name}
         parts.append(
@@ -335,7 +335,7 @@ def _value_names(metric: Metric, measured: Mapping[str, float]) -> list[str]:
     return []
 
 
-def _bringing(name: str, component: Component, rows: Sequence[Row]) -> list[int]:
+def _find_sources(name: str, component: Component, rows: Sequence[Row]) -> list[int]:
     """Return the numbers of the events that brought a value: all of a sum, of anything else the last."""
     brought = [row for row in rows if row["what"] == "metrics" and name in row["values"]]
     if not component.adds_up(name):

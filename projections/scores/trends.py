@@ -136,7 +136,7 @@ class Forecast:
     tried: int
 
 
-def _since(points: Points, days: int) -> Points:
+def _last_points(points: Points, days: int) -> Points:
     """Return the points of the last so many calendar days, the last point's day included."""
     # No more points than days can lie there.
     near = points[-days:]
@@ -145,14 +145,14 @@ def _since(points: Points, days: int) -> Points:
 
 def _level(days: int) -> Callable[[Points], float]:
     """Return the method that expects the average of the last so many days."""
-    return lambda points: fmean(score for _, score in _since(points, days))
+    return lambda points: fmean(score for _, score in _last_points(points, days))
 
 
 def _line(days: int) -> Callable[[Points], float]:
     """Return the method that extends the regression line through the last so many days."""
 
     def way(points: Points) -> float:
-        recent = _since(points, days)
+        recent = _last_points(points, days)
         if len(recent) < _LINE_POINTS:
             return fmean(score for _, score in recent)
         line = linear_regression([day for day, _ in recent], [score for _, score in recent])
@@ -170,7 +170,7 @@ WAYS: Final[dict[str, Callable[[Points], float]]] = {
 """Name → method: the expected score from at least one point (number of the day, score)."""
 
 
-def _whole(value: float) -> int:
+def _round_score(value: float) -> int:
     """Return a number as a whole score, independent of rounding errors that differ between versions of Python."""
     return min(max(floor(round(value, 6) + 0.5), 0), _HIGHEST)
 
@@ -213,10 +213,12 @@ def forecast(series: Series) -> Forecast | None:
     tries = _tries(points)
     if len(tries) < LEAST_TRIES:
         return None
-    errors = {name: [_whole(way(points[:place])) - actual for place, actual in tries] for name, way in WAYS.items()}
+    errors = {
+        name: [_round_score(way(points[:place])) - actual for place, actual in tries] for name, way in WAYS.items()
+    }
     # Rounded, because sums of floats differ between versions of Python in their last bits.
     best = min(WAYS, key=lambda name: round(fmean(error * error for error in errors[name]), 6))
-    return Forecast(_whole(WAYS[best](points)), _confidence(errors[best]), best, len(tries))
+    return Forecast(_round_score(WAYS[best](points)), _confidence(errors[best]), best, len(tries))
 
 
 BY_BASELINE: Final = "baseline"
@@ -448,7 +450,7 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     if query.score_id is not None and not judged:
         judged = [History(query.score_id)]
     reasons = sorted(_find_reasons(histories, judged, config, query), key=lambda reason: not reason.closes)
-    day = max((latest.day for _, latest in _scored(judged)), default="")
+    day = max((latest.day for _, latest in _find_scored(judged)), default="")
     scored = sum(history.latest is not None for history in histories)
     is_open = not any(reason.closes for reason in reasons)
     return Gate(is_open, tuple(reasons), day, scored, len(histories) - scored)
@@ -458,7 +460,7 @@ def _find_reasons(
     histories: Sequence[History], judged: Sequence[History], config: Config, query: GateQuery
 ) -> Iterator[Reason]:
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
-    known = dict(_scored(histories))
+    known = dict(_find_scored(histories))
     for alert in alerts({score_id: float(scored.value) for score_id, scored in known.items()}, config.levels, BLOCK):
         why = f"below {number(alert.below)}: {alert.level}, which blocks all"
         reason = _refuse(alert.score_id, known[alert.score_id], CRITICAL, alert.below, why)
@@ -473,16 +475,16 @@ def _find_reasons(
     if query.greatest_drop is not None:
         yield from _find_drops(judged, query.greatest_drop)
     # CI that lost its measurements must not pass.
-    yield from _unmeasured(judged, closes=not query.allow_no_data)
+    yield from _find_unmeasured(judged, closes=not query.allow_no_data)
 
 
-def _scored(histories: Iterable[History]) -> Iterator[tuple[str, Scored]]:
+def _find_scored(histories: Iterable[History]) -> Iterator[tuple[str, Scored]]:
     return ((history.score_id, history.latest) for history in histories if history.latest is not None)
 
 
 def _find_below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
     """Yield a reason for each score below a bound."""
-    for score_id, latest in _scored(judged):
+    for score_id, latest in _find_scored(judged):
         if latest.value < bound:
             yield _refuse(score_id, latest, rule, bound, f"below {number(bound)}, {meaning}")
 
@@ -515,7 +517,7 @@ def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) 
         yield Reason(rule, only.score_id, None, None, text, closes, day)
 
 
-def _unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
+def _find_unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
     """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
     unknown = [history for history in judged if history.latest is None and history.partial is None]
     partial = [(history.score_id, history.partial) for history in judged if history.partial is not None]

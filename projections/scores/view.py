@@ -240,7 +240,7 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
     """Add an event to its session."""
     id_ = inputs.session_of(record)
     state.last_at = max(state.last_at, inputs.time_of(record))
-    for what in _unscored(state, record.event, id_):
+    for what in _explain_unscored(state, record.event, id_):
         _count_unscored(state, what)
     if id_:
         session = state.session(id_) or inputs.Session(id_)
@@ -248,7 +248,7 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
         state.uncounted[id_] = session
 
 
-def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
+def _explain_unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
     """Yield the reasons why an event, or part of it, has no effect."""
     if not session:
         yield "no session"

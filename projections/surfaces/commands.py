@@ -166,7 +166,7 @@ def add(
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
     addition = requests.Update({"new_key_points": [point]}, is_addition=True)
-    return recorded(project, requests.Request(addition, by, key, payload=_digest_delivery(addition.payload, key)))
+    return record_request(project, requests.Request(addition, by, key, payload=_digest_delivery(addition.payload, key)))
 
 
 def rate(  # noqa: PLR0913 - the parts of a delivery
@@ -205,7 +205,7 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
     ratings = [{"name": name, "rating": rating} for name in names]
     # People mistype, so an unknown name is refused; what record brings is kept as evidence.
     content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
-    outcome = recorded(project, requests.Request(content, by, key, payload=delivery))
+    outcome = record_request(project, requests.Request(content, by, key, payload=delivery))
     disputes = [event for event in outcome.events if isinstance(event, PointProposed)]
     said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in disputes)
     return attrs.evolve(outcome, notes=(*outcome.notes, *said))
@@ -215,7 +215,7 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
     """Record an extraction result as one batch, with a curator's operations in it."""
     may = "person" if by.get("rater") == "human" else settings.read(project).may
     content = requests.Update(payload, may=may)
-    return recorded(project, requests.Request(content, by, key, payload=_digest_delivery(payload, key)))
+    return record_request(project, requests.Request(content, by, key, payload=_digest_delivery(payload, key)))
 
 
 def _digest_delivery(content: Any, key: str | None) -> str:
@@ -224,7 +224,7 @@ def _digest_delivery(content: Any, key: str | None) -> str:
     return "" if key is None else digest(json.dumps(content, sort_keys=True).encode())
 
 
-def recorded(project: Project, request: Request) -> Outcome:
+def record_request(project: Project, request: Request) -> Outcome:
     """Record one request; return its outcome, with a note for each problem.
 
     A rating or an update of entries of the person's own playbook goes there, and the rest to the project.
@@ -276,7 +276,7 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
 
 def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
-    return ask.unverified(project, when)
+    return ask.ask_unverified(project, when)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -474,7 +474,7 @@ def verify_and_fold(
         return verdict, state
     verdict = verify_log(log, progress, noted)
     copy = verify_log(log.copy.log, progress)
-    problems = (one._replace(source=f"copy of the book: {one.source}", seq=None) for one in copy.problems)
+    problems = (problem._replace(source=f"copy of the book: {problem.source}", seq=None) for problem in copy.problems)
     return attrs.evolve(verdict, problems=(*verdict.problems, *problems)), None
 
 

@@ -69,7 +69,7 @@ def _check(installed: Sequence[Installed]) -> bool:
 
 def _row(clients: Sequence[Installed], checks: Sequence[str], run: Callable[[], dict[str, bool | None]]) -> list[str]:
     """Run checks, and return a row of their verdicts; where a client or the command failed, none holds."""
-    name = ", ".join(f"{one.client.agent} {one.version}" for one in clients)
+    name = ", ".join(f"{client.client.agent} {client.version}" for client in clients)
     sys.stderr.write(f"running {name}\n")
     try:
         verdicts = run()

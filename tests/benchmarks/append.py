@@ -114,7 +114,7 @@ def _rewriting(path: Path) -> Callable[[], None]:
 
     def rate() -> None:
         playbook = json.loads(path.read_bytes())
-        next(one for one in playbook["key_points"] if one["name"] == "kpt_007")["helpful"] += 1
+        next(point for point in playbook["key_points"] if point["name"] == "kpt_007")["helpful"] += 1
         with beside.open("wb", buffering=0) as file:
             write_all(file.fileno(), json.dumps(playbook, indent=2).encode(), beside)
             os.fsync(file.fileno())

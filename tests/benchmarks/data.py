@@ -141,9 +141,9 @@ def runs_of(folder: Path) -> list[Run]:
     batches = [frame([encode(BookOpened("book", "bench", 1, 1))], first)]
     with closing(JsonlLog(folder)) as log:
         for batch in decode(log.read()):
-            records = [one for one in batch.records if type(one.event) in SHARED]
+            records = [record for record in batch.records if type(record.event) in SHARED]
             if records:
-                ids = iter([one.id for one in records])
+                ids = iter([record.id for record in records])
                 stamp = Stamp(batches[-1].position, records[0].at, by, ids.__next__, lambda: "salt")
-                batches.append(frame([encode(one.event) for one in records], stamp))
+                batches.append(frame([encode(record.event) for record in records], stamp))
     return cut_runs(batches, START, RUN_BYTES)

@@ -123,13 +123,13 @@ def backtest(seed: int, each: int = SERIES) -> list[Held]:
 
 def calibration(judged: Sequence[Held]) -> tuple[float, float]:
     """Return how many of these forecasts held, and how many were stated to hold, in percent."""
-    held = fmean(one.error <= CLOSE_POINTS for one in judged)
-    return held * 100, fmean(one.confidence for one in judged) * 100
+    held = fmean(metric.error <= CLOSE_POINTS for metric in judged)
+    return held * 100, fmean(metric.confidence for metric in judged) * 100
 
 
 def errors(judged: Sequence[Held]) -> tuple[float, float]:
     """Return the mean absolute error of these forecasts, and of the naive ones, in points."""
-    return fmean(one.error for one in judged), fmean(one.naive for one in judged)
+    return fmean(metric.error for metric in judged), fmean(metric.naive for metric in judged)
 
 
 def _held(what: str, tests: Sequence[Sequence[Held]]) -> Row:
@@ -148,8 +148,10 @@ def rows(setting: Setting) -> Iterator[Row]:
     """Return how many forecasts held against the stated confidence, by kind and confidence, with their errors."""
     tests = [backtest(seed) for seed in range(setting.pairs(PAIRS))]
     for kind in KINDS:
-        yield _held(kind, [[one for one in judged if one.kind == kind] for judged in tests])
+        yield _held(kind, [[metric for metric in judged if metric.kind == kind] for judged in tests])
     for name, (least, below) in BANDS.items():
-        yield _held(f"stated {name}", [[one for one in judged if least <= one.confidence < below] for judged in tests])
+        yield _held(
+            f"stated {name}", [[metric for metric in judged if least <= metric.confidence < below] for judged in tests]
+        )
     for kind in KINDS:
-        yield _off(kind, [[one for one in judged if one.kind == kind] for judged in tests])
+        yield _off(kind, [[metric for metric in judged if metric.kind == kind] for judged in tests])

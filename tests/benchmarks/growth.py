@@ -192,7 +192,7 @@ def main(words: Sequence[str]) -> None:
             curves += PANELS[panel](Path(folder).resolve())
     print(*map(as_markdown, curves), sep="\n")
     if asked.json:
-        asked.json.write_text(json.dumps([attrs.asdict(one) for one in curves], indent=2) + "\n", encoding="utf-8")
+        asked.json.write_text(json.dumps([attrs.asdict(curve) for curve in curves], indent=2) + "\n", encoding="utf-8")
     if asked.write:
         draw(curves, PICTURE)
 

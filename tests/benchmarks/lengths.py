@@ -54,11 +54,11 @@ def _after_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], fl
 def load(setting: Setting) -> Iterator[Row]:
     """Measure showing a long ledger after one new event, against a short one."""
     lengths = (setting.events * LONG, max(setting.events // SHORT, 1))
-    ours, theirs = (_after_one_more(project_of(setting, "alike", one), ("show", "--json")) for one in lengths)
+    ours, theirs = (_after_one_more(project_of(setting, "alike", length), ("show", "--json")) for length in lengths)
     ours()
     theirs()
     taken = alternate(ours, theirs, setting.pairs(PAIRS))
-    what, against = (f"`show` behind one new event, whole process, {one:,} events" for one in lengths)
+    what, against = (f"`show` behind one new event, whole process, {length:,} events" for length in lengths)
     yield Row("load", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
 
 

@@ -41,7 +41,7 @@ def _pieces(runs: Sequence[Run]) -> list[list[Run]]:
     """Return runs as a sync appends them: about so many bytes at once as the engine takes well."""
     pieces: list[list[Run]] = [[]]
     for run in runs:
-        if pieces[-1] and sum(len(one.data) for one in pieces[-1]) + len(run.data) > RUN_BYTES:
+        if pieces[-1] and sum(len(piece.data) for piece in pieces[-1]) + len(run.data) > RUN_BYTES:
             pieces.append([])
         pieces[-1].append(run)
     return pieces

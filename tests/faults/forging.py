@@ -284,7 +284,7 @@ def _bytes(data: bytes) -> Forgery:
 
 def forgeries() -> list[Forgery]:
     """Return every forgery."""
-    kinds = [one for kind in sorted(rules.KINDS) for one in (*_forms(kind), *_fields(kind))]
+    kinds = [form for kind in sorted(rules.KINDS) for form in (*_forms(kind), *_fields(kind))]
     return [
         *kinds,
         *_kinds(),
@@ -313,10 +313,10 @@ class Trial:
         self.rated = 0
         self.problems: list[str] = []
         self._numbers = 0
-        for one in self.machines:
-            text = f"By {one.project.root.name}"
-            commands.add(one.project, text, HUMAN)
-            one.sync()
+        for machine in self.machines:
+            text = f"By {machine.project.root.name}"
+            commands.add(machine.project, text, HUMAN)
+            machine.sync()
         self._rate()
         self._sync()
 
@@ -351,8 +351,8 @@ class Trial:
         return Position(current.seq, current.chain, 0)
 
     def _rate(self) -> None:
-        for one in self.machines:
-            commands.rate(one.project, self._name(one), "helpful", HUMAN)
+        for machine in self.machines:
+            commands.rate(machine.project, self._name(machine), "helpful", HUMAN)
         self.rated += 1
 
     def _name(self, machine: SharedMachine) -> str:
@@ -362,12 +362,12 @@ class Trial:
     def _sync(self) -> dict[str, str]:
         """Sync until both have all; return the runs that either skipped, with their authors."""
         skipped: dict[str, str] = {}
-        for one in (*self.machines, *self.machines):
+        for machine in (*self.machines, *self.machines):
             try:
-                skipped |= {run.place: run.author for run in one.sync().skipped}
+                skipped |= {run.place: run.author for run in machine.sync().skipped}
             except Exception as error:  # noqa: BLE001 - whatever it is, it stops a machine
-                self.problems.append(f"{one.project.root.name} is stopped: {type(error).__name__}: {error}")
-        first, second = (Replica(one.project.ledger, "1").log.path.read_bytes() for one in self.machines)
+                self.problems.append(f"{machine.project.root.name} is stopped: {type(error).__name__}: {error}")
+        first, second = (Replica(machine.project.ledger, "1").log.path.read_bytes() for machine in self.machines)
         if first != second:
             self.problems.append("the copies of the book differ")
         if self.machines[0].entries() != self.machines[1].entries():
@@ -376,14 +376,14 @@ class Trial:
 
     def ask(self) -> None:
         """Ask both machines what people ask."""
-        for one in self.machines:
+        for machine in self.machines:
             for words in ("verify", "log --json", "show --gone", "show --at book:40", "why kpt_001", "diff 2"):
-                done = one.run(*words.split())
+                done = machine.run(*words.split())
                 if done.code:
                     self.problems.append(f"{words}: {done}")
 
     def _count_lost(self) -> int:
-        texts = {f"By {one.project.root.name}" for one in self.machines}
+        texts = {f"By {machine.project.root.name}" for machine in self.machines}
         counts = {entry[0]: entry[1] for entry in self.machines[0].entries().values()}
         return sum(abs(self.rated - counts.get(text, 0)) for text in texts)
 

@@ -95,7 +95,7 @@ class Trial:
             problems += _settle(machine)
         playbooks = [machine.entries() for machine in self.scenery.machines]
         differing = len({machine.replica() for machine in self.scenery.machines}) - 1
-        differing += sum(one != playbooks[0] for one in playbooks)
+        differing += sum(playbook != playbooks[0] for playbook in playbooks)
         counted = {text: helpful for text, helpful, _ in playbooks[0].values()}
         excess = [counted.get(f"by {name}", 0) - number for name, number in self.given.items()]
         lost, doubled = -sum(min(one, 0) for one in excess), sum(max(one, 0) for one in excess)

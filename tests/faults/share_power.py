@@ -105,7 +105,7 @@ def _lose_machine(loss: Loss) -> None:
     draw = loss.trial.draw
     name = draw.choice([*loss.disks])
     disk = loss.disks[name]
-    (machine,) = [one for one in loss.trial.scenery.machines if one.home.name == name]
+    (machine,) = [machine for machine in loss.trial.scenery.machines if machine.home.name == name]
     until = time.monotonic() + draw.random() * MOST_PAUSE_S
     running = {"": _start(machine, "sync")}
     while time.monotonic() < until:

@@ -67,4 +67,4 @@ def try_git(here: Project, *words: str) -> str:
 
 def counts(here: Project) -> dict[str, tuple[int, int]]:
     """Return the counts of each text in the playbook."""
-    return {one["text"]: (one["helpful"], one["harmful"]) for one in commands.show(here)["key_points"]}
+    return {point["text"]: (point["helpful"], point["harmful"]) for point in commands.show(here)["key_points"]}

@@ -44,7 +44,9 @@ class LaterPlaybook:
         for tag in result.get("bullet_tags", []):
             self._rate(tag["name"], tag["tag"])
         for entries in self.sections.values():
-            entries[:] = [one for one in entries if not (one["harmful"] >= 3 and one["harmful"] > one["helpful"])]
+            entries[:] = [
+                entry for entry in entries if not (entry["harmful"] >= 3 and entry["harmful"] > entry["helpful"])
+            ]
 
     def _heading(self, given: Any) -> str:
         by_lower = {heading.lower(): heading for heading in SLUGS}

@@ -38,7 +38,7 @@ def spellings(text: str) -> set[bytes]:
 def holding(here: Project, text: str = PRIVATE) -> list[str]:
     """Return the files in the agent's folder that hold a text in any spelling."""
     files = (path for path in sorted(here.claude.rglob("*")) if path.is_file() and not path.is_symlink())
-    return [path.name for path in files if any(one in path.read_bytes() for one in spellings(text))]
+    return [path.name for path in files if any(spelling in path.read_bytes() for spelling in spellings(text))]
 
 
 def content(here: Project) -> dict[Path, bytes]:

@@ -100,7 +100,7 @@ def events(run: Run, kind: str = "") -> list[dict[str, Any]]:
 
 def items(run: Run) -> list[tuple[str, list[str]]]:
     """Return what a review would show, as why and names."""
-    return [(one["why"], one["names"]) for one in json.loads(run("review", "--json").out)]
+    return [(load["why"], load["names"]) for load in json.loads(run("review", "--json").out)]
 
 
 def record(here: Path, *some: Event, session: str = "", rater: str = "tallybook", at: str = "") -> None:

@@ -164,7 +164,9 @@ class History:
             # What brings a redacted text back is left out.
             return
         redacted = {one["name"]: one["text"] for one in before if one["text"] in {REDACTED, *self.model.redacted}}
-        if not site.is_rendered and any(one["text"] != redacted.get(one["name"], one["text"]) for one in points):
+        if not site.is_rendered and any(
+            point["text"] != redacted.get(point["name"], point["text"]) for point in points
+        ):
             # In a file that is older than a redaction, a text of a redacted entry may be the old one.
             return
         if self.random.random() < 0.1:
@@ -209,7 +211,7 @@ class History:
 
         def action(project: Project) -> None:
             try:
-                commands.recorded(project, Request(what, by))
+                commands.record_request(project, Request(what, by))
             except NothingToDoError:
                 commands.replay(project)
 
@@ -313,7 +315,7 @@ class History:
     def lose(self, _: Site) -> None:
         """Roll the engine back or empty it; then the machine that has most syncs first."""
         self.engine.lose()
-        self.sync_whole(max(self.sites, key=lambda one: one.book_end()))
+        self.sync_whole(max(self.sites, key=lambda site: site.book_end()))
 
     def disturb(self, _: Site) -> None:
         """Put a run into the engine that does not count."""
@@ -325,7 +327,7 @@ class History:
         """Sync all machines until nothing moves, and check the laws."""
         self.engine.calm()
         for _ in range(ROUNDS):
-            for site in sorted(self.sites, key=lambda one: -one.book_end()):
+            for site in sorted(self.sites, key=lambda site: -site.book_end()):
                 self.told.append(f"{site.label} settles")
                 self.sync_whole(site)
             if len({site.book_bytes() for site in self.sites}) == 1:

@@ -101,7 +101,7 @@ class Site:
     def pending(self) -> list[Intent]:
         """Return its own batches that its frontier does not contain."""
         in_book = {record.id for intent in self.order for record in intent.records}
-        return [one for one in self.intents if in_book.isdisjoint(record.id for record in one.records)]
+        return [intent for intent in self.intents if in_book.isdisjoint(record.id for record in intent.records)]
 
     @contextmanager
     def clock(self) -> Iterator[None]:
@@ -243,8 +243,8 @@ class Site:
         """Return where in the order an own batch can have landed: after those before it, and before those after it."""
         index = self.intents.index(intent)
         at = {one: place for place, one in enumerate(self.order)}
-        first = max((at[one] + 1 for one in self.intents[:index] if one in at), default=0)
-        last = min((at[one] for one in self.intents[index + 1 :] if one in at), default=len(self.order))
+        first = max((at[intent] + 1 for intent in self.intents[:index] if intent in at), default=0)
+        last = min((at[intent] for intent in self.intents[index + 1 :] if intent in at), default=len(self.order))
         return range(first, max(first, last) + 1)
 
     def _landed_now(self) -> dict[str, Seen]:
@@ -257,7 +257,7 @@ class Site:
 
     def _look_at_pending(self, entries: dict[str, str], landed: dict[str, Seen]) -> None:
         for batch, _ in SharedLog(self.project.ledger).landed():
-            look([attrs.evolve(one.record, event=one.event) for one in batch.events], entries, landed)
+            look([attrs.evolve(event.record, event=event.event) for event in batch.events], entries, landed)
 
     def _expected(self, landed: dict[str, Seen]) -> Playbook:
         if self.own.is_shared():
@@ -269,7 +269,7 @@ class Site:
         expected = self._expected(self._landed_now())
         actual = reading.current(reading.open_log(self.project))
         self.redacted = redacted_texts(self)
-        wanted, shown = ([one[1:] for one in rows(state)] for state in (expected, actual))
+        wanted, shown = ([row[1:] for row in rows(state)] for state in (expected, actual))
         texts = [*(text for text, *_ in shown), *[""] * len(wanted)]
         wanted = [(self._mask(one[0], text), *one[1:]) for one, text in zip(wanted, texts, strict=False)]
         assert wanted == shown, f"{self.label}:\n{wanted}\n{shown}"
@@ -301,8 +301,8 @@ class Site:
     def without_redacted(self, shown: dict[str, Any]) -> dict[str, Any]:
         """Return what was shown once, without texts that anyone redacted since."""
         points = [
-            one | {"text": REDACTED if one["text"] in self.model.redacted else one["text"]}
-            for one in shown["key_points"]
+            point | {"text": REDACTED if point["text"] in self.model.redacted else point["text"]}
+            for point in shown["key_points"]
         ]
         return shown | {"key_points": points}
 

@@ -167,7 +167,7 @@ class Model:
         """Return the text of an event as the machine recorded it that made it; None for no such event or text."""
         intent = self._first.get(id_)
         records = () if intent is None else intent.records
-        return next((getattr(one.event, "text", None) for one in records if one.id == id_), None)
+        return next((getattr(record.event, "text", None) for record in records if record.id == id_), None)
 
     def copy_forms(self, label: str, new: str) -> None:
         """Note that another machine has the batches of one."""
@@ -226,8 +226,8 @@ class Model:
 
 
 def _append(landed: _Landed, intent: Intent, followed: Mapping[str, Seen]) -> _Landed:
-    made = landed.made.union(one.id for one in intent.records if getattr(one.event, "name", "") == one.id)
-    names = (landed.edited.get(name, name) for one in intent.records for name in _names_in(one.event))
+    made = landed.made.union(record.id for record in intent.records if getattr(record.event, "name", "") == record.id)
+    names = (landed.edited.get(name, name) for record in intent.records for name in _names_in(record.event))
     if any(name not in made and not name.startswith(UNKNOWN) for name in names):
         # It waits for the entry, which only another history of the book has.
         return landed
@@ -299,7 +299,7 @@ class _Step:
             return events.PlaybookOrdered(tuple(dict.fromkeys(map(self._standing, event.names))))
         if isinstance(event, events.PointMerged):
             name = self._standing(event.name)
-            merged = (self._standing(one) for one in event.merged)
+            merged = (self._standing(name) for name in event.merged)
             return events.PointMerged(name, tuple(dict.fromkeys(one for one in merged if one != name)), "")
         return attrs.evolve(event, name=self._standing(event.name)) if isinstance(event, NAMED) else event
 

@@ -25,9 +25,9 @@ def note_erased(site: Site, batches: Iterable[RawBatch]) -> None:
         here = site.copy().ids()
         here |= {id_ for batch in site.own.read() for id_ in find_ids(batch.data)} if site.own.exists() else set()
         records = [record for batch in decode(coming) for record in batch.records if hasattr(record.event, "text")]
-        hidden = {one.id for one in records if getattr(one.event, "text", None) in {None, REDACTED}}
+        hidden = {record.id for record in records if getattr(record.event, "text", None) in {None, REDACTED}}
         site.erased |= hidden - here
-        site.clear |= {one.id for one in records} - hidden
+        site.clear |= {record.id for record in records} - hidden
 
 
 def redacted_texts(site: Site) -> frozenset[str]:

@@ -39,7 +39,7 @@ STRANGER: Final = "stranger"
 
 def redact_text(history: History, site: Site) -> None:
     """Redact a text that the machine has: an own one or another's, published or not."""
-    texts = sorted({one.text for one in site.actual.entries.values()} - {REDACTED})
+    texts = sorted({entry.text for entry in site.actual.entries.values()} - {REDACTED})
     if not texts:
         return
     text = history.random.choice(texts)
@@ -78,8 +78,8 @@ def propose(history: History, site: Site) -> None:
         proposals.propose(project, wish, "protected", by)
 
     site.do(action)
-    for one in proposals.open_proposals(site.project):
-        site.proposed.setdefault(one.id, meant)
+    for proposal in proposals.open_proposals(site.project):
+        site.proposed.setdefault(proposal.id, meant)
 
 
 def decide(history: History, site: Site) -> None:
@@ -96,7 +96,7 @@ def decide(history: History, site: Site) -> None:
     number = len(site.intents)
     site.do(action)
     for intent in site.intents[number:]:
-        changed = [one.event.name for one in intent.records if isinstance(one.event, CHANGES)]
+        changed = [record.event.name for record in intent.records if isinstance(record.event, CHANGES)]
         meant = site.proposed[proposal.id]
         assert all(history.model.is_same(meant, one) for one in changed), f"{site.label}: {meant} was proposed"
 
@@ -116,7 +116,7 @@ def rewrite(history: History, _: Site) -> None:
     if not batches:
         return
     state = fold_history(PLAYBOOK, lambda: decode(batches))
-    texts = {one.text for one in state.entries.values()}
+    texts = {entry.text for entry in state.entries.values()}
     text = next(text for text in iter(history.text, "") if text not in texts)
     name = next(f"kpt_{number:03d}" for number in range(history.random.randrange(1, 300), 999) if free(state, number))
     id_, last = f"stranger-{history.random.getrandbits(60):x}", batches[-1]

@@ -43,7 +43,7 @@ class Request(NamedTuple):
         """Return the names of the tools that the model may call."""
         tools = self.document.get("tools") or []
         # Gemini groups them, and OpenAI's chat wraps each.
-        each = [one for tool in tools for one in tool.get("functionDeclarations", [tool])]
+        each = [declaration for tool in tools for declaration in tool.get("functionDeclarations", [tool])]
         return [name for one in each if (name := one.get("name") or one.get("function", {}).get("name"))]
 
 

@@ -73,7 +73,7 @@ class Script:
 
     def agent(self, *blocks: str | Mapping[str, Any], **fields: Any) -> Script:
         """Append what the agent said, a text a block unless it is another kind of block."""
-        made = [{"type": "text", "text": one} if isinstance(one, str) else dict(one) for one in blocks]
+        made = [{"type": "text", "text": block} if isinstance(block, str) else dict(block) for block in blocks]
         return self.line("assistant", made, **fields)
 
     def tool(self, name: str, asked: Mapping[str, Any], answered: Any, *, failed: bool = False) -> Script:

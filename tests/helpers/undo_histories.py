@@ -55,7 +55,10 @@ def playbook(*stretches: list[Any]) -> Playbook:
 
 def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
     """Return a history without some events, of kinds that can be undone."""
-    left = [[one for one in batch.records if not (one.id in ids and type(one.event) in UNDOABLE)] for batch in batches]
+    left = [
+        [record for record in batch.records if not (record.id in ids and type(record.event) in UNDOABLE)]
+        for batch in batches
+    ]
     return [make_batch(*records) for records in left if records]
 
 
@@ -74,4 +77,4 @@ def followed_by(batches: Sequence[Batch], *stretches: Sequence[Any], session: st
 
 def ids_of(batches: Sequence[Batch]) -> list[str]:
     """Return the ids of all events."""
-    return [one.id for batch in batches for one in batch.records]
+    return [record.id for batch in batches for record in batch.records]

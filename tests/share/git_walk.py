@@ -137,7 +137,7 @@ class Walk:
             machine.do("sync")
         replicas = {machine.replica() for machine in self.machines}
         playbooks = [machine.entries() for machine in self.machines]
-        if len(replicas) != 1 or any(one != playbooks[0] for one in playbooks):
+        if len(replicas) != 1 or any(playbook != playbooks[0] for playbook in playbooks):
             self.problems.append(f"the machines differ: {playbooks}")
         counted = playbooks[0]["kpt_001"][1]
         if counted != self.given:

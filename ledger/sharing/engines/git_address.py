@@ -45,7 +45,7 @@ def check_address(text: str, folder: str = "") -> str:
         if _is_url(text, scheme[1].lower()) if scheme else is_scp:
             return text
     hint = "use https://…, ssh://…, user@host:path, file:///… or a path"
-    raise BadInputError(repr(_shown(text)), "is not the address of a git remote", hint)
+    raise BadInputError(repr(_describe(text)), "is not the address of a git remote", hint)
 
 
 def _is_url(text: str, scheme: str) -> bool:
@@ -66,12 +66,12 @@ def _is_url(text: str, scheme: str) -> bool:
     is_token = len(user) >= _TOKEN_CHARS and any(map(str.isdigit, user)) and "@" not in unquote(user)
     if parts.password is not None or is_token or parts.query:
         hint = "leave it out: git asks your credential helper; in CI, give --token-env NAME, a variable with the token"
-        raise BadInputError(_shown(text), "its address holds a password or token", hint)
+        raise BadInputError(_describe(text), "its address holds a password or token", hint)
     # Git or ssh would read a host that begins so as an option.
     return scheme in {"https", "ssh"} and not parts.netloc.startswith("-") and not host.startswith("-")
 
 
-def _shown(text: str) -> str:
+def _describe(text: str) -> str:
     """Return an address without what may be a password or a token."""
     scheme, _, place = text.rpartition("://")
     return f"{scheme}://{place.rpartition('@')[2]}".removeprefix("://").partition("?")[0]

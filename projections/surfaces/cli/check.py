@@ -48,5 +48,5 @@ def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: 
 
 def page(findings: Sequence[Finding], result: str) -> Page:
     """Return findings as a page."""
-    rows = tuple((one.check, one.level, one.message, one.fix) for one in findings)
+    rows = tuple((finding.check, finding.level, finding.message, finding.fix) for finding in findings)
     return Page(f"Tallybook: {result}", tables=(Table("", _COLUMNS, rows),))

@@ -94,7 +94,7 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
     else:
         begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
         if begin is not None and end is not None and end < begin:
-            raise _reversed(bounds)
+            raise _make_reversed_error(bounds)
         result = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if result.turn is None and name not in result.book.used:
@@ -103,7 +103,7 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
     return result
 
 
-def _reversed(bounds: tuple[str | None, str | None]) -> BadInputError:
+def _make_reversed_error(bounds: tuple[str | None, str | None]) -> BadInputError:
     return BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
 
 
@@ -129,7 +129,7 @@ def _search_shared(
     # Numbers of the book and of this machine do not compare.
     same_kind = first is None or second is None or (first.in_book is None) == (second.in_book is None)
     if first is not None and end is not None and same_kind and end < first.seq:
-        raise _reversed(bounds)
+        raise _make_reversed_error(bounds)
     return search(condition, lambda: decode(history()), (begin, None), last=last)
 
 

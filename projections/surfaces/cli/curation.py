@@ -176,7 +176,7 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
     records = curation.find_by_writer(project, options["writer"], options["since"])
     number = format_count(len(records), "event")
     if not options["yes"]:
-        _list_events([(one.seq, summary(one.event)) for one in records], "to undo")
+        _list_events([(record.seq, summary(record.event)) for record in records], "to undo")
         if options["as_json"] or not can_ask():
             hint = "give --yes to undo them; nothing was recorded"
             raise BadInputError(f"--writer {options['writer']}", f"did {number}", hint)
@@ -243,7 +243,8 @@ def _proposal_row(record: EventRecord, state: Playbook) -> dict[str, Any]:
         "cause": event.cause,
         "reason": event.reason,
         "entries": [
-            {"name": one.name, "text": one.text, "helpful": one.helpful, "harmful": one.harmful} for one in entries
+            {"name": entry.name, "text": entry.text, "helpful": entry.helpful, "harmful": entry.harmful}
+            for entry in entries
         ],
     }
 
@@ -380,7 +381,7 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
 
     erased, pages = done.erased, find_pages(project)
     if as_json:
-        events = [{"seq": one.seq, "id": one.id, "kind": kind_of(one.event)[0]} for one in done.events]
+        events = [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events]
         files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
         answer(
             {
@@ -423,9 +424,9 @@ def _engine_lines(project: Project, done: RedactionResult) -> list[str]:
 
 def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
     """Yield the result as lines for people."""
-    for one in done.events:
-        name = getattr(one.event, "name", "")
-        yield f"{result}: event {one.seq}, {kind_of(one.event)[0]}{f' {name}' if name else ''}"
+    for event in done.events:
+        name = getattr(event.event, "name", "")
+        yield f"{result}: event {event.seq}, {kind_of(event.event)[0]}{f' {name}' if name else ''}"
     if done.alike:
         yield f"note: {format_count(done.alike, 'event')} of these only in what looks the same"
     for path in done.erased.files:

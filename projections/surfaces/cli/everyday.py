@@ -121,10 +121,10 @@ def _numbers(outcome: Outcome) -> str:
 
 
 def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
-    lines = [f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored]
-    for one in outcome.rated if with_counts else ():
-        text = one.text if len(one.text) <= _TEXT_CHARS else f"{one.text[: _TEXT_CHARS - 1]}…"
-        lines.append(f"{one.name}  +{one.helpful} -{one.harmful}  {text}")
+    lines = [f"ignored {part.item}{f' ({part.name})' if part.name else ''}: {part.reason}" for part in outcome.ignored]
+    for entry in outcome.rated if with_counts else ():
+        text = entry.text if len(entry.text) <= _TEXT_CHARS else f"{entry.text[: _TEXT_CHARS - 1]}…"
+        lines.append(f"{entry.name}  +{entry.helpful} -{entry.harmful}  {text}")
     if outcome.spooled:
         lines.append(outcome.spooled_why)
     elif outcome.repeated:

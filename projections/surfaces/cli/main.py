@@ -244,10 +244,10 @@ class _SecondWord(click.Argument):
 
     def __init__(self, words: Sequence[str]) -> None:
         """Take the words."""
-        super().__init__(["word"], type=click.Choice(words), required=False, expose_value=False, callback=_misplaced)
+        super().__init__(["word"], type=click.Choice(words), required=False, expose_value=False, callback=_refuse_word)
 
 
-def _misplaced(context: click.Context, _argument: click.Parameter, word: str | None) -> None:
+def _refuse_word(context: click.Context, _argument: click.Parameter, word: str | None) -> None:
     if word is not None and not context.resilient_parsing:
         raise BadInputError(word, "comes before the options", f"run `tallybook {context.info_name} {word} …`")
 
@@ -357,7 +357,7 @@ def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) ->
         return
     if not VERBS[str(context.info_name)].takes_mine:
         raise BadInputError(f"{context.info_name} --mine", "does not work on your own playbook", "leave --mine out")
-    context.obj = personal.named(context.obj)
+    context.obj = personal.require_own(context.obj)
 
 
 def _follow_up(project: Project, verb: str) -> None:

@@ -73,7 +73,7 @@ def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None
     is refused.
     """
     require_person("promote", by["rater"])
-    author, mine = provenance_of(by), personal.named(project)
+    author, mine = provenance_of(by), personal.require_own(project)
     move = find_move(mine, project, name)
     _show(move, as_json=as_json)
     name = move.entry.name
@@ -97,7 +97,7 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
     It leaves the project's playbook, and starts in yours without ratings. Inside an agent this is refused.
     """
     require_person("demote", by["rater"])
-    author, mine = provenance_of(by), personal.named(project)
+    author, mine = provenance_of(by), personal.require_own(project)
     move = find_move(project, mine, name)
     _show(move, as_json=as_json)
     origin = f"{_DEMOTED} {move.entry.name} of the project {project.root.name}, ledger {_id(project)}"

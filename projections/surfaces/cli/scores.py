@@ -99,7 +99,7 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     names = [word for word in files if not read.is_typed(word)] or ([] if words else ["-"])
     if "-" in names:
         common.announce_input("what was measured, as JSON")
-    sources: list[Iterable[Any]] = [list(read.typed(words)), *map(read.items, names)]
+    sources: list[Iterable[Any]] = [list(read.parse_typed(words)), *map(read.items, names)]
     given = read.defaults(options["session"], options["component"], options["tz"])
     report = read.feed(project, sources, given, lambda done: METER.update(done, 0))
     return _tell(report, as_json=as_json)
@@ -372,7 +372,7 @@ def baseline(
             raise NothingToDoError(score_id, "has no data and so no value for a baseline", "give --value N")
         value = latest.value
     event = BaselineSet(score_id, value, reason)
-    outcome = commands.recorded(project, Request(PlainEvents((event,)), common.provenance_of(by)))
+    outcome = commands.record_request(project, Request(PlainEvents((event,)), common.provenance_of(by)))
     if as_json:
         answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
     else:

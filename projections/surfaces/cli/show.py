@@ -116,7 +116,7 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
     today = utc_now().at if when is None else latest.at if latest else ""
     entries = [with_day(entry, shown.state.until, today[:10]) for entry in playbook["key_points"]]
     console = terminal.console_for(sys.stdout)
-    with terminal.paged(console):
+    with terminal.page_output(console):
         terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
     if options["lift"]:
         from tallybook.projections.surfaces.console.notices import find_moment

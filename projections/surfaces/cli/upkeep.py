@@ -99,11 +99,18 @@ def _verdict_json(verdict: Verification, drift: str | None) -> dict[str, Any]:
         "ok": verdict.ok,
         "events": verdict.events,
         "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
-        "problems": [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems],
+        "problems": [
+            {"seq": problem.seq, "line": problem.line, "message": problem.message} for problem in verdict.problems
+        ],
         "unknown_kinds": verdict.unknown_kinds,
         "redacted": [
-            {"seq": one.seq, "id": one.record.id, "at": one.record.at, "by": by_json(one.record.by)}
-            for one in verdict.redacted
+            {
+                "seq": redaction.seq,
+                "id": redaction.record.id,
+                "at": redaction.record.at,
+                "by": by_json(redaction.record.by),
+            }
+            for redaction in verdict.redacted
         ],
         "drift": drift,
     }

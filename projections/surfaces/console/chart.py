@@ -115,7 +115,9 @@ def _columns(steps: Sequence[_Step], width: int) -> list[Column]:
         counts = [step.counts for step in (current, *here) if step in here or step.is_present] or [(0, 0)]
         marks = [_mark(before, after) for before, after in zip((current, *here), here, strict=False)]
         current = here[-1] if here else current
-        columns.append(Column((max(one[0] for one in counts), max(one[1] for one in counts)), "".join(marks)[-1:]))
+        columns.append(
+            Column((max(count[0] for count in counts), max(count[1] for count in counts)), "".join(marks)[-1:])
+        )
     return columns
 
 

@@ -97,8 +97,8 @@ def print_story(
 
 def print_matches(console: Console, matches: Sequence[Mapping[str, Any]]) -> None:
     """Print entries to choose from, each ``{name, status, text}``, a line each that is never cut."""
-    for one in matches:
-        print_line(console, f"{one['name']}  {one['status']}  {one['text']}")
+    for match in matches:
+        print_line(console, f"{match['name']}  {match['status']}  {match['text']}")
 
 
 # Sentences
@@ -264,7 +264,7 @@ def _print_deciding(console: Console, story: Story, deciding: Sequence[Mapping[s
     if not deciding:
         return
     rated = {row["seq"] for row in story["trail"] if row["kind"] == "point.rated"}
-    left_out = {event["seq"] for event in [one for one in deciding if one["seq"] not in rated][1 : 1 - MAX_DECIDING]}
+    left_out = {event["seq"] for event in [row for row in deciding if row["seq"] not in rated][1 : 1 - MAX_DECIDING]}
     console.print()
     print_log_rows(console, deciding[:1])
     if left_out:
@@ -279,9 +279,12 @@ def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -
         return
     console.print()
     print_text(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
-    for one in lineage[:MAX_NAMES]:
-        how = f"{one['relation']} {'' if one['relation'] in {'went into', 'took in'} else 'as '}{one['of']}"
-        print_indented(console, make_text(console, f"{one['name']}  {one['status']}, {how}: {one['text']}"))
+    for relative in lineage[:MAX_NAMES]:
+        link = "" if relative["relation"] in {"went into", "took in"} else "as "
+        how = f"{relative['relation']} {link}{relative['of']}"
+        print_indented(
+            console, make_text(console, f"{relative['name']}  {relative['status']}, {how}: {relative['text']}")
+        )
     if len(lineage) > MAX_NAMES:
         print_text(console, f"  and {len(lineage) - MAX_NAMES} more; {_ALL}.", style="dim")
 

@@ -66,7 +66,7 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
 
 
 @contextmanager
-def paged(console: Console) -> Iterator[None]:
+def page_output(console: Console) -> Iterator[None]:
     """Show what is printed meanwhile in the user's pager, where the console is a terminal."""
     if not console.file.isatty():
         yield

@@ -174,7 +174,7 @@ def _start_folder(start: Path) -> Path:
     if named and os.path.realpath(named) == os.path.realpath(start):
         return start
     own = (file for file in _read_files(table.CLAUDE, start) if file.path.is_relative_to(start))
-    return start if any(file.commands for file in own) else places.around(start)
+    return start if any(file.commands for file in own) else places.find_start_folder(start)
 
 
 def _read_files(name: str, folder: Path) -> list[HookFile]:

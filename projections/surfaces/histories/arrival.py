@@ -142,9 +142,11 @@ class Landing:
             if raw is not None:
                 [batch] = decode([raw])
                 self._texts |= {
-                    one.id for one in batch.records if {*texts_of(one.event).values()} - {None, "", REDACTED}
+                    record.id for record in batch.records if {*texts_of(record.event).values()} - {None, "", REDACTED}
                 }
-                made = {getattr(one.event, "name", "") for one in landed.events if _makes(landed.sent, one.record)}
+                made = {
+                    getattr(event.event, "name", "") for event in landed.events if _makes(landed.sent, event.record)
+                }
                 entries = self._ground.state.entries
                 self.arrival.added += [name for name in entries if name in made]
 
@@ -199,8 +201,8 @@ class Landing:
     def _frame(self, landed: Landed) -> RawBatch | None:
         """Return a landed batch as the own ledger gets it, with what a book does not share."""
         by_record: dict[str, list[LandedEvent]] = {}
-        for one in landed.events:
-            by_record.setdefault(one.record.id, []).append(one)
+        for event in landed.events:
+            by_record.setdefault(event.record.id, []).append(event)
         changes: list[LandedEvent] = []
         for record in landed.sent.records:
             changes += by_record.get(record.id, ())
@@ -210,8 +212,8 @@ class Landing:
         if not changes:
             return None
         if self._log is not None:
-            made = {one.record.id for one in changes}
-            ids = {name: self._ground.ids.get(name) for one in changes for name in names_in(one.event)}
+            made = {change.record.id for change in changes}
+            ids = {name: self._ground.ids.get(name) for change in changes for name in names_in(change.event)}
             meant = {name: id_ for name, id_ in ids.items() if id_ is not None and id_ not in made}
             if meant:
                 line = NamesMeant(tuple(meant), tuple(meant.values()))
@@ -235,7 +237,7 @@ class Landing:
             return None
         if not isinstance(event, events.PointNoted | events.PointCited | events.PointProposed):
             return event
-        made: list[tuple[EventRecord, Any]] = [(one.record, one.event) for one in landed.events]
+        made: list[tuple[EventRecord, Any]] = [(event.record, event.event) for event in landed.events]
         fresh = {old: new.name for one, new in made if (old := _makes(landed.sent, one)) is not None}
 
         def present(name: str) -> str | None:
@@ -247,7 +249,7 @@ class Landing:
             return None
         changes: dict[str, Any] = {"name": name}
         if isinstance(event, events.PointProposed):
-            merged = tuple(present(one) for one in event.merged)
+            merged = tuple(present(name) for name in event.merged)
             if None in merged:
                 return None
             changes["merged"] = merged
@@ -258,9 +260,9 @@ class Landing:
 
     def _report(self, landed: Landed) -> None:
         """Count the ratings of a landed batch, and note what has no effect."""
-        as_landed: dict[str, Any] = {one.record.id: one.event for one in landed.events}
+        as_landed: dict[str, Any] = {event.record.id: event.event for event in landed.events}
         matched = {event.name: event.to for event in as_landed.values() if isinstance(event, PointMatched)}
-        records: list[tuple[str, Any]] = [(one.id, one.event) for one in landed.sent.records]
+        records: list[tuple[str, Any]] = [(record.id, record.event) for record in landed.sent.records]
         joined = {
             event.name: as_landed[id_].to for id_, event in records if isinstance(as_landed.get(id_), PointMatched)
         }
@@ -287,8 +289,8 @@ class Landing:
 
 def _with_text(batches: Iterable[Batch]) -> set[str]:
     """Return the ids of the events that have a text; what came in erased needs no erasing."""
-    records = (one for batch in batches for one in batch.records)
-    return {one.id for one in records if {*texts_of(one.event).values()} - {None, "", REDACTED}}
+    records = (record for batch in batches for record in batch.records)
+    return {record.id for record in records if {*texts_of(record.event).values()} - {None, "", REDACTED}}
 
 
 def _makes(sent: Sent, record: EventRecord) -> str | None:

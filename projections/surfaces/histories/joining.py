@@ -424,6 +424,6 @@ def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]
     yield from (f"{old} there is {new} here" for old, new in arrival.renamed.items())
     if done.redacted:
         yield f"{format_count(done.redacted, 'text')} erased, as in the other ledger"
-    yield from (f"ignored {one.item}: {one.reason}" for one in arrival.ignored[:_MAX_IGNORED])
+    yield from (f"ignored {part.item}: {part.reason}" for part in arrival.ignored[:_MAX_IGNORED])
     if len(arrival.ignored) > _MAX_IGNORED:
         yield f"and {len(arrival.ignored) - _MAX_IGNORED:,} more; --json lists them all"

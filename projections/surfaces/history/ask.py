@@ -89,7 +89,7 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
         BadInputError: There is no such moment; the error begins with ``option``.
     """
     if when is None:
-        return _now(project, form)
+        return _ask_now(project, form)
     from tallybook.projections.surfaces.history import moments
 
     log = open_log(project)
@@ -134,7 +134,7 @@ def state_at(form: Form[S], log: Log, moment: Moment) -> S:
     return state
 
 
-def _now(project: Project, form: Form[S]) -> AsOf[S]:
+def _ask_now(project: Project, form: Form[S]) -> AsOf[S]:
     from tallybook.projections.surfaces.history import playbook_file
 
     opened = Opened(project)
@@ -146,7 +146,7 @@ def _now(project: Project, form: Form[S]) -> AsOf[S]:
     return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
 
 
-def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
+def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
     """Return the playbook now or as of a moment without comparing any chain value.
 
     It is not stored as a checkpoint, from which others would go on, and has no manual edit of ``playbook.json``.

@@ -231,14 +231,14 @@ def _ratings_since(base: Playbook, read: Callable[[], Iterator[RawBatch]]) -> Ma
         if batch.last <= base.seq:
             continue
         for event in batch.events:
-            for name, helpful, harmful in _counted(event, base):
+            for name, helpful, harmful in _count_changes(event, base):
                 before = counts.get(name, (0, 0))
                 counts[name] = (before[0] + helpful, before[1] + harmful)
         fold(PLAYBOOK, [batch], base)
     return counts
 
 
-def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
+def _count_changes(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
     """Yield what an event adds to the counts of entries in the playbook: (name, helpful, harmful)."""
     if isinstance(event, PointRated):
         name = event.name if event.name in base.entries else base.merged.get(event.name)

@@ -188,13 +188,13 @@ def _answer(text: str, read: Callable[[], Iterable[Batch]], columns: Mapping[str
         database.set_authorizer(_authorize)
         until_s = clock.elapsed_s() + LIMIT_S
         database.set_progress_handler(lambda: clock.elapsed_s() > until_s, _STEPS_BETWEEN_LOOKS)
-        with _querying(text, until_s):
+        with _translate_errors(text, until_s):
             cursor = database.execute(text)
         if cursor.description is None:
             raise BadInputError("the query", "holds no statement", "give one SELECT")
         yield [column[0] for column in cursor.description]
         while True:
-            with _querying(text, until_s):
+            with _translate_errors(text, until_s):
                 rows = cursor.fetchmany(_CHUNK_ROWS)
             if not rows:
                 return
@@ -213,7 +213,7 @@ def _authorize(action: int, first: str | None, second: str | None, *_: object) -
 
 
 @contextmanager
-def _querying(text: str, until_s: float) -> Iterator[None]:
+def _translate_errors(text: str, until_s: float) -> Iterator[None]:
     """Turn SQLite's errors into errors of the query, and an interruption into `KeyboardInterrupt`."""
     try:
         yield

@@ -115,7 +115,7 @@ def find_span(name: str, lines: Sequence[bytes]) -> tuple[int, int] | None:
     """
     if not any(BEGIN in text or END in text for text in lines):
         return None
-    markers = [(index, text) for index, text in _unfenced(lines) if text in {BEGIN, END}]
+    markers = [(index, text) for index, text in _skip_fences(lines) if text in {BEGIN, END}]
     if not markers:
         return None
     if [text for _, text in markers] != [BEGIN, END]:
@@ -127,10 +127,10 @@ def find_span(name: str, lines: Sequence[bytes]) -> tuple[int, int] | None:
 
 def imports(lines: Iterable[bytes]) -> bool:
     """Return whether the lines of a file import AGENTS.md, which a fence or backticks prevent."""
-    return any(word in _IMPORTS for _, text in _unfenced(lines) for word in text.split())
+    return any(word in _IMPORTS for _, text in _skip_fences(lines) for word in text.split())
 
 
-def _unfenced(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def _skip_fences(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the index and text of each line outside of fenced code, without white space around it."""
     fence = b""
     for index, text in enumerate(lines):

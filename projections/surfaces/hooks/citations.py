@@ -160,7 +160,7 @@ def _injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mappin
     """
     sessions = [session]
     for member in filter(None, sessions):
-        for source in (_recorded, _waiting):
+        for source in (_read_recorded, _read_spooled):
             for agent, body in source(project, member):
                 yield agent, body
                 before = body.get("lineage")
@@ -169,7 +169,7 @@ def _injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mappin
                     sessions.append(before)
 
 
-def _recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _read_recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     needle = f'"session":{dumps(session)}'.encode("utf-8", "replace")
     path = JsonlLog(project.ledger).log_file
     with suppress(OSError, TallybookError):
@@ -182,7 +182,7 @@ def _recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[
                         yield str(event["by"].get("agent", "")), event["body"]
 
 
-def _waiting(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _read_spooled(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield what the spool holds of it: the ledger did not accept it yet."""
     if os.path.isdir(os.path.join(project.ledger, spool.FOLDER)):
         for file in spool.read_files(project.ledger)[0]:

@@ -150,7 +150,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if chosen.by_task and payload.event != SUBAGENT_START:
         return _inject_part(event)
     # A session that began with parts has some of them, even if the settings no longer say so.
-    selection = nothing() if _is_divided(marker) else _select(event)
+    selection = empty_selection() if _is_divided(marker) else _select(event)
     if not selection.choice.names:
         return ""
     key = "" if payload.source == "compact" else injection_key(payload)
@@ -197,7 +197,7 @@ def record_block(project: ProjectPaths, payload: Payload) -> str:
     if block is not None:
         names = tuple(entry["name"] for entry in ledger_access.read_entries(project) if block.has(entry))
         if names:
-            read = nothing()
+            read = empty_selection()
             read = read._replace(choice=read.choice._replace(names=names), candidates=names)
             key = f"offered:{payload.session}:{digest(dumps(list(names)))}"
             drafts = [draft_event(read, draws.Draw(), block.name)]
@@ -247,7 +247,7 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
     return template
 
 
-def nothing() -> Selection:
+def empty_selection() -> Selection:
     """Return the selection of no entry."""
     return Selection("", (), inject.Choice((), (), 0, ()), {})
 
@@ -255,7 +255,7 @@ def nothing() -> Selection:
 def _select(event: _Event) -> Selection:
     """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
     if not event.chosen.budget_chars or (event.payload.subagent and not event.chosen.subagents):
-        return nothing()
+        return empty_selection()
     entries, own = read_both(event.project, event.payload)
     return select_best(entries, event.template, event.agent, event.chosen.budget_chars, own)
 
@@ -264,7 +264,7 @@ def select_best(
     entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int, own: tuple[str, ...] = ()
 ) -> Selection:
     """Return the best entries that fit a budget and the agent; those that ``own`` names are the person's own."""
-    candidates = theirs(entries, own)
+    candidates = project_names(entries, own)
 
     def choose(room: int) -> Selection:
         choice = inject.choose(entries, room)
@@ -275,7 +275,7 @@ def select_best(
     return fit(agent, budget_chars - len(template) - heading_chars(own), choose)
 
 
-def theirs(entries: Sequence[Mapping[str, Any]], own: Sequence[str]) -> tuple[str, ...]:
+def project_names(entries: Sequence[Mapping[str, Any]], own: Sequence[str]) -> tuple[str, ...]:
     """Return the names of a project's entries."""
     return tuple(entry["name"] for entry in entries if entry["name"] not in own)
 
@@ -294,7 +294,7 @@ def fit(agent: Agent, room: int, choose: Callable[[int], Selection]) -> Selectio
             return selection
         # The agent counts otherwise than in characters.
         room = min(room - 1, room * agent.max_size // size)
-    return nothing()
+    return empty_selection()
 
 
 def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: float) -> None:
@@ -409,7 +409,7 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
     ledger_access.copy_marker(draws.lineage_file(project, parent), draws.lineage_file(project, payload.session))
     try:
         # By this event citations and marks of the fork count for what its lineage was given.
-        drafts = [draft_event(nothing(), draws.Draw(lineage=parent))]
+        drafts = [draft_event(empty_selection(), draws.Draw(lineage=parent))]
         ledger_access.append(project, drafts, payload.by, injection_key(payload))
     except TallybookError as error:
         ledger_access.save_error(project, error)
@@ -485,7 +485,7 @@ def _read_own_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]
     return [entry for entry in own if entry["name"] not in taken and entry["text"] not in taken]
 
 
-def offered(
+def select_offered(
     project: ProjectPaths, theirs: Sequence[Mapping[str, Any]], payload: Payload
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
     """Return what can be given to a session: of the person's own entries, and of a project's entries, ``theirs``.
@@ -504,7 +504,7 @@ def read_both(project: ProjectPaths, payload: Payload) -> tuple[Sequence[Mapping
     Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
     gets its share of the room.
     """
-    own, theirs = offered(project, ledger_access.read_entries(project), payload)
+    own, theirs = select_offered(project, ledger_access.read_entries(project), payload)
     if not own:
         return theirs, ()
     places = [(place / len(group), entry) for group in (own, theirs) for place, entry in enumerate(group, 1)]
@@ -579,7 +579,7 @@ def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
     part = part or Part()
     is_first = not part.names
     template = template if is_first else _MORE + inject.PLACEHOLDER
-    candidates = theirs(entries, own)
+    candidates = project_names(entries, own)
 
     def choose(room: int) -> Selection:
         space = room - inject.headings_size(entries)

@@ -66,19 +66,19 @@ def store(
     Raises:
         TallybookError: The lock or the disk refuses.
     """
-    with changing(project) as results:
+    with open_results(project) as results:
         add(results, events, changes, problems, shown=shown)
 
 
 @contextmanager
-def changing(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
+def open_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     """Give the results, and store them as they are at the end. One process at a time.
 
     Raises:
         TallybookError: The lock or the disk refuses.
     """
     # Detached syncs and a person's commands change the file at the same time.
-    with _locked(project.ledger):
+    with _hold_lock(project.ledger):
         results = read(project)
         yield results
         _write(project.ledger, results)
@@ -140,7 +140,7 @@ def new_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     Raises:
         TallybookError: The lock or the disk refuses.
     """
-    with _locked(project.ledger):
+    with _hold_lock(project.ledger):
         results = read(project)
         before: list[list[str]] = [[], *(result["problems"] for result in results)]
         pairs = [(old, result) for old, result in zip(before, results, strict=False) if not result["shown"]]
@@ -167,7 +167,7 @@ def refuse_old_failure(project: AnyProject) -> None:
 
 
 @contextmanager
-def _locked(ledger: StrPath) -> Iterator[None]:
+def _hold_lock(ledger: StrPath) -> Iterator[None]:
     path = _path(ledger, _LOCK)
     disk.make_folder(os.path.dirname(path))
     fd = disk.open_file(path, write=True, create=True)

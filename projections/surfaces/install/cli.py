@@ -68,7 +68,7 @@ def init(  # noqa: PLR0913 - each is an option
     if mine or root.params["mine"]:
         _begin_mine(context, alone=not (agents or everyone or user), dry_run=dry_run, as_json=as_json)
         return
-    names = _known(agents, "init")
+    names = _check_agents(agents, "init")
     target = places.find_target(root.params["folder"], user=user)
     others = [] if names and not everyone else _others(target, {*names, table.CLAUDE})
     if everyone or not names:
@@ -108,7 +108,7 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     AGENT is claude, codex, gemini, copilot or cursor; without one, what was installed for all of them is removed.
     Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
     """
-    names = _known(agents, "uninstall")
+    names = _check_agents(agents, "uninstall")
     target = places.find_target(context.find_root().params["folder"], user=user)
     steps = tuple(plan.uninstall(target, names))
     note(*plan.trust_remarks(steps))
@@ -151,7 +151,7 @@ def _begin_mine(context: click.Context, *, alone: bool, dry_run: bool, as_json: 
     personal.begin(context.obj, dry_run=dry_run, as_json=as_json)
 
 
-def _known(agents: Sequence[str], verb: str) -> tuple[str, ...]:
+def _check_agents(agents: Sequence[str], verb: str) -> tuple[str, ...]:
     """Return the agents that a person named, each once.
 
     Raises:
@@ -166,7 +166,7 @@ def _known(agents: Sequence[str], verb: str) -> tuple[str, ...]:
 
 def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
     """Return the other agents that are there and not installed, and say of which another one's hooks are enough."""
-    done = plan.installed(target)
+    done = plan.find_installed(target)
     others = [name for name in table.AGENTS if name not in {*names, *done}]
     here = [name for name in others if places.is_used(target, installation.FILES[name])]
     served = {name: runs for name in here if (runs := plan.served_by(target, name, {*names, *done}))}

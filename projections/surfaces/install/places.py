@@ -115,7 +115,7 @@ def working_folder(given: str | None) -> Path:
     """
     here = Path.cwd()
     named = given or os.environ.get(FOLDER)
-    folder = here / named if named else around(here)
+    folder = here / named if named else find_start_folder(here)
     if not folder.is_dir():
         raise BadInputError(str(folder), "is not a folder", UNCHANGED)
     if kind := projects.shared_kind(folder):
@@ -124,7 +124,7 @@ def working_folder(given: str | None) -> Path:
     return folder
 
 
-def around(here: Path) -> Path:
+def find_start_folder(here: Path) -> Path:
     """Return the folder where an agent is most likely started by a person in a folder below it."""
     folders = projects.repository_folders(os.path.realpath(here))
     return Path(folders[-1] if folders else projects.nearest_project(str(here)))
@@ -243,7 +243,7 @@ def record_of_trust(files: Installation) -> Path:
 
 def trusted_events(files: Installation, path: Path) -> set[str]:
     """Return the events of a file of hooks for which an agent has recorded trust, by the agent's names."""
-    return set(_recorded(files, path))
+    return set(_read_events(files, path))
 
 
 def running_events(files: Installation, path: Path) -> set[str]:
@@ -254,7 +254,7 @@ def running_events(files: Installation, path: Path) -> set[str]:
     features = _trust_settings(files).get("features")
     if isinstance(features, dict) and features.get("hooks") is False:
         return set()
-    recorded = _recorded(files, path).items()
+    recorded = _read_events(files, path).items()
     return {event for event, states in recorded if all(state.get("enabled") is not False for state in states)}
 
 
@@ -265,7 +265,7 @@ def _trust_settings(files: Installation) -> dict[str, Any]:
         return {}
 
 
-def _recorded(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
+def _read_events(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded events of a file of hooks, by the agent's names → what the agent says of its hooks.
 
     Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here; FILE of a

@@ -146,7 +146,7 @@ def diff(step: Step) -> str:
 # Which agents
 
 
-def installed(target: InstallTarget) -> list[str]:
+def find_installed(target: InstallTarget) -> list[str]:
     """Return the agents whose settings call Tallybook; settings that cannot be read do not."""
     return [name for name in table.AGENTS if _own_commands(target, installation.FILES[name])]
 
@@ -238,7 +238,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
             found.append(f"`claude --worktree` runs no hooks of {path} while git does not track it; {fix}")
         if files.remark:
             found.append(f"{files.title} {files.remark}")
-        if runs := served_by(target, name, (*names, *installed(target))):
+        if runs := served_by(target, name, (*names, *find_installed(target))):
             other = places.settings_file(target, installation.FILES[runs])
             found.append(f"{files.title} also runs the hooks in {other}; each event counts once")
     return tuple(dict.fromkeys(filter(None, found)))
@@ -277,7 +277,7 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
 
     What agents share stays as long as another one has it.
     """
-    here = installed(target)
+    here = find_installed(target)
     leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
     kept = [installation.FILES[name] for name in here if name not in leaving]
     kept_paths = {file.path for files in kept for file in places.prompt_files(target, files)}

@@ -142,7 +142,7 @@ class RecordedEvent:
     when: datetime | None
 
 
-def _recorded(record: EventRecord) -> RecordedEvent:
+def _make_event(record: EventRecord) -> RecordedEvent:
     at = datetime.fromisoformat(record.at)
     when = None if record.when is None else datetime.fromisoformat(record.when)
     return RecordedEvent(record.seq, at, record.event, record.id, record.by, record.key, when)
@@ -380,7 +380,7 @@ class Ledger:
         check(int, since=since)
         check(int | None, until=until)
         wanted = EventFilter(name, session, kinds=_known_kinds(kinds), since=since, until=until)
-        return map(_recorded, commands.select_records(self.project, wanted))
+        return map(_make_event, commands.select_records(self.project, wanted))
 
     def fold(self, view: View[S], *, at: int | str | None = None) -> S:
         """Return the state of a view after all events, or as of a moment; undone events are left out.

@@ -183,7 +183,7 @@ def load_playbook() -> dict[str, Any]:
     file = playbook_file.examine(opened, state)
     reported: set[str] = set()
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
-        save_diagnostic(diagnostics.migration(file.legacy), diagnostics.MIGRATION)
+        save_diagnostic(diagnostics.describe_migration(file.legacy), diagnostics.MIGRATION)
         reported.add(file.legacy.sha256)
     # Shown and not recorded, because a read-only project must be readable.
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
@@ -224,7 +224,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
         loaded.apply(payload, given_names)
     playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
-        save_diagnostic(diagnostics.pruning(_read_entries(pruned), SPEC_POLICY.rule), diagnostics.PRUNING)
+        save_diagnostic(diagnostics.describe_pruning(_read_entries(pruned), SPEC_POLICY.rule), diagnostics.PRUNING)
         if loaded is not None:
             loaded.reported.update(entry["name"] for entry in pruned)
     return playbook
@@ -290,8 +290,8 @@ def save_playbook(playbook: dict[str, Any]) -> None:
 
 def _leave_out(playbook: LoadedPlaybook, report: record.WriteResult) -> None:
     """Replace texts that were refused because they had been redacted by what the ledger has."""
-    ignored = [one for outcome in report.outcomes for one in outcome.ignored]
-    refused = {one.name: one for one in ignored if isinstance(one, RefusedText) and one.name is not None}
+    ignored = [part for outcome in report.outcomes for part in outcome.ignored]
+    refused = {part.name: part for part in ignored if isinstance(part, RefusedText) and part.name is not None}
     if not refused or report.state is None:
         return
     recorded = report.state.entries
@@ -456,8 +456,12 @@ class LoadedPlaybook(dict[str, Any]):
         texts = {entry["text"] for entry in self.base} | names.keys()
         self.known |= set(names.values())
         known = self.known - put_here
-        fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
-        ratings = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
+        fresh = [point for point in payload["new_key_points"] if text_fault(point) is not None or point in texts]
+        ratings = [
+            evaluation
+            for evaluation in payload["evaluations"]
+            if rating_fault(evaluation) is not None or evaluation["name"] in known
+        ]
         update = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
         self.base = apply_extraction(self.base, update, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])

@@ -92,7 +92,7 @@ class Server:
             "ping": lambda _: {},
             "tools/list": lambda _: {"tools": [tool.listed() for tool in self.tools.values()]},
             "tools/call": self._call_tool,
-            "resources/list": lambda _: {"resources": tools.listed(self.ledger)},
+            "resources/list": lambda _: {"resources": tools.list_resources(self.ledger)},
             "resources/templates/list": lambda _: {"resourceTemplates": tools.TEMPLATES},
             "resources/read": lambda params: tools.read(self.ledger, _text(params, "uri")),
             "prompts/list": lambda _: {"prompts": tools.PROMPTS},

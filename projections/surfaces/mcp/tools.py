@@ -60,12 +60,12 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def listed(ledger: Ledger) -> list[dict[str, str]]:
+def list_resources(ledger: Ledger) -> list[dict[str, str]]:
     """Return the resources; the person's own playbook only where there is one."""
     return [*LISTED, *([MINE] if personal.find(ledger.project) is not None else [])]
 
 
-def offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def list_offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the entries of a playbook that can be given out today."""
     return inject.leave_out_expired(ledger_access.entries_of(document), clock.utc_now().at[:10])
 
@@ -73,7 +73,7 @@ def offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
     """Return a playbook without what the session's draw withholds, and record that the session was given it."""
     document = commands.show(project)
-    names = [entry["name"] for entry in offered(document)]
+    names = [entry["name"] for entry in list_offered(document)]
     # Recorded, because an agent can cite and rate only what its session was given.
     held = answers.record_given(project, ledger.by.session or "", names, names)
     given = [entry for entry in document["key_points"] if entry["name"] in names and entry["name"] not in held]
@@ -122,7 +122,7 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     elif uri.startswith(_ENTRY):
         value = tell_story(ledger, uri.removeprefix(_ENTRY))
     else:
-        known = ", ".join(one["uri"] for one in listed(ledger))
+        known = ", ".join(one["uri"] for one in list_resources(ledger))
         raise BadInputError(uri, "no such resource", f"read {known} or {_ENTRY}NAME")
     return {"contents": [{"uri": uri, "mimeType": _JSON, "text": as_json(value)}]}
 
@@ -187,7 +187,7 @@ class Tool(NamedTuple):
 def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that fit a task, the best first, as many as the budget lets in."""
     found = commands.playbook(ledger.project, given.get("at"))
-    rows = offered(playbook_dict(found.state if "at" in given else _present(ledger, found.state)))
+    rows = list_offered(playbook_dict(found.state if "at" in given else _present(ledger, found.state)))
     room, chosen = given.get("budget", DEFAULT_BUDGET_CHARS), []
     for score in ranking.rank(rows, given.get("task", "")):
         row = rows[score.place]
@@ -231,24 +231,24 @@ def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Rate an entry; the first rating of a session's lineage counts."""
-    return _recorded(ledger.rate(given["name"], given["rating"], reason=given.get("reason", "")))
+    return _outcome_json(ledger.rate(given["name"], given["rating"], reason=given.get("reason", "")))
 
 
 def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     """Add an entry, and name the one that it resembles."""
-    return _recorded(ledger.add(given["text"]))
+    return _outcome_json(ledger.add(given["text"]))
 
 
-def _recorded(done: Outcome) -> dict[str, Any]:
+def _outcome_json(done: Outcome) -> dict[str, Any]:
     """Return what was recorded, and what was not and why."""
     fields = {
         "events": [done.seq_from, done.seq_to],
         "added": list(done.added),
         "pruned": list(done.pruned),
-        "ignored": [{"name": one.name, "reason": one.reason} for one in done.ignored],
+        "ignored": [{"name": part.name, "reason": part.reason} for part in done.ignored],
         "waiting": done.spooled,
         "repeated": done.repeated,
-    } | ({"mine": _recorded(done.mine)} if done.mine else {})
+    } | ({"mine": _outcome_json(done.mine)} if done.mine else {})
     return fields | ({"notes": list(done.notes)} if done.notes else {})
 
 
@@ -268,9 +268,9 @@ def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
         raise BadInputError(f"at {given['at']}", "is a moment of the book, not of this machine", "give a date and time")
     until = None if moment is None else moment.seq
     events = (
-        one
-        for one in commands.select_records(ledger.project, EventFilter(given.get("name"), until=until))
-        if not {getattr(one.event, "name", ""), *getattr(one.event, "merged", ())}.intersection(held)
+        record
+        for record in commands.select_records(ledger.project, EventFilter(given.get("name"), until=until))
+        if not {getattr(record.event, "name", ""), *getattr(record.event, "merged", ())}.intersection(held)
     )
     return plain({"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]})
 

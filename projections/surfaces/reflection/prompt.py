@@ -169,7 +169,7 @@ def read_answer(text: str) -> Answer:
 def _parse(text: str) -> Any:
     """Return the one JSON object of an answer."""
     # Prose can have braces, too.
-    objects = [part for part in _braced(text) if '"new_key_points"' in part or '"evaluations"' in part]
+    objects = [part for part in _find_braced(text) if '"new_key_points"' in part or '"evaluations"' in part]
     if len(objects) != 1:
         raise UnusableError(f"holds {len(objects)} JSON objects" if objects else "holds no whole JSON object")
     try:
@@ -178,7 +178,7 @@ def _parse(text: str) -> Any:
         raise UnusableError(f"is not JSON: {error}") from error
 
 
-def _braced(text: str) -> Iterable[str]:
+def _find_braced(text: str) -> Iterable[str]:
     """Yield the parts of a text in outermost braces; braces within a JSON string do not count."""
     depth = begin = 0
     is_quoted = is_escaped = False

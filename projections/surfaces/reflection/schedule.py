@@ -85,7 +85,7 @@ def load_reflections(project: Project, before: Reflections | None = None) -> Ref
     return fold(REFLECTIONS, decode(reading.open_own_log(project).read(after)), before)
 
 
-def due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]:
+def find_due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]:
     """Yield the sessions to reflect on now, in the order of their first request."""
     now_us = clock.utc_now().unix_us
     for name, session in known.sessions.items():

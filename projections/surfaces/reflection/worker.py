@@ -120,13 +120,13 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
                 state = _request_killed(_load(project, plan))
                 if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
-                while (name := next(schedule.due(state.known, plan, tried), None)) is not None:
+                while (name := next(schedule.find_due(state.known, plan, tried), None)) is not None:
                     _reflect(state, name, tried, report)
                     state = _load(project, plan, state.known)
                 _settle(state)
             # Workers for later requests ended, as this one held the lock.
             known = schedule.load_reflections(project, state.known)
-            if next(schedule.due(known, plan, tried), None) is None:
+            if next(schedule.find_due(known, plan, tried), None) is None:
                 return DONE
     except _StopError as stop:
         return str(stop)

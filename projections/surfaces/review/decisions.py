@@ -101,7 +101,7 @@ def decide(project: Project, item: review.Item, decision: str, text: str, by: Ma
     if decision == "until":
         wish = Curation("reword", item.names[0], reason, until=text)
     # One batch, so that an undo brings back the item and what its decision changed.
-    return commands.recorded(project, Request(Answer(event, wish), by))
+    return commands.record_request(project, Request(Answer(event, wish), by))
 
 
 def item_json(item: review.Item, book: Playbook) -> dict[str, Any]:

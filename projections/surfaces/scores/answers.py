@@ -195,7 +195,7 @@ def _explain_absence(state: Scores) -> Iterator[str]:
             if component := state.config.components.get(name):
                 values = ", ".join(session.measured(component)) or "no metrics"
                 # An empty table said nothing of why a component had no score.
-                needs = "; or ".join(map(_needed, component.metrics))
+                needs = "; or ".join(map(_describe_need, component.metrics))
                 yield f"Session {session.id} has {values} of {name}, whose score needs {needs}."
         if not session.components:
             yield f"Session {session.id} has nothing measured of a component."
@@ -203,7 +203,7 @@ def _explain_absence(state: Scores) -> Iterator[str]:
         yield "Other sessions have no score either."
 
 
-def _needed(metric: Metric) -> str:
+def _describe_need(metric: Metric) -> str:
     return f"{metric.of} and {metric.per}" if metric.per else metric.of
 
 
@@ -233,7 +233,9 @@ def _show_session(query: ScoreQuery) -> Answer:
             for score in config.score_ids
             if score != OVERALL_ID
         ),
-        tables=tuple(_parts_table(why, f"{names[name]}: {_covered(why, config)}") for name, why in parts.items()),
+        tables=tuple(
+            _parts_table(why, f"{names[name]}: {_format_coverage(why, config)}") for name, why in parts.items()
+        ),
     )
     return answer, page
 
@@ -290,7 +292,7 @@ def _show_day(query: ScoreQuery) -> Answer:
     heading = format_count(tally.sessions, "session")
     if only is None:
         overall, part = ranges.get(OVERALL_ID), measured.get(OVERALL_ID, ALL)
-        value = pages.graded(None if overall is None else overall.avg, config, part)
+        value = pages.format_grade(None if overall is None else overall.avg, config, part)
         has_trend = config.display.show_trends and scoring.is_enough(part, config.display.min_coverage)
         change = _change_text(answer["trend"], config.trends.short_term_days) if has_trend else ""
         heading += f", Overall: {value}  {change}".rstrip()
@@ -319,7 +321,7 @@ def _show_trend(query: ScoreQuery, days: int) -> Answer:
     title = f"{score.name.upper()}, {days} DAYS"
     if not score.series:
         return answer, Page(title, NO_DATA)
-    value = pages.graded(answer["data"][-1], config, score.measured)
+    value = pages.format_grade(answer["data"][-1], config, score.measured)
     rows = tuple(_trend_row(other, trend, config) for other, trend in others)
     columns = ("score", "last", "average", "before", "change", "%", "forecast", "last day")
     page = Page(
@@ -344,7 +346,7 @@ def _trend_of(score: CurrentScore, days: int) -> dict[str, Any]:
 
 def _trend_row(score: CurrentScore, answer: Fields, config: Config) -> tuple[Any, ...]:
     if not score.is_shown:
-        return (score.name, pages.graded(answer["data"][-1], config, score.measured), *[""] * 5, answer["to"])
+        return (score.name, pages.format_grade(answer["data"][-1], config, score.measured), *[""] * 5, answer["to"])
     trend, forecast = answer["trend"] or {}, answer["forecast"] or {}
     numbers = [trend.get(key, "") for key in ("current_avg", "previous_avg", "delta", "delta_percent")]
     last = answer["data"][-1] if answer["data"] else NO_DATA
@@ -428,19 +430,19 @@ def _explain(query: ScoreQuery, session: Session, component: Component) -> dict[
 
 def _why_tables(why: Fields, config: Config) -> Iterator[Table]:
     """Yield what gave a component's score in a session: its parts, and the events."""
-    title = f"In session {why['session_id']}, {format_time(why['timestamp'])}: {_covered(why, config)}"
+    title = f"In session {why['session_id']}, {format_time(why['timestamp'])}: {_format_coverage(why, config)}"
     yield _parts_table(why, title)
     rows = tuple((row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"])
     if rows:
         yield Table("Events", ("event", "when", "what", "values"), rows)
 
 
-def _covered(why: Fields, config: Config) -> str:
+def _format_coverage(why: Fields, config: Config) -> str:
     """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
     measured = round(why["coverage"] * ALL)
     is_shown = why["score"] is None or scoring.is_enough(measured, config.display.min_coverage)
     note = f", {measured}% of its weight measured" if is_shown else ""
-    return pages.graded(why["score"], config, measured) + note
+    return pages.format_grade(why["score"], config, measured) + note
 
 
 def _parts_table(why: Fields, title: str) -> Table:

@@ -191,7 +191,7 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         before = _read_stamp(cache)
         paths = (*(former for former in (before.paths if before else _DEFAULT_PATHS) if former != path), path)
         now = _Stamp((state.seq, state.chain, state.end), _made_by(state), paths)
-        since = None if before is None or anew or not folder.exists() else _since(project, before, now)
+        since = None if before is None or anew or not folder.exists() else _find_first_change(project, before, now)
         done = Written(folder) if since == state.seq else _write(folder, state, since)
         if cache is not None and (before is None or since is None or before.position[0] < state.seq):
             with suppress(CannotWriteError):
@@ -227,7 +227,7 @@ def _read_stamp(cache: str | None) -> _Stamp | None:
     return None
 
 
-def _since(project: Project, before: _Stamp, now: _Stamp) -> int | None:
+def _find_first_change(project: Project, before: _Stamp, now: _Stamp) -> int | None:
     """Return the number of the last event that the files show; None where all files may have changed.
 
     Files that show a later moment are not set back to an earlier one.

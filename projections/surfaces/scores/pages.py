@@ -111,7 +111,7 @@ def letter(value: float, config: Config) -> str:
     return (grade_name(value, config) or "") if config.display.show_grades else ""
 
 
-def graded(value: float | None, config: Config, measured: int = ALL) -> str:
+def format_grade(value: float | None, config: Config, measured: int = ALL) -> str:
     """Return a score with its letter, ``87 (B)``; ``not enough measured (3 %)`` where that holds."""
     if value is None:
         return NO_DATA
@@ -124,7 +124,7 @@ def graded(value: float | None, config: Config, measured: int = ALL) -> str:
 def with_coverage(value: float | None, config: Config, measured: int) -> str:
     """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
     is_whole = value is None or measured >= ALL or not scoring.is_enough(measured, config.display.min_coverage)
-    return graded(value, config, measured) + ("" if is_whole else f", {measured} % measured")
+    return format_grade(value, config, measured) + ("" if is_whole else f", {measured} % measured")
 
 
 _ROWS: Final = 6

@@ -216,7 +216,7 @@ def _values(data: bytes) -> tuple[list[Any], str]:
     return values, ""
 
 
-def _whole(digits: str) -> int | str:
+def _parse_whole(digits: str) -> int | str:
     return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= events.MAX_INT else digits
 
 
@@ -225,7 +225,7 @@ def _broken(digits: str) -> float | str:
     return digits if isinf(number) else number
 
 
-_DECODER = json.JSONDecoder(parse_constant=str, parse_int=_whole, parse_float=_broken)
+_DECODER = json.JSONDecoder(parse_constant=str, parse_int=_parse_whole, parse_float=_broken)
 
 
 # By so many at a time, a file of any length takes some 70 MB.
@@ -330,7 +330,7 @@ class PreparedObject(NamedTuple):
     size: int
 
 
-def typed(words: Sequence[str]) -> Iterator[Item]:
+def parse_typed(words: Sequence[str]) -> Iterator[Item]:
     """Yield the metrics that were typed as NAME=VALUE, all as one object.
 
     Raises:

@@ -52,7 +52,7 @@ _NUMBER: Final = re.compile(r"-?[0-9.]+")
 def show(console: Console, page: Page) -> None:
     """Print a page."""
     if page.framed and console.width >= FRAMED_COLUMNS:
-        console.print(_framed(console, page))
+        console.print(_frame(console, page))
         return
     console.print(_text(console, page.title, "bold"))
     for alert in page.alerts:
@@ -96,14 +96,14 @@ def _text(console: Console, text: str, style: str = "") -> Text:
     return make_text(console, text if is_utf(console) else text.translate(_PLAIN), style)
 
 
-def _framed(console: Console, page: Page) -> Table:
+def _frame(console: Console, page: Page) -> Table:
     """Return the summary in its box, with the scores in an inner box."""
     width, lines = min(console.width, MAX_COLUMNS), box.SQUARE if is_utf(console) else box.ASCII2
     title = _text(console, page.title, "bold")
     title.justify, title.no_wrap, title.overflow = "center", True, "ellipsis" if is_utf(console) else "crop"
     parts: list[RenderableType] = [""]
     if page.alerts:
-        parts += [_listed(console, "! ", page.alerts, ALERT), ""]
+        parts += [_list_texts(console, "! ", page.alerts, ALERT), ""]
     parts += [_text(console, page.heading), ""]
     if page.bars:
         inner_width = width - 4 * len("│  ")
@@ -112,14 +112,14 @@ def _framed(console: Console, page: Page) -> Table:
     for sentence in page.sentences:
         parts += [_text(console, sentence), ""]
     if page.focus:
-        parts += ["Focus Areas:", _listed(console, "• ", page.focus), ""]
+        parts += ["Focus Areas:", _list_texts(console, "• ", page.focus), ""]
     frame = Table(box=lines, width=width, padding=(0, 2))
     frame.add_column(title)
     frame.add_row(Group(*parts))
     return frame
 
 
-def _listed(console: Console, sign: str, texts: Iterable[str], style: str = "") -> Table:
+def _list_texts(console: Console, sign: str, texts: Iterable[str], style: str = "") -> Table:
     """Return paragraphs, each after a sign and indented by it."""
     grid = Table.grid()
     for text in texts:
@@ -127,7 +127,7 @@ def _listed(console: Console, sign: str, texts: Iterable[str], style: str = "") 
     return grid
 
 
-def _fitted(console: Console, text: Text, width: int) -> Text:
+def _fit(console: Console, text: Text, width: int) -> Text:
     """Return a text in exactly so many columns, its end cut off where it is longer."""
     fitted = text.copy()
     fitted.truncate(width, overflow="ellipsis" if is_utf(console) else "crop", pad=True)
@@ -141,7 +141,7 @@ def bars(console: Console, scores: Iterable[Bar], width: int) -> Iterator[Text]:
     noted = max((len(note) for _, _, note in rows), default=0)
     if width < (NOTED_COLUMNS if noted else INLINE_COLUMNS):
         for name, bar, note in rows:
-            yield _fitted(console, name, min(name.cell_len, width))
+            yield _fit(console, name, min(name.cell_len, width))
             yield Text(" ") + _measure(console, bar, min(MAX_BAR, width - _VALUE - 1))
             yield from [Text(f" {note}")] if note else []
         return
@@ -149,8 +149,8 @@ def bars(console: Console, scores: Iterable[Bar], width: int) -> Iterator[Text]:
     name_cells = min(longest, MAX_NAME, room - LEAST_BAR - 2)
     bar_cells = min(MAX_BAR, room - name_cells - 1)
     for name, bar, note in rows:
-        line = _fitted(console, name, name_cells) + Text(" ") + _measure(console, bar, bar_cells)
-        yield _fitted(console, line, name_cells + 1 + bar_cells + _VALUE) + Text(f" {note}") if note else line
+        line = _fit(console, name, name_cells) + Text(" ") + _measure(console, bar, bar_cells)
+        yield _fit(console, line, name_cells + 1 + bar_cells + _VALUE) + Text(f" {note}") if note else line
 
 
 def _measure(console: Console, bar: Bar, cells: int) -> Text:

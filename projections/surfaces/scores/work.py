@@ -46,7 +46,7 @@ def line(project: Project) -> str:
 def _clean_shares(project: Project) -> list[float]:
     """Return the share of clean calls of the sessions that were measured last, the latest first."""
     shares: dict[str, float] = {}
-    for session, share in _measured(project):
+    for session, share in _read_shares(project):
         # A session is measured at each read that reaches its end, and the last numbers replace the earlier ones.
         shares.setdefault(session, share)
         if len(shares) == 2 * RECENT:
@@ -54,7 +54,7 @@ def _clean_shares(project: Project) -> list[float]:
     return list(shares.values())
 
 
-def _measured(project: Project) -> Iterator[tuple[str, float]]:
+def _read_shares(project: Project) -> Iterator[tuple[str, float]]:
     """Yield each measured session with its share, in the log newest first; the log is not verified for it."""
     from tallybook.projections.lift.view import clean
 

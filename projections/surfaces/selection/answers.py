@@ -58,11 +58,11 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
     paths = find_paths(None, str(project.root))
     by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
-    mine, theirs = injection.offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
+    mine, theirs = injection.select_offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
     entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
     template = injection.load_template(chosen, attended=not (running and agent.is_unattended(Payload("", session))))
     if not chosen.budget_chars:
-        selection = injection.nothing()
+        selection = injection.empty_selection()
     elif task is None:
         selection = injection.select_best(entries, template, agent, chosen.budget_chars, own)
     else:
@@ -127,7 +127,7 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
         return ()
     drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
     # A place stays empty: refilled, an entry without effect seemed to hurt in 80 of 80 simulated histories.
-    choice = injection.nothing().choice._replace(names=tuple(selected))
+    choice = injection.empty_selection().choice._replace(names=tuple(selected))
     left_out = {"room": len(candidates) - len(selected)}
     selection = injection.Selection("", tuple(candidates), choice, left_out)
     # An answer does not wait for the ledger.

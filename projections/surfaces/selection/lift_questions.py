@@ -107,12 +107,12 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
         raise BadInputError("lift ask", f"question {question.number} is open, and only one can be", hint)
     book = reading.current(reading.open_log(project))
     # Every session reads the block in a file, so that no draw can withhold what it has.
-    exported = _exported(project, book)
+    exported = _read_exported(project, book)
     about, names = _parse(words, book, exported)
     # Outcome and error share are named before the first draw, so that nobody chooses them by what came out.
     share = budget(state.asked + 1)
     event = events.LiftAsked(about, names, score, share, scoring_of(score, config))
-    commands.recorded(project, Request(PlainEvents((event,)), by))
+    commands.record_request(project, Request(PlainEvents((event,)), by))
     state = load_state(project)
     draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
     draws.save_question(project)
@@ -122,7 +122,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     return Asked(question, withheld, hold, _plan(state, question, hold))
 
 
-def _exported(project: Project, book: Playbook) -> dict[str, str]:
+def _read_exported(project: Project, book: Playbook) -> dict[str, str]:
     """Return the entries that files give every session: name → file."""
     found = [block for name in blocks.FILES if (block := blocks.find(project, (name,))) is not None]
     rows = [entry_json(entry) for entry in book.entries.values()]
@@ -229,7 +229,7 @@ def stop(project: Project, by: Mapping[str, str]) -> view.Question:
     if not state.open:
         raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")
     id_ = state.open
-    commands.recorded(project, Request(PlainEvents((events.LiftStopped(id_),)), by))
+    commands.record_request(project, Request(PlainEvents((events.LiftStopped(id_),)), by))
     state = load_state(project)
     draws.save_question(project)
     return state.questions[id_]
@@ -257,7 +257,7 @@ def draw_again(project: Project) -> Redrawn:
     log = reading.open_own_log(project)
     known = draws.read_secrets(project)
     again, unknown, different = 0, 0, []
-    for record in _drawn(log):
+    for record in _read_draws(log):
         event: Any = record.event
         secret = known.get(event.question)
         # The secret stays with the user who asked: elsewhere a draw cannot be repeated, and that is no fault of it.
@@ -271,7 +271,7 @@ def draw_again(project: Project) -> Redrawn:
     return Redrawn(again, unknown, tuple(different))
 
 
-def _drawn(log: Any) -> Iterator[EventRecord]:
+def _read_draws(log: Any) -> Iterator[EventRecord]:
     for batch in decode(log.read()):
         # Line heads are decoded only where a batch injects, as that is slow.
         if events.PlaybookInjected in map(type, batch.events):

@@ -298,7 +298,7 @@ def _print(value: Any, *lines: str, as_json: bool) -> int:
     return 0
 
 
-def _opened(project: Project) -> tuple[Membership, Engine]:
+def _open_book(project: Project) -> tuple[Membership, Engine]:
     """Return the project's part in a book, and the engine."""
     part = membership.require(project)
     return part, engines.open_engine(part, project.ledger)
@@ -306,7 +306,7 @@ def _opened(project: Project) -> tuple[Membership, Engine]:
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part = membership.require(project)
-    found = status.examine(project, part, lambda: _opened(project)[1])
+    found = status.examine(project, part, lambda: _open_book(project)[1])
     with suppress(TallybookError):
         results.store_missed(project)
     # Who reads the state has seen all results, so no later command tells them.
@@ -318,7 +318,7 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    with closing(_opened(project)[1]) as engine:
+    with closing(_open_book(project)[1]) as engine:
         check = upkeep.verify(project, engine)
     _print(status.to_json(check), *upkeep.check_lines(check, engine.address), as_json=as_json)
     if check.differs:
@@ -327,7 +327,7 @@ def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _opened(project)
+    part, engine = _open_book(project)
     with closing(engine):
         without = options["without"] or ""
         out = f", run {without} and what follows it" if without else ""
@@ -351,7 +351,7 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
 
 
 def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _opened(project)
+    part, engine = _open_book(project)
     with closing(engine):
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
@@ -363,7 +363,7 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _opened(project)
+    part, engine = _open_book(project)
     with closing(engine):
         what = f"publishes a text that was masked in the book {part.name}, as it is"
         _require_consent("publish", what, options, as_json=as_json)
@@ -372,7 +372,7 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int
     return _print(status.to_json(result), *lines, as_json=as_json)
 
 
-def _off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _turn_off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     was_shared = joining.leave(project)
     done = "This project shares no book."
     if was_shared:
@@ -381,7 +381,7 @@ def _off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  
 
 
 def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _opened(project)
+    part, engine = _open_book(project)
     copy = SharedLog(project.ledger).copy
     try:
         with closing(engine):
@@ -399,6 +399,6 @@ ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
     "repair": _repair,
     "upgrade": _upgrade,
     "publish": _publish,
-    "off": _off,
+    "off": _turn_off,
 }
 """Word after `share` → the function that does it."""

@@ -105,7 +105,7 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
 
 def outgoing_kinds(log: SharedLog) -> dict[str, int]:
     """Return kind → how many pending events would be published."""
-    return dict(Counter(KIND_OF[type(one.event)] for landed, _ in log.landed() for one in landed.events))
+    return dict(Counter(KIND_OF[type(event.event)] for landed, _ in log.landed() for event in landed.events))
 
 
 def join(project: Project, part: Membership) -> SyncResult:
@@ -254,7 +254,7 @@ def publish(project: Project, part: Membership, engine: Engine, event: str) -> t
     part = attrs.evolve(membership.require(project), unmasked=(*part.unmasked, membership.digest(text)))
     # Noted before the text is recorded, so that the sync does not mask it again.
     membership.save(project, part)
-    commands.recorded(project, Request(Curation("reword", name, "", text), {"rater": "human"}))
+    commands.record_request(project, Request(Curation("reword", name, "", text), {"rater": "human"}))
     return name, run(project, part, engine)
 
 

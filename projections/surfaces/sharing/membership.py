@@ -134,7 +134,7 @@ def forget(project: Project) -> bool:
     return False
 
 
-def left(project: Project) -> Membership | None:
+def find_former(project: Project) -> Membership | None:
     """Return the part in a book that the project had until sharing was turned off; None without one."""
     former = _read(_file(project).with_suffix(_LEFT))
     own = ledger_id(project.ledger / LOG_NAME)
@@ -143,7 +143,7 @@ def left(project: Project) -> Membership | None:
 
 def last_known(project: Project) -> Membership | None:
     """Return the project's part in a book, or the one that it had until sharing was turned off."""
-    return load(project) or left(project)
+    return load(project) or find_former(project)
 
 
 def find_misfit(project: Project) -> tuple[str, str] | None:

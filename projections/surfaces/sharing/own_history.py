@@ -122,10 +122,10 @@ def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:
     """Yield the ids of a session's events that can be undone."""
     for batch in batches:
         if batch.may_contain_text(session):
-            for one in batch.records:
-                kind = type(one.event)
-                if one.by.session == session and kind in UNDOABLE and kind is not EventsVoided:
-                    yield one.id
+            for record in batch.records:
+                kind = type(record.event)
+                if record.by.session == session and kind in UNDOABLE and kind is not EventsVoided:
+                    yield record.id
 
 
 # ---- Lines under other numbers ----
@@ -133,11 +133,11 @@ def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:
 
 def renumber(batch: RawBatch, numbers: Sequence[int]) -> RawBatch:
     """Return a batch with other event numbers, one for each line; its bytes no longer prove themselves."""
-    lines = [_numbered(line, number) for line, number in zip(batch.lines, numbers, strict=True)]
+    lines = [_set_number(line, number) for line, number in zip(batch.lines, numbers, strict=True)]
     return batch._replace(first=SharedNumber(numbers[0]), last=SharedNumber(numbers[-1]), lines=lines)
 
 
-def _numbered(line: bytes, number: int) -> bytes:
+def _set_number(line: bytes, number: int) -> bytes:
     return line[:CRC_BYTES] + b'"seq":%d' % number + line[line.index(b",", CRC_BYTES) :]
 
 
@@ -255,8 +255,8 @@ class OwnNames:
             names_at: Returns the names that the book had at one of its event numbers.
         """
         self._names_at = names_at
-        self._syncs = [one for one in read_syncs(own) if until is None or one.number <= until]
-        self._has_renames = any(one.renamed for one in self._syncs)
+        self._syncs = [sync for sync in read_syncs(own) if until is None or sync.number <= until]
+        self._has_renames = any(sync.renamed for sync in self._syncs)
 
     def rename(self, batch: RawBatch) -> RawBatch:
         """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
@@ -279,9 +279,9 @@ class OwnNames:
 
     def _name(self, name: str, number: int) -> str:
         """Return the present name of the entry that a name meant at an own event."""
-        later = next((one for one in self._syncs if one.number > number and name in one.renamed), None)
+        later = next((sync for sync in self._syncs if sync.number > number and name in sync.renamed), None)
         if later is None:
             return name
-        taken = max((one.taken for one in self._syncs if one.number < number), default=0)
+        taken = max((sync.taken for sync in self._syncs if sync.number < number), default=0)
         had = taken and name in self._names_at(taken)
         return name if had else later.renamed[name]

@@ -61,9 +61,9 @@ def store(project: Project, before: int, result: SyncResult) -> None:
 
 def drop_skipped(project: Project) -> None:
     """Forget the runs that do not count, because the book was stored anew without them."""
-    with sync_results.changing(project) as results:
-        for one in results:
-            one["problems"] = [text for text in one["problems"] if SKIPPED not in text]
+    with sync_results.open_results(project) as results:
+        for result in results:
+            result["problems"] = [text for text in result["problems"] if SKIPPED not in text]
 
 
 def store_rejoined(project: Project, before: int, done: Rejoined) -> None:
@@ -73,11 +73,11 @@ def store_rejoined(project: Project, before: int, done: Rejoined) -> None:
 
 def _store(project: Project, before: int, problems: Sequence[str], *, taken: int) -> None:
     """Store the result of a sync that began at an own event, after what earlier ones could not store."""
-    with sync_results.changing(project) as results:
+    with sync_results.open_results(project) as results:
         changes: list[str] = []
         events = [sync_results.last_event(results)] * 2
         with suppress(MissingLinesError):
-            missed = _missed(project, results)
+            missed = _find_missed(project, results)
             _add_missed(project, results, [seq for seq in missed if seq <= before])
             # Those of this sync may have been told already, by a command that found them in the ledger.
             new = [seq for seq in missed if seq > before]
@@ -92,8 +92,8 @@ def store_missed(project: Project) -> None:
     Raises:
         TallybookError: The lock or the disk refuses, or lines of the book are missing.
     """
-    with sync_results.changing(project) as results:
-        _add_missed(project, results, _missed(project, results))
+    with sync_results.open_results(project) as results:
+        _add_missed(project, results, _find_missed(project, results))
 
 
 def _add_missed(project: Project, results: list[dict[str, Any]], seqs: Sequence[int]) -> None:
@@ -101,7 +101,7 @@ def _add_missed(project: Project, results: list[dict[str, Any]], seqs: Sequence[
         sync_results.add(results, (seq - 1, seq), _changes(project, seq), [], shown=False)
 
 
-def _missed(project: Project, results: Sequence[dict[str, Any]]) -> list[int]:
+def _find_missed(project: Project, results: Sequence[dict[str, Any]]) -> list[int]:
     """Return the own numbers of the arrivals of which no result says what they changed."""
     found = read_syncs(open_own_log(project)) if (project.ledger / LOG_NAME).exists() else []
     told = sync_results.last_event(results)
@@ -153,7 +153,7 @@ def tell_new(project: Project) -> None:
         if membership.load(project) is not None:
             store_missed(project)
             with sync_results.new_results(project) as results:
-                note(*(line for one in results for line in lines(one)))
+                note(*(line for result in results for line in lines(result)))
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:

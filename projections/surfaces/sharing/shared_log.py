@@ -117,7 +117,7 @@ def make_ground(state: BookState, read: Callable[[], Iterable[RawBatch]], **fact
 def _advance(read: Callable[[], Iterable[RawBatch]], ground: Ground, landed: Landed, raw: RawBatch) -> None:
     """Fold a landed batch; all of history anew where it undoes something."""
     # A text can be masked in the bytes. Without one they say what landed, and decoding takes a fifth of a first sync.
-    batch = next(decode([raw])) if FREE_MARK in raw.data else join(raw, [one.event for one in landed.events])
+    batch = next(decode([raw])) if FREE_MARK in raw.data else join(raw, [event.event for event in landed.events])
     state: Any = ground.state
     if any(isinstance(event, EventsVoided) for event in batch.events):
         state = fold_history(BOOK_VIEW, lambda: decode([*read(), *ground.landed]))
@@ -323,7 +323,7 @@ class SharedLog(JsonlLog):
         # What was joined at a past moment by a text that could be read here then stays joined.
         hidden = {id_ for batch in chain(known, self.read_book()) for id_ in redacted_ids(batch)}
         records = (record for batch in decode(self.read_book()) for record in batch.records)
-        hidden |= {one.id for one in records if getattr(one.event, "text", None) == REDACTED}
+        hidden |= {record.id for record in records if getattr(record.event, "text", None) == REDACTED}
         return [*links, *(link - hidden for link in redaction_links(chain(self.own.read(), self.copy.read())))]
 
     def stamp(self, state: State, book: Playbook) -> None:
@@ -381,8 +381,8 @@ class SharedLog(JsonlLog):
         """Return how many events of another copy of the book neither the present one nor the own ledger has."""
         here = {own_id(id_) for id_ in self.copy.ids()}
         here |= {own_id(id_) for batch in self.own.read() for id_ in replica.find_ids(batch.data)}
-        records = (one for batch in decode(copy.read()) for one in batch.records)
-        return len({own_id(one.id) for one in records if type(one.event) in SHARED} - here)
+        records = (record for batch in decode(copy.read()) for record in batch.records)
+        return len({own_id(record.id) for record in records if type(record.event) in SHARED} - here)
 
     def refreshed(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger where that has changed since."""
@@ -455,7 +455,7 @@ def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
 
 def _with_own_numbers(raw: RawBatch, landed: Landed, last: int) -> RawBatch:
     """Return a batch as it lands, after another one, with the numbers that its events have in the own ledger."""
-    seqs = {one.record.id: PENDING + one.record.seq for one in landed.events}
+    seqs = {event.record.id: PENDING + event.record.seq for event in landed.events}
     numbers: list[int] = []
     for line in raw.lines:
         # Landing may make several events of a long undo, and views tell events apart by their numbers.

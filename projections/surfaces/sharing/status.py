@@ -255,7 +255,8 @@ def rejoined_json(done: Rejoined) -> dict[str, Any]:
         "kept": done.kept,
         "taken": done.taken,
         "landed": [
-            {"id": one.record.id, "writer": one.record.by.writer, "summary": summary(one.event)} for one in done.landed
+            {"id": landing.record.id, "writer": landing.record.by.writer, "summary": summary(landing.event)}
+            for landing in done.landed
         ],
         "end": list(done.end),
         "missing": done.missing,
@@ -301,9 +302,9 @@ def _redaction_lines(project: Project, before: int, after: int | None = None) ->
     if part is None or first >= last:
         return []
     return [
-        f"! {one.writer} redacted your text of {one.name or 'an event'}: book:{one.seq}"
-        for one in erasing.find_redactions(SharedLog(project.ledger).copy.pieces, first)
-        if one.of == part.writer != one.writer and one.seq <= last
+        f"! {redaction.writer} redacted your text of {redaction.name or 'an event'}: book:{redaction.seq}"
+        for redaction in erasing.find_redactions(SharedLog(project.ledger).copy.pieces, first)
+        if redaction.of == part.writer != redaction.writer and redaction.seq <= last
     ]
 
 

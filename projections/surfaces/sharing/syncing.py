@@ -342,7 +342,7 @@ class Sync:
             # Another machine gives it back.
             return False
         if is_put:
-            self.result.restored += sum(one.last - one.first + 1 for one in missing)
+            self.result.restored += sum(batch.last - batch.first + 1 for batch in missing)
         elif clock.elapsed_s() > self.deadline:
             raise UnreachableError(self.engine.address, "it lost its end, and does not confirm that it has it again")
         return True
@@ -396,15 +396,15 @@ class Sync:
         return newer_rules(address, self.newer) if self.newer else ""
 
     def _note_published(self, landed: Sequence[Landed]) -> None:
-        for one in landed:
-            self.renamed |= one.renamed
-            self.has_gap = self.has_gap or one.lacks
+        for landing in landed:
+            self.renamed |= landing.renamed
+            self.has_gap = self.has_gap or landing.lacks
             # What is after a batch that cannot land yet is known by its ids.
             if not self.has_gap:
-                self.upto = max(self.upto, one.sent.records[-1].seq)
-            if not one.lacks and not (one.is_here and self.has_gap):
+                self.upto = max(self.upto, landing.sent.records[-1].seq)
+            if not landing.lacks and not (landing.is_here and self.has_gap):
                 self.result.published += 1
-                self.landed += one.events
+                self.landed += landing.events
 
     def _land(self) -> tuple[list[RawBatch], Iterator[tuple[Landed, RawBatch | None]]]:
         """Return what the book lacks before anything else, and the pending batches as they land at the book's end."""
@@ -428,7 +428,7 @@ class Sync:
         def frame(landed: Landed) -> RawBatch | None:
             nonlocal last
             # Every machine would skip it, this one too, and it would be sent again for ever.
-            faults = filter(None, map(table.find_event_fault, (one.event for one in landed.events)))
+            faults = filter(None, map(table.find_event_fault, (event.event for event in landed.events)))
             if fault := next(faults, ""):
                 seq = landed.sent.records[0].seq
                 self.result.refusal = f"event {seq} of the own ledger does not fit a book and stays here: {fault}"

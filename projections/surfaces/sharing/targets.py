@@ -82,9 +82,9 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
     # A batch of the book is of one machine, so its first line is enough.
     writers = {record.by.writer for batch in decode(log.read_book()) for record in batch.records[:1]} - {None}
     # Whole parts between hyphens: a name is not the beginning of another one.
-    found = frozenset(one for one in writers if one and f"{one}-".startswith(f"{wanted}-"))
+    found = frozenset(writer for writer in writers if writer and f"{writer}-".startswith(f"{wanted}-"))
     if not found:
-        names = ", ".join(sorted(one for one in writers if one)) or "none yet"
+        names = ", ".join(sorted(writer for writer in writers if writer)) or "none yet"
         raise BadInputError(f"{option} {wanted}", "is not a writer of the book", f"its writers: {names}")
     return found
 

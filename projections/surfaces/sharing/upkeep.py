@@ -123,7 +123,7 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
     if check.end > check.events:
         lines.append(f"events {check.events + 1} to {check.end} are only here; run `tallybook sync`")
     lines += [f"event {seq}: its text was redacted, and the engine still holds it" for seq in check.redacted]
-    numbers = Counter((one.writer, one.of) for one in check.redactions)
+    numbers = Counter((redaction.writer, redaction.of) for redaction in check.redactions)
     lines += [
         f"{writer} redacted {format_count(number, 'text')} of {'its own' if of == writer else of or 'nobody known'}"
         for (writer, of), number in sorted(numbers.items())
@@ -193,7 +193,7 @@ def erase_former(engine: Engine) -> str:
     return ""
 
 
-def _framed(event: Event, after: Position, writer: str) -> RawBatch:
+def _frame(event: Event, after: Position, writer: str) -> RawBatch:
     """Return an event of the book itself as a batch after a position."""
     now = clock.utc_now()
     by = {"rater": syncing.SYSTEM, "writer": writer}
@@ -218,7 +218,7 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
     contents = engine.read(end.seq)
     if count(contents.runs, end, set(), before).batches:
         raise MovedBookError(engine.address, "tallybook share upgrade")
-    batch = _framed(BookRules(before + 1), end, part.writer)
+    batch = _frame(BookRules(before + 1), end, part.writer)
     if engine.append(contents.end, cut_runs([batch], end, engine.run_bytes)) is None:
         raise MovedBookError(engine.address, "tallybook share upgrade")
     joining.run(project, part, engine)

@@ -172,7 +172,7 @@ def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) 
     """
     tracked = os.fsdecode(ask(folder, "ls-files", "-z", "--", *paths)).split("\0")
     # A folder is in the index if anything in it is.
-    present = {parent for one in tracked for parent in (one, *accumulate(one.split("/")[:-1], "{}/{}".format))}
+    present = {parent for path in tracked for parent in (path, *accumulate(path.split("/")[:-1], "{}/{}".format))}
     missing = [path for path in paths if path not in present]
     end = time.monotonic() + _TIMEOUT_S
     return [

@@ -49,7 +49,7 @@ def _uv_words(receipt: Path, package: str) -> list[str]:
     """Return what names the tool as it was installed, with its other packages and one more: uv keeps no others."""
     try:
         requirements = tomllib.loads(receipt.read_text(encoding="utf-8"))["tool"]["requirements"]
-        named: dict[str, dict[str, Any]] = {one["name"]: one for one in requirements}
+        named: dict[str, dict[str, Any]] = {requirement["name"]: requirement for requirement in requirements}
     except (OSError, ValueError, KeyError, TypeError):
         named = {}
     own = named.pop(NAME, {})

@@ -110,7 +110,7 @@ def place(project: AnyProject | None) -> PersonalPlaybook:
     return as_playbook(ProjectPaths(path, path, path, ledger_folder(path)))
 
 
-def named(project: AnyProject | None) -> PersonalPlaybook:
+def require_own(project: AnyProject | None) -> PersonalPlaybook:
     """Return the person's own playbook for ``--mine``.
 
     Raises:

@@ -75,7 +75,7 @@ def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
         NothingToDoError: It is so already, or cannot be done to the entry in its present state.
     """
     try:
-        return commands.recorded(project, Request(what, by))
+        return commands.record_request(project, Request(what, by))
     except NothingToDoError as error:
         if what.verb == "restore":
             _refuse_restore(project, error.name)
@@ -162,16 +162,16 @@ def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by
 
 
 def _undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
-    log, option = _prepared(project), personal.option(project)
+    log, option = _prepare_log(project), personal.option(project)
     batches = history(lambda: decode(log.read()))
     if session is not None:
         session = session_of(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
         # In a shared book the session goes on elsewhere, so the undo names what it undoes.
-        ids = tuple(one.id for one in records) if reading.log_with_book(log) else ()
+        ids = tuple(record.id for record in records) if reading.log_with_book(log) else ()
         action = Undo(ids, None if ids else session, reason)
     elif target is not None:
-        records = _named(batches, find_event(log, target), target, option)
+        records = _find_named(batches, find_event(log, target), target, option)
         action = Undo(tuple(record.id for record in records), None, reason)
     else:
         records = _last_change(_own_batches(log, batches), option, _names(log))
@@ -190,7 +190,7 @@ def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
             isinstance(event, events.EventsVoided) and not ids.isdisjoint(event.ids)
         ):
             ids.add(record.id)
-    return not ids.isdisjoint(one.id for one in records)
+    return not ids.isdisjoint(record.id for record in records)
 
 
 def _records(log: JsonlLog) -> Iterator[EventRecord]:
@@ -198,7 +198,7 @@ def _records(log: JsonlLog) -> Iterator[EventRecord]:
     return (record for batch in decode(log.read()) for record in batch.records)
 
 
-def _prepared(project: Project) -> JsonlLog:
+def _prepare_log(project: Project) -> JsonlLog:
     """Return the ledger, with the spool and a manual edit recorded: they came first, and may be the last change."""
     log = reading.open_log(project)
     if log.head().seq:
@@ -213,7 +213,7 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
         BadInputError: There is no such writer or moment.
         NothingToDoError: It has none.
     """
-    log = _prepared(project)
+    log = _prepare_log(project)
     writers = find_writers(log, writer, "--writer")
     moment = None if since is None else moments.find(project, since, "--since", log)
     is_earlier = contained_in(log, moment) if moment is not None and reading.log_with_book(log) else lambda _: False
@@ -239,7 +239,7 @@ def undo_events(project: Project, records: Sequence[EventRecord], reason: str, b
 
 
 def _record_undo(project: Project, action: Undo, records: Sequence[EventRecord], by: Mapping[str, str]) -> UndoResult:
-    outcome = commands.recorded(project, Request(action, by))
+    outcome = commands.record_request(project, Request(action, by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
     return UndoResult(outcome, rows, option=personal.option(project))
 
@@ -250,7 +250,7 @@ def _own_batches(log: JsonlLog, batches: Iterator[Batch]) -> Iterator[Batch]:
         yield from batches
         return
     places = {record.id: record.seq for batch in decode(log.own.read()) for record in batch.records}
-    own = [(places[own_id(one.records[0].id)], one) for one in batches if own_id(one.records[0].id) in places]
+    own = [(places[own_id(batch.records[0].id)], batch) for batch in batches if own_id(batch.records[0].id) in places]
     yield from (batch for _, batch in sorted(own, key=itemgetter(0)))
 
 
@@ -333,7 +333,7 @@ def _is_import(batch: Batch) -> bool:
 def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError:
     """Return why plain undo leaves the last change alone, with the commands that a person may want."""
     first = last.records[0].seq
-    hints = [f"to undo {_described(before, option)}"] if before is not None else ["nothing before it can be undone"]
+    hints = [f"to undo {_describe(before, option)}"] if before is not None else ["nothing before it can be undone"]
     if _is_import(last):
         what = f"is an import, event {first}, which needs its number"
         hints.insert(0, f"to undo it, run: {_command(first, option)}")
@@ -345,10 +345,12 @@ def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError
     return NothingToDoError("undo", f"nothing was changed: the last change {what}", "; ".join(hints))
 
 
-def _described(batch: Batch, option: str) -> str:
+def _describe(batch: Batch, option: str) -> str:
     """Return a batch in words, with the command that undoes it."""
     records = _undoable(batch)
-    record = next((one for one in reversed(records) if not is_of_entry(events.KIND_OF[type(one.event)])), records[0])
+    record = next(
+        (record for record in reversed(records) if not is_of_entry(events.KIND_OF[type(record.event)])), records[0]
+    )
     # The event that ends an update repeats what the others say.
     others = len(records) - 2 if isinstance(record.event, _CLOSES) else 0
     more = f" and {others:,} more" if others > 0 else ""
@@ -360,7 +362,7 @@ def is_of_entry(kind: str) -> bool:
     return kind.startswith("point.")
 
 
-def _named(batches: Iterator[Batch], target: str, typed: str, option: str) -> list[EventRecord]:
+def _find_named(batches: Iterator[Batch], target: str, typed: str, option: str) -> list[EventRecord]:
     """Return the events to undo for a number or an id: an event about an entry alone, any other with its batch.
 
     Args:
@@ -374,11 +376,11 @@ def _named(batches: Iterator[Batch], target: str, typed: str, option: str) -> li
         may_be, end = end < number <= batch.last or batch.may_contain_ids({target}), batch.last
         for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
-                return _whole(record, batch, option)
+                return _take_whole(record, batch, option)
     raise BadInputError(f"event {typed}", "is not in the ledger", f"see `tallybook log{option}`")
 
 
-def _whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
+def _take_whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
     if isinstance(record.event, UndoneEvent):
         by = record.event.by.seq
         raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by, option)}")
@@ -389,4 +391,4 @@ def _whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
     # alone.
     if is_of_entry(events.KIND_OF[type(record.event)]):
         return [record]
-    return [one for one in batch.records if type(one.event) in UNDOABLE]
+    return [record for record in batch.records if type(record.event) in UNDOABLE]

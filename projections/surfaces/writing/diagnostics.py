@@ -43,12 +43,12 @@ def save(project: Project, content: str, name: str) -> None:
         raise CannotWriteError(path, disk.reason(error), "the diagnostic is not written") from error
 
 
-def migration(legacy: LegacyFile) -> str:
+def describe_migration(legacy: LegacyFile) -> str:
     """Return the diagnostic of the entries that were migrated (OBS-SCORE-001)."""
     return f"Migrated {len(legacy.migrated)} playbook entries:\n{json.dumps(legacy.migrated, indent=2)}"
 
 
-def pruning(entries: Sequence[Entry], rule: str) -> str:
+def describe_pruning(entries: Sequence[Entry], rule: str) -> str:
     """Return the diagnostic of the entries that a rule pruned (OBS-SCORE-002)."""
     details = "\n".join(
         f'  - {entry.name}: "{entry.text[:_TEXT_SHOWN_CHARS]}" '
@@ -71,9 +71,9 @@ def report(
         reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
     """
     migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
-    texts = [(migration(legacy), MIGRATION) for legacy in migrated]
+    texts = [(describe_migration(legacy), MIGRATION) for legacy in migrated]
     if pruned := [entry for entry in pruned if entry.name not in reported]:
-        texts.append((pruning(pruned, rule), PRUNING))
+        texts.append((describe_pruning(pruned, rule), PRUNING))
     try:
         for text, name in texts:
             save(project, text, name)

@@ -165,7 +165,7 @@ def write(project: Project, request: Request) -> WriteResult:
     if parts.project is None:
         with personal.named_damage(mine):
             done = recording.write(mine, [parts.mine])
-        whole = recording.Outcome(mine=_renumbered(done.outcomes[0], parts.items), ignored=parts.ignored)
+        whole = recording.Outcome(mine=_renumber(done.outcomes[0], parts.items), ignored=parts.ignored)
         return attrs.evolve(done, outcomes=(whole,))
     return _write_both(project, mine, parts.project, parts.mine, parts)
 
@@ -192,19 +192,19 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
             raise
         second = recording.write(mine, [own])
         path.unlink(missing_ok=True)
-    outcome = _renumbered(done.outcomes[0], parts.project_items)
-    mine_outcome = _renumbered(second.outcomes[0], parts.items)
+    outcome = _renumber(done.outcomes[0], parts.project_items)
+    mine_outcome = _renumber(second.outcomes[0], parts.items)
     outcome = attrs.evolve(outcome, mine=mine_outcome, ignored=(*outcome.ignored, *parts.ignored))
     return attrs.evolve(done, outcomes=(outcome,), problems=tuple(dict.fromkeys((*done.problems, *second.problems))))
 
 
-def _renumbered(outcome: recording.Outcome, items: dict[str, str]) -> recording.Outcome:
+def _renumber(outcome: recording.Outcome, items: dict[str, str]) -> recording.Outcome:
     """Return an outcome whose ignored parts have the places that they have in the whole payload."""
 
     def place(item: str) -> str:
         return _ITEM.sub(lambda match: items.get(match[0], match[0]), item)
 
-    return attrs.evolve(outcome, ignored=tuple(attrs.evolve(one, item=place(one.item)) for one in outcome.ignored))
+    return attrs.evolve(outcome, ignored=tuple(attrs.evolve(part, item=place(part.item)) for part in outcome.ignored))
 
 
 def merge_playbooks(project: Project, playbook: Playbook) -> Playbook:

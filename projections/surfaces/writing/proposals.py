@@ -95,7 +95,7 @@ def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str])
     proposed = [
         events.PointProposed(wish.verb, name, wish.sources, cause, "", wish.text, wish.reason) for name in names
     ]
-    return commands.recorded(project, Request(PlainEvents(tuple(proposed)), by))
+    return commands.record_request(project, Request(PlainEvents(tuple(proposed)), by))
 
 
 def propose_redaction(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> None:
@@ -120,7 +120,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
         raise ProposedError(f"{what}, and a proposal would record the text; nothing was recorded; {hint}")
     [event] = [one.id for one in found if target.event in {one.id, str(one.seq)}]
     proposed = events.PointProposed(REDACT, names[0], (), "protected", "", event, reason)
-    commands.recorded(project, Request(PlainEvents((proposed,)), by))
+    commands.record_request(project, Request(PlainEvents((proposed,)), by))
     hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
     raise ProposedError(f"{what}, so inside an agent it was only proposed; {hint}")
 
@@ -129,7 +129,9 @@ def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str
     """Return the protected entries of which these events have a text."""
     state = reading.current(reading.open_log(project))
     names = dict.fromkeys(one.event.name for one in found if isinstance(one.event, events.TEXT_GIVERS))
-    entries = [state.entries[name] for name in (state.merged.get(one, one) for one in names) if name in state.entries]
+    entries = [
+        state.entries[name] for name in (state.merged.get(name, name) for name in names) if name in state.entries
+    ]
     return [entry.name for entry in entries if state.is_protected(entry)]
 
 
@@ -222,7 +224,7 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
         target = redact.RedactionTarget(event.text)
         remaining = redact.redact(project, target, event.reason, by).erased.remaining
     answer = Answer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
-    outcome = commands.recorded(project, Request(answer, by))
+    outcome = commands.record_request(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
     return attrs.evolve(outcome, notes=notes)
 
@@ -235,4 +237,4 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     """
     require_person("proposals reject", by.get("rater"))
     answer = Answer(events.ProposalDecided(proposal.id, "rejected", reason))
-    return commands.recorded(project, Request(answer, by))
+    return commands.record_request(project, Request(answer, by))

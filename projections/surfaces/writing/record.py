@@ -154,7 +154,7 @@ def write(
         try:
             state = opened.playbook(cold=cold)
             # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
-            has_votes = any(may_vote(one) for one in requests if isinstance(one.decide, Update))
+            has_votes = any(may_vote(request) for request in requests if isinstance(request.decide, Update))
             votes = reading.fold_view(VOTES_FORM, log) if has_votes else None
             done = _append(opened, state, requests, votes)
             is_undone = any(isinstance(event, EventsVoided) for outcome in done.outcomes for event in outcome.events)
@@ -329,7 +329,9 @@ class Appender:
         self._batches.append(batch)
         outcome = _describe(decision, before, self.state)
         is_whole = len(raw.lines) == len(events)
-        numbers = range(raw.first, raw.last + 1) if is_whole else [one.seq for one in batch.records[: len(events)]]
+        numbers = (
+            range(raw.first, raw.last + 1) if is_whole else [record.seq for record in batch.records[: len(events)]]
+        )
         outcome = attrs.evolve(outcome, seq_from=raw.first, seq_to=raw.last, numbers=tuple(numbers))
         self.pruned += [self.state.gone[name] for name in outcome.pruned if name in self.state.gone]
         return outcome

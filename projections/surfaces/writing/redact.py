@@ -108,7 +108,7 @@ def _find(project: Project, texts: Collection[str], event: str | None) -> Redact
     if _describe_match(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
-    done = RedactionResult(events, erased, bodies, unrecorded=sum(one.id in ids for one in events))
+    done = RedactionResult(events, erased, bodies, unrecorded=sum(event.id in ids for event in events))
     return _complete(project, texts, done)
 
 
@@ -116,7 +116,7 @@ def _complete(project: Project, texts: Collection[str], done: RedactionResult) -
     """Return a result with the events that hold only what looks the same, and the person's own playbook."""
     wanted = TextSearch(texts)
     # A sealed range is not told apart.
-    events = [one.event for one in done.events if texts and not isinstance(one.event, LogRecovered)]
+    events = [event.event for event in done.events if texts and not isinstance(event.event, LogRecovered)]
     alike = sum(not any(map(wanted.is_spelled_in, codec.texts_of(event).values())) for event in events)
     mine, unsearched = personal.find(project), done.erased.unsearched
     try:
@@ -174,8 +174,8 @@ def redact(
             if events:
                 _remember(log, target, events)
                 if reading.log_with_book(log):
-                    _append_links(tx, _linked(events, {}), by)
-            ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
+                    _append_links(tx, _find_links(events, {}), by)
+            ids = dict.fromkeys((*before.ids, *(event.id for event in events)))
             pending = dict.fromkeys((*before.texts, *texts))
             redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(pending), reason, by))
         erased = _finish(project, log)
@@ -210,17 +210,17 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
         known = redacted_digests.load(log.folder)
         texts = {
             text
-            for one in _iter_records([*rows, *former])
-            if one.id in ids
-            for text in codec.texts_of(one.event).values()
+            for record in _iter_records([*rows, *former])
+            if record.id in ids
+            for text in codec.texts_of(record.event).values()
             # A manual edit that left the text has that of its entry, which others may have changed.
-            if text and (getattr(one.event, "change", "") != "kept" or known.refusal(text) is not None)
+            if text and (getattr(record.event, "change", "") != "kept" or known.refusal(text) is not None)
             # A text that was redacted before it was published equals no other one.
             if text and text != REDACTED
         }
-        events = _holding(rows, texts)
+        events = _find_holders(rows, texts)
         standing = list(events.values())
-        events |= _holding(former, texts)
+        events |= _find_holders(former, texts)
         if not events:
             if redaction.read_pending(log.folder) is not None:
                 _finish(project, log)
@@ -228,12 +228,12 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
         with JsonlLog(log.folder).transaction() as tx:
             earlier = _redacted_before(Path(log.folder), rows, texts)
             links = redaction_links(rows)
-            groups = _linked(standing, earlier)
+            groups = _find_links(standing, earlier)
             _append_links(tx, (group for group in groups if not any(link.issuperset(group) for link in links)), by)
-            held = {one.id: codec.texts_of(one.event).values() for one in events.values()}
+            held = {event.id: codec.texts_of(event.event).values() for event in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
-            erasable = tuple(dict.fromkeys((*before.texts, *(one for one in texts if len(one) >= MIN_TEXT_CHARS))))
+            erasable = tuple(dict.fromkeys((*before.texts, *(text for text in texts if len(text) >= MIN_TEXT_CHARS))))
             every = tuple(dict.fromkeys((*before.ids, *events)))
             reason = before.reason or "equals a text that was redacted, here or on another machine"
             redaction.write_pending(log.folder, redaction.PendingRedaction(every, erasable, reason, before.by or by))
@@ -248,10 +248,14 @@ def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
             yield from JsonlLog(folder).read()
 
 
-def _holding(batches: Iterable[RawBatch], texts: Collection[str]) -> dict[str, EventRecord]:
+def _find_holders(batches: Iterable[RawBatch], texts: Collection[str]) -> dict[str, EventRecord]:
     """Return the events of which a text is one of these, by their ids."""
     records = _iter_records(batches)
-    return {one.id: one for one in records if any(text in texts for text in codec.texts_of(one.event).values() if text)}
+    return {
+        record.id: record
+        for record in records
+        if any(text in texts for text in codec.texts_of(record.event).values() if text)
+    }
 
 
 def returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
@@ -260,9 +264,9 @@ def returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
 
     def find(batch: RawBatch) -> Iterator[str]:
         if redactions.digests and FREE_MARK in batch.data:
-            for one in _iter_records([batch]):
-                if any(text and redactions.refusal(text) is not None for text in codec.texts_of(one.event).values()):
-                    yield one.id
+            for record in _iter_records([batch]):
+                if any(text and redactions.refusal(text) is not None for text in codec.texts_of(record.event).values()):
+                    yield record.id
 
     return find
 
@@ -273,7 +277,7 @@ def _redacted_before(folder: Path, rows: Iterable[RawBatch], texts: Collection[s
     former = {text: id_ for text in texts if (id_ := redactions.former(text))}
     if not former:
         return {}
-    shared = {one.id for one in _iter_records(rows) if type(one.event) in SHARED}
+    shared = {record.id for record in _iter_records(rows) if type(record.event) in SHARED}
     return {text: id_ for text, id_ in former.items() if id_ in shared}
 
 
@@ -283,13 +287,13 @@ def _append_links(tx: Transaction, groups: Iterable[tuple[str, ...]], by: Mappin
         tx.append(links, by)
 
 
-def _linked(records: Collection[EventRecord], before: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def _find_links(records: Collection[EventRecord], before: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield the ids of shared events whose texts are equal, with those that had the same text before."""
     groups: dict[str, dict[str, None]] = {}
-    for one in records:
-        text = getattr(one.event, "text", None)
-        if text and text != REDACTED and type(one.event) in SHARED:
-            groups.setdefault(text, {})[one.id] = None
+    for record in records:
+        text = getattr(record.event, "text", None)
+        if text and text != REDACTED and type(record.event) in SHARED:
+            groups.setdefault(text, {})[record.id] = None
             if text in before:
                 groups[text][before[text]] = None
     yield from (tuple(group) for group in groups.values() if len(group) > 1)
@@ -297,7 +301,7 @@ def _linked(records: Collection[EventRecord], before: Mapping[str, str]) -> Iter
 
 def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRecord]) -> None:
     """Remember what is redacted, so that it is refused later; call it under the ledger's lock."""
-    texts = {one.id: codec.texts_of(one.event).values() for one in events}
+    texts = {event.id: codec.texts_of(event.event).values() for event in events}
     redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
 
 
@@ -351,7 +355,7 @@ def _describe_match(path: Path, texts: Collection[str]) -> str | None:
         return f"could not be searched: {error}"
 
 
-def _everything(log: JsonlLog) -> Iterator[RawBatch]:
+def _read_everything(log: JsonlLog) -> Iterator[RawBatch]:
     """Yield every batch; of a shared project those of the book and of the own ledger."""
     yield from log.read()
     if reading.log_with_book(log):
@@ -388,10 +392,10 @@ def _search_all(
     log: JsonlLog, texts: Collection[str], event: str | None, pending: Iterable[RawBatch] = ()
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return what ``_search`` does, of the ledger and of every copy of a shared book."""
-    events, bodies = _search(log, chain(_everything(log), pending), texts, event)
+    events, bodies = _search(log, chain(_read_everything(log), pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
     others, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
-    return tuple(({one.id: one for one in events} | {one.id: one for one in others}).values()), bodies
+    return tuple(({event.id: event for event in events} | {one.id: one for one in others}).values()), bodies
 
 
 def _search(
@@ -415,7 +419,7 @@ def _search(
                 if event in {record.id, str(record.seq)} or _holds(log, raw, record.event, wanted)
             ]
     # In a shared project an event can be in the own ledger and in the book.
-    return tuple({one.id: one for one in reversed(events)}.values())[::-1], tuple(dict.fromkeys(bodies))
+    return tuple({event.id: event for event in reversed(events)}.values())[::-1], tuple(dict.fromkeys(bodies))
 
 
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: TextSearch) -> bool:

@@ -181,7 +181,7 @@ _IS: Final = r"""\\?["']?(?:\s{0,4}(?:=>|:=|::|[=:])\s{0,4}|\s{1,4})\\?["'`]?"""
 _PLACEHOLDER: Final = r"(?i:pass(?:word|wd)?|pwd?|secret|token|x{1,20}|\*{1,20})"
 
 
-def _named(name: str, value: str) -> str:
+def _named_value(name: str, value: str) -> str:
     """Return an expression for a value behind a name, however a setting, code or JSON writes it."""
     return rf"(?<![A-Za-z0-9])(?i:{name}){_IS}({value})"
 
@@ -191,22 +191,22 @@ IN_CONTEXT: Final = (
     # Name, and an expression whose group is the secret.
     (
         "AWS Access Key",
-        _named(r"(?:aws|secret_?access)[\w-]{0,30}key", r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
+        _named_value(r"(?:aws|secret_?access)[\w-]{0,30}key", r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
     ),
     ("Azure Storage Account access key", r"(?:Account|SharedAccess|Access)Key=([A-Za-z0-9+/]{40,}={0,2})"),
     ("Azure Signature", r"[?&;]sig=((?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}={0,2})"),
     (
         "Cloudant Credentials",
-        _named(r"clou(?:dant)?[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-f]{64}|[a-z]{24}"),
+        _named_value(r"clou(?:dant)?[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-f]{64}|[a-z]{24}"),
     ),
     (
         "IBM Cloud IAM Key",
-        _named(r"(?:ibm|iam|cloud|bluemix)[\w-]{0,30}(?:key|token)", rf"{_DIGIT}[\w-]{{44}}(?![\w-])"),
+        _named_value(r"(?:ibm|iam|cloud|bluemix)[\w-]{0,30}(?:key|token)", rf"{_DIGIT}[\w-]{{44}}(?![\w-])"),
     ),
-    ("IBM COS HMAC Credentials", _named(r"(?:ibm|cos|hmac)[\w-]{0,30}(?:key|secret)", "[0-9a-f]{48}")),
+    ("IBM COS HMAC Credentials", _named_value(r"(?:ibm|cos|hmac)[\w-]{0,30}(?:key|secret)", "[0-9a-f]{48}")),
     (
         "SoftLayer Credentials",
-        _named(r"(?:softlayer|sl)[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-z]{64}"),
+        _named_value(r"(?:softlayer|sl)[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-z]{64}"),
     ),
     ("SoftLayer Credentials", r"softlayer\.com/(?:soap|xmlrpc|rest)/v3(?:\.1)?/([0-9a-z]{64})"),
     ("npm Token", r"""(?<![A-Za-z0-9])_auth(?:Token)?=\s{0,4}["']?([\w+/=-]{16,})"""),
@@ -219,7 +219,7 @@ IN_CONTEXT: Final = (
         "Bearer Token",
         rf"(?i:bearer|ssws|authorization: ?(?:basic|token)) {{1,4}}({_THREE_DIGITS}[\w.~+/-]{{20,}}={{0,2}})",
     ),
-    ("Named Secret", _named(_SAYS, rf"{_THREE_DIGITS}[\w~+/-]{{20,}}={{0,2}}")),
+    ("Named Secret", _named_value(_SAYS, rf"{_THREE_DIGITS}[\w~+/-]{{20,}}={{0,2}}")),
     ("Basic Auth Credentials", rf"""://[^\s/?#@:"'<>]{{0,64}}:(?!{_PLACEHOLDER}@)([^\s/?#@"'<>{{}}$[\]]{{1,256}})@"""),
     (KEY_BLOCK, r"((?:-{2,5} ?)?BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY|PuTTY-User-Key-File-\d)"),
 )
