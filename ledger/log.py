@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import repair, scan, search
+    from tallybook.ledger.reading import damage, repair, scan, search
     from tallybook.ledger.reading.search import Delivery
 
     class Log(Protocol):
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
             """Return whether some line may contain these bytes; False is certain."""
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    repair, scan, search = import_lazily(
+    damage, repair, scan, search = import_lazily(
+        "tallybook.ledger.reading.damage",
         "tallybook.ledger.reading.repair",
         "tallybook.ledger.reading.scan",
         "tallybook.ledger.reading.search",
@@ -131,7 +132,7 @@ class LogFiles:
         except FileNotFoundError:
             head = heads.read(self.head)
             if head is not None and head.position.offset:
-                raise DamagedLedgerError([repair.missing_log_problem(self.path, head)]) from None
+                raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
         return disk.open_file(self.path, write=True, append=True, create=True)
 
     def _was_acknowledged(self) -> bool:

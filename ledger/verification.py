@@ -19,7 +19,7 @@ from tallybook.ledger.encoding.event_json import REFUSALS
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.reading import repair
+from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.repair import Gap, survey
 from tallybook.ledger.reading.scan import Batches, Run
 from tallybook.ledger.storage import disk, redaction
@@ -162,7 +162,7 @@ def _verify_once(
     except FileNotFoundError:
         problems: tuple[Problem, ...] = ()
         if head is not None and head.position.offset:
-            problems = (repair.missing_log_problem(log.path, head),)
+            problems = (damage.missing_log_problem(log.path, head),)
         elif expect is not None:
             problems = (Problem(line.LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
         return Verification(0, START, problems, (), {})
@@ -224,7 +224,7 @@ def _verify_runs(
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
     for part in survey(fd, START, size, line.LOG_NAME, findings.pending):
         if isinstance(part, Gap):
-            if repair.is_unclean(fd, part.stop.position, head, size):
+            if damage.is_unclean(fd, part.stop.position, head, size):
                 left = size - part.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
@@ -393,7 +393,7 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
             findings.notes.append("there is no head, so a missing end cannot be detected")
     elif size < head.position.offset or not (findings.problems or has_position(fd, head.position)):
         # A log that was cut between two batches verifies by itself: only the head knows the missing events.
-        findings.problems.append(repair.head_problem(line.LOG_NAME, fd, size, head))
+        findings.problems.append(damage.head_problem(line.LOG_NAME, fd, size, head))
     elif size > os.fstat(fd).st_size:
         findings.notes.append("the last line break is missing; the next writer adds it")
 
@@ -425,5 +425,5 @@ def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     for part in survey(fd, START, size, line.LOG_NAME, redaction.pending_ids(log.folder)):
         if isinstance(part, Run):
             yield from part.batches
-        elif repair.is_unclean(fd, part.stop.position, head, size):
+        elif damage.is_unclean(fd, part.stop.position, head, size):
             return

@@ -17,7 +17,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.reading import search as batch_search
-from tallybook.ledger.reading.search import find_batches
+from tallybook.ledger.reading.lookup import find_batches
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.cli import compare

@@ -35,6 +35,7 @@ HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess",
 # Of ours, what is for a ledger that is not as it should be.
 MENDING = (
     "tallybook.ledger.reading.scan",
+    "tallybook.ledger.reading.damage",
     "tallybook.ledger.reading.repair",
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",

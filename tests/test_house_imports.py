@@ -47,6 +47,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.storage.head",
     "tallybook.ledger.reading.search",
     "tallybook.ledger.reading.scan",
+    "tallybook.ledger.reading.damage",
     "tallybook.ledger.reading.repair",
     "tallybook.ledger.storage.spool",
     "tallybook.ledger.names",

@@ -15,7 +15,7 @@ from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from tallybook.ledger.clock import moment
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.repair import ByteRange
+from tallybook.ledger.reading.damage import ByteRange
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 

@@ -17,7 +17,7 @@ import attrs
 from tallybook.ledger import line
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import START, Position, RawBatch
-from tallybook.ledger.reading.repair import ByteRange, DamageIndex, has_other_history
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex, has_other_history
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads

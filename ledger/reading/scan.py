@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import repair
+    from tallybook.ledger.reading import damage
     from tallybook.ledger.storage.head import Head
 
     Digest = Callable[[bytes], _Hash]
 else:
     # Only a log that does not verify needs it.
-    [repair] = import_lazily("tallybook.ledger.reading.repair")
+    [damage] = import_lazily("tallybook.ledger.reading.damage")
 
 # The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
@@ -93,7 +93,7 @@ class Scan:
         pending: Collection[str] = (),
         *,
         verify: bool = True,
-        index: repair.DamageIndex | None = None,
+        index: damage.DamageIndex | None = None,
     ) -> None:
         """Scan ``fd`` from ``start`` to the offset ``end``. Exactly the line break before it may be missing.
 
@@ -112,8 +112,8 @@ class Scan:
         self._pending = pending
 
     @property
-    def _index(self) -> repair.DamageIndex:
-        self._given_index = self._given_index or repair.DamageIndex(self._fd, self._end)
+    def _index(self) -> damage.DamageIndex:
+        self._given_index = self._given_index or damage.DamageIndex(self._fd, self._end)
         return self._given_index
 
     def _read_at(self, size: int, offset: int) -> bytes:
@@ -162,11 +162,11 @@ class Scan:
 
     def _find_seal(self) -> RawBatch | None:
         """Return the ``log.recovered`` batch that seals the range beginning here; None without one."""
-        unread = repair.ByteRange(self._fd, self.position.offset)
+        unread = damage.ByteRange(self._fd, self.position.offset)
         seals = (self._read_seal(place, unread) for place in self._index.find_seals(self.position.offset))
         return next(filter(None, seals), None)
 
-    def _read_seal(self, place: int, unread: repair.ByteRange) -> RawBatch | None:
+    def _read_seal(self, place: int, unread: damage.ByteRange) -> RawBatch | None:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
         begin, whole = self.position.offset, b""
         for size in (_SHORT_BYTES, MAX_LINE_BYTES):
@@ -201,7 +201,7 @@ class Scan:
         # A text whose redaction is in progress is not damage.
         text = redaction.mask(text, self._pending) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
-        if not offset and (fault := repair.find_opening_fault(self._fd)) is not None:
+        if not offset and (fault := damage.find_opening_fault(self._fd)) is not None:
             message = fault
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
@@ -231,7 +231,7 @@ class LogReader:
             fd = disk.open_file(self._path, write=False)
         except FileNotFoundError:
             if self._head is not None and self._head.position.offset:
-                raise DamagedLedgerError([repair.missing_log_problem(self._path, self._head)]) from None
+                raise DamagedLedgerError([damage.missing_log_problem(self._path, self._head)]) from None
             return
         try:
             yield from self._runs(fd)
@@ -241,7 +241,7 @@ class LogReader:
     def _runs(self, fd: int) -> Iterator[Run]:
         size = log_size(fd, os.fstat(fd).st_size, self._head)
         if self._head is not None and size < self._head.position.offset:
-            raise DamagedLedgerError([repair.head_problem(self._name, fd, size, self._head)])
+            raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
         check_format(fd, self._path)
         redacted: Collection[str] = frozenset()
         for run in self._scan(fd, self._after, size):
@@ -251,7 +251,7 @@ class LogReader:
             yield run
         # Another log may have taken this one's place, and verify as a whole.
         if self._head is not None and not has_position(fd, self._head.position):
-            raise DamagedLedgerError([repair.head_problem(self._name, fd, size, self._head)])
+            raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
 
     def _scan(self, fd: int, after: Position, size: int) -> Iterator[Run]:
         """Yield the batches after a position.
@@ -270,7 +270,7 @@ class LogReader:
             if scan.stop is None or offset == scan.stop.position.offset:
                 break
             start, offset = scan.position, scan.stop.position.offset
-        if scan.stop is not None and not repair.is_unclean(fd, scan.stop.position, self._head, size):
+        if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, self._head, size):
             raise DamagedLedgerError([scan.stop.problem])
 
     def _check_erased(self, fd: int, batch: RawBatch, redacted: Collection[str]) -> Collection[str]:

@@ -1,37 +1,22 @@
-"""Finding bytes in a log, and the deliveries and batches that hold them. Standard library only.
+"""Finding bytes in a log, and the deliveries that hold them. Standard library only.
 
 A writer finds the batch that has an idempotency key by the bytes of the key, from the end of the log, because a
-delivery that comes again mostly comes soon. A reader finds the batches about an entry or a session in the same way.
-Nothing is saved between two searches: an index would cost more to build than all the searches that it saves. Batches
-without the bytes are not verified: ``verify`` finds damage in them.
+delivery that comes again mostly comes soon. Nothing is saved between two searches: an index would cost more to build
+than all the searches that it saves.
 """
 
 from __future__ import annotations
 
-from itertools import chain
-import os
-
 from tallybook.ledger import line
-from tallybook.ledger.errors import DamagedLedgerError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily
-from tallybook.ledger.line import Position, RawBatch
-from tallybook.ledger.storage import disk
+from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.reading import scan
-    from tallybook.ledger.storage import redaction
-else:
-    # A hook that looks for a key needs neither.
-    scan, redaction = import_lazily("tallybook.ledger.reading.scan", "tallybook.ledger.storage.redaction")
-
 # Windows of this size stay in the CPU's cache while they are searched.
 WINDOW_BYTES = 256 * 1024
-# Most batches are shorter; for a longer one the read is doubled until both its ends are found.
 _FIRST_BYTES = 4096
 _KEY = b',"key":"'
 _PAYLOAD = line.PAYLOAD_MARK.encode()
@@ -107,7 +92,7 @@ def _find_in_window(window: bytes, needle: bytes, until: int, followed_by: tuple
         until = place + len(needle) - 1
 
 
-def _sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
+def find_sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a log that end after a place and were sealed, the last one first.
 
     What such a range has inside counts for nothing, other seals included.
@@ -171,7 +156,7 @@ def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Deliv
 def _find(fd: int, key: str, end: int) -> Delivery | None:
     for place in _find_backwards(fd, _KEY + key.encode(), 0, end, _KEY_ENDS):
         delivery = _read_delivery(fd, place, key)
-        if delivery is not None and not any(begin <= place for begin, _ in _sealed_ranges(fd, place, end)):
+        if delivery is not None and not any(begin <= place for begin, _ in find_sealed_ranges(fd, place, end)):
             return delivery
     return None
 
@@ -190,7 +175,7 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
                 if delivery is not None:
                     found[key.decode()] = begin + place, delivery
                     break
-    sealed = list(_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
+    sealed = list(find_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
     return {
         key: delivery
         for key, (place, delivery) in found.items()
@@ -204,87 +189,3 @@ def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
     stored, payload = line.batch_delivery(raw_line)
     first, size = line.first_seq(raw_line), raw_line.partition(_PART)[2].partition(b"]")[0]
     return Delivery(first, first + int(size) - 1, payload) if stored == key and first > 0 and size.isdigit() else None
-
-
-# ---- Batches ----
-
-
-def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
-    """Yield every batch of a log that holds one of these byte strings, in order.
-
-    Raises:
-        DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
-        NewerLedgerError: The ledger's format is from the future.
-    """
-
-    def find_redacted() -> set[str]:
-        redactions = _find_raw(log, [redaction.REDACTED])
-        pending = redaction.pending_ids(log.ledger_folder)
-        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, redactions))}
-
-    redacted: Collection[str] = ()
-    for batch in _find_raw(log, needles):
-        redacted = redaction.check_erased(batch, redacted, find_redacted, os.path.basename(log.log_file))
-        yield batch
-
-
-def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
-    """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
-    fd = disk.open_file(log.log_file, write=False)
-    try:
-        return _read_batch(fd, offset, redaction.pending_ids(log.ledger_folder))
-    finally:
-        os.close(fd)
-
-
-def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
-    head = log.head()
-    if head.offset:
-        yield from _find_acknowledged(log, needles, head.offset)
-    # Other processes may have appended since; only a full read tells their batches from a torn tail.
-    yield from (batch for batch in log.read(head) if any(needle in batch.data for needle in needles))
-
-
-def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> Iterator[RawBatch]:
-    fd = disk.open_file(log.log_file, write=False)
-    try:
-        pending = redaction.pending_ids(log.ledger_folder)
-        sealed = list(_sealed_ranges(fd, 0, end))
-        read_up_to = 0
-        for place in find_all(fd, needles, 0, end):
-            if place >= read_up_to and not any(begin <= place < until for begin, until in sealed):
-                batch = _read_batch(fd, place, pending)
-                if batch is None:
-                    source = f"{os.path.basename(log.log_file)}: byte {place}"
-                    raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
-                read_up_to = batch.end
-                yield batch
-    finally:
-        os.close(fd)
-
-
-def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:
-    """Return the batch around a place; None where none verifies by the chain value before it."""
-    size = _FIRST_BYTES
-    while True:
-        start = max(place - size, 0)
-        window = read_at(fd, place - start + size, start)
-        is_cut = len(window) == place - start + size
-        # The line break at the end of the log may be missing.
-        window += b"" if is_cut or window.endswith(b"\n") else b"\n"
-        # No text holds a mark: a tab in it would be escaped.
-        mark = window.rfind(line.CHAIN_MARK, 0, place - start)
-        end = window.find(line.CHAIN_MARK, place - start) + line.FRAME_BYTES
-        has_begin, has_end = mark >= 0 or not start, line.FRAME_BYTES <= end <= len(window)
-        if has_begin and (has_end or not is_cut):
-            break
-        if size > 2 * line.MAX_BATCH_BYTES:
-            return None
-        size *= 2
-    begin = mark + line.FRAME_BYTES if mark >= 0 else 0
-    proof = (
-        window[begin - line.CHAIN_TAIL_BYTES : begin - len(line.CHAIN_END)].decode("latin-1") if begin else line.GENESIS
-    )
-    data = window[begin:end]
-    before = Position(line.first_seq(data) - 1, proof, start + begin)
-    return next(iter(scan.verify_run(data, before, pending, scan.choose_digest(len(data))).batches), None)

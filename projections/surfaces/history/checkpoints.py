@@ -18,7 +18,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.reading.search import read_batch_at
+from tallybook.ledger.reading.lookup import read_batch_at
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook

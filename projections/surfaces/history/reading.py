@@ -10,7 +10,7 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.search import find_batches
+from tallybook.ledger.reading.lookup import find_batches
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import METER

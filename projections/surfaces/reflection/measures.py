@@ -195,7 +195,8 @@ def measure(path: Path, *, ended: bool) -> Numbers | None:
     """
     reader, tally = transcript.reader_of(path), _Tally()
     for line, entry in transcript.entries(path, reader):
-        if not entry.is_subagents:
+        # What a branch copied was measured in the session that it came from.
+        if not entry.is_subagents and not line.get("forkedFrom"):
             tally.pass_time(text_of(line, "timestamp"))
             for message in (entry, *entry.more):
                 tally.add_message(message)

@@ -17,7 +17,7 @@ import attrs
 from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import LOG_NAME, START
-from tallybook.ledger.reading import repair
+from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format
@@ -265,7 +265,7 @@ class Copy:
         """
         scan = Scan(self.fd, START, self.size, LOG_NAME, redacted)
         yield from scan
-        if scan.stop is not None and not repair.is_unclean(self.fd, scan.stop.position, None, self.size):
+        if scan.stop is not None and not damage.is_unclean(self.fd, scan.stop.position, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")
         if self.size and not scan.position.seq:
             raise ValueError("was not written by Tallybook")
