@@ -18,7 +18,7 @@ import click
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookError
 from tallybook.projections.surfaces.agents.inside import find_agent
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import complain, note, run_guarded
+from tallybook.projections.surfaces.console.output import METER, complain, note, run_guarded
 from tallybook.projections.surfaces.hooks import notices, sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal
@@ -362,6 +362,8 @@ def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) ->
 
 def _follow_up(project: Project, verb: str) -> None:
     """Tell a person what agents' marks ask, or see what is left of that; and what detached syncs did."""
+    # The answer is printed already, and a display of progress would come between it and what is told.
+    METER.disable()
     if verb in _DECIDING:
         if notices.is_open(project):
             from tallybook.projections.surfaces.review import decisions
