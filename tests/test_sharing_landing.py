@@ -16,6 +16,7 @@ from tallybook.ledger.sharing.engines.store import ReadOnlyError
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage.disk import LOCK_WAIT_MS
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.histories.joining import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
@@ -60,6 +61,23 @@ def test_a_delivery_counts_once_on_a_machine_in_a_book(tmp_path: Path) -> None:
     outcomes = [commands.rate(anna, "kpt_001", "helpful", BY, "delivery") for _ in range(2)]
     assert [False, True] == [outcome.repeated for outcome in outcomes]
     assert [("Use git", 1, 0)] == _shown(anna)
+
+
+def test_an_imported_delivery_counts_once_while_it_is_pending(tmp_path: Path) -> None:
+    """Two pending batches of one delivery show what they count once they are published: the first alone (rule 2)."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), Engine(MemoryStore())
+    commands.add(anna, "Use git", BY)
+    _sync(anna, engine)
+    commands.rate(anna, "kpt_001", "helpful", BY, "delivery")
+    commands.add(ben, "Be kind", BY)
+    commands.rate(ben, "kpt_001", "harmful", BY, "delivery")
+    done = import_ledger(anna, str(ben.root), dry_run=False, accept_loss=False)
+    assert ["its delivery delivery is recorded here already"] == [one.reason for one in done.arrival.ignored]
+    for _ in range(2):
+        assert [("Use git", 1, 0), ("Be kind", 0, 0)] == _shown(anna)
+        _sync(anna, engine)
+    _sync(ben, engine)
+    assert commands.show(anna) == commands.show(ben)
 
 
 def test_what_an_interrupted_append_left_in_the_replica_is_not_in_the_book(

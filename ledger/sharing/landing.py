@@ -152,13 +152,14 @@ class Ground:
         ids: Name there → id of the event that made the entry.
         matched: Name of an entry that was joined to another when it landed → that one.
         advance: Folds a landed batch into this ground.
-        has_key: Returns whether a batch there has an idempotency key.
+        has_key: Returns whether a batch that was there before has an idempotency key.
         here: Ids of batches that are there already, by an append whose answer was lost or by another machine.
         read: Returns the batches there; called only where texts were redacted.
         links: Returns sets of ids of events whose texts were equal before they were redacted.
         is_book: Whether a batch waits here for entries that it means and that only another history has.
         names: Id of the event that made an entry → its name there.
         landed: The batches that landed since.
+        keys: Their idempotency keys.
     """
 
     state: Playbook
@@ -172,6 +173,7 @@ class Ground:
     is_book: bool = True
     names: dict[str, str] = attrs.field(init=False)
     landed: list[RawBatch] = attrs.field(factory=list)
+    keys: set[str] = attrs.field(factory=set)
 
     def __attrs_post_init__(self) -> None:
         """Turn the ids round."""
@@ -253,6 +255,8 @@ def land(
         raw = None if landed.is_here or landed.lacks else frame(landed)
         if raw is not None:
             ground.landed.append(raw)
+            if (key := one.records[0].key) is not None:
+                ground.keys.add(key)
             ground.advance(ground, landed, raw)
         elif landed.events:
             landed = attrs.evolve(landed, lacks=True)
@@ -288,7 +292,7 @@ class Step:
     def of(cls, sent: Sent, ground: Ground) -> Step:
         """Return the landing of a batch."""
         key = sent.records[0].key
-        return cls(sent, ground, key is not None and ground.has_key(key))
+        return cls(sent, ground, key is not None and (key in ground.keys or ground.has_key(key)))
 
     def land(self) -> Landed:
         """Return the batch as it lands."""

@@ -14,7 +14,7 @@ from tallybook.ledger import clock, events
 from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import KIND_OF, BookTaken, EventRepeated, NamesMeant, PointMatched, RedactionLinked
-from tallybook.ledger.line import START, batch_key, split_key
+from tallybook.ledger.line import START, batch_key
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import (
     REDACTED,
@@ -112,11 +112,11 @@ class Landing:
         self.arrival = Arrival()
         self._redactions = redactions
         self._log: SharedLog | None = log if log_with_book(log) else None
-        self._keys = {split_key(key)[0] for raw in own if (key := batch_key(raw.data))}
         here = list(own)
         if self._log is None:
             state = fold_history(BOOK_VIEW, lambda: decode(own))
-            self._ground = make_ground(state, lambda: own, has_key=self._keys.__contains__, is_book=False)
+            keys = {batch_key(raw.data) for raw in own}
+            self._ground = make_ground(state, lambda: own, has_key=keys.__contains__, is_book=False)
         else:
             here += self._log.copy.read()
             self._ground = self._log.present_ground()
@@ -221,8 +221,6 @@ class Landing:
         raw = self._publisher.frame(attrs.evolve(landed, events=tuple(changes)), self._end)
         self._end = raw.position
         self.arrival.batches.append(raw)
-        if landed.key is not None:
-            self._keys.add(split_key(landed.key)[0])
         # It lands after the book and what is pending, whose numbers are higher than those of the own ledger.
         return raw if self._log is None else renumber(raw, range(PENDING + raw.first, PENDING + raw.last + 1))
 
