@@ -339,3 +339,24 @@ def test_a_new_text_by_hand_that_is_redacted_leaves_what_others_wrote_meanwhile(
     team.sync("anna", "ben")
     assert ("Ask the owner of the vault", 1, 0) == team.entries("anna")[name] == team.entries("ben")[name]
     assert [] == holding(team, "anna") + holding(team, "ben")
+
+
+def test_a_text_that_only_its_writer_had_is_redacted_elsewhere_once_he_sees_it(team: Team) -> None:
+    """An edit whose text was redacted before it was published says nothing of it, so an equal text is found later."""
+    text, former = "Petra has left", "A rule of anna"
+    playbook = team.root("anna") / ".claude" / "playbook.json"
+    playbook.write_bytes(playbook.read_bytes().replace(former.encode(), text.encode()))
+    team.run("anna", "replay")
+    moment = str(json.loads((team.ledger("anna") / "events.jsonl").read_bytes().splitlines()[-1])["seq"])
+    team.run("ben", "add", text)
+    redact_text(team, "anna", text)
+    team.sync("anna", "ben")
+    assert {text, former} <= {shown for shown, _, _ in team.entries("ben").values()}
+    # The moment before the redaction has what the edit left as well.
+    assert former in {shown for shown, _, _ in team.entries("anna", moment).values()}
+    team.sync("anna", "ben")
+    for machine in ("anna", "ben"):
+        shown = {shown for shown, _, _ in team.entries(machine).values()}
+        assert {"[redacted]", former} <= shown
+        assert text not in shown
+        assert [] == holding(team, machine, text.encode())

@@ -298,13 +298,14 @@ class Site:
             return REDACTED
         return text
 
-    def without_redacted(self, shown: dict[str, Any]) -> dict[str, Any]:
-        """Return what was shown once, without texts that anyone redacted since."""
-        points = [
-            point | {"text": REDACTED if point["text"] in self.model.redacted else point["text"]}
-            for point in shown["key_points"]
-        ]
-        return shown | {"key_points": points}
+    def check_moment(self, seq: int) -> None:
+        """Check that a past moment is what was shown then, without texts that anyone redacted since."""
+        then, now, redacted = self.moments[seq], commands.show(self.project, str(seq)), self.model.redacted
+        for shown, point in zip(then["key_points"], now["key_points"], strict=False):
+            # Of an edit whose text was redacted before it was published only the counts stay.
+            if shown["text"] in redacted or (shown["text"] == REDACTED and point["text"] in redacted):
+                point["text"] = shown["text"]
+        assert then == now, f"{self.label} --at {seq}"
 
     def _learn_former(self, expected: Playbook, actual: Playbook) -> None:
         """Note what the names of entries mean that left the playbook: those of which it is certain."""
