@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import sys
+from threading import Thread
 import time
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
@@ -119,14 +120,19 @@ def serve_buckets() -> Iterator[Buckets]:
     """Run the server, with credentials in the usual variables; skip where moto or the extra is missing."""
     pytest.importorskip("obstore", reason="the extra objects is not installed")
     moto = pytest.importorskip("moto.server", reason="moto, which emulates S3 on loopback, is not installed")
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    serving = pytest.importorskip("werkzeug.serving", reason="moto, which emulates S3 on loopback, is not installed")
+    app = moto.DomainDispatcherApplication(moto.create_backend_app)
+    # One request at a time, because moto looks for an object and puts it in two steps.
+    server = serving.make_server("127.0.0.1", 0, app, request_handler=moto.MotoRequestHandler)
     # It would note each request on standard error.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server.start()
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AWS_ACCESS_KEY_ID", "anna")
             patch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-anna")
-            yield Buckets("http://{}:{}".format(*server.get_host_and_port()))
+            yield Buckets(f"http://127.0.0.1:{server.server_port}")
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()

@@ -42,7 +42,7 @@ _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only"
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
 @click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")
-@click.option("--read-only", is_flag=True, help="Only read the book: never publish anything.")
+@click.option("--read-only", is_flag=True, help="Read the book, and never publish anything.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--without", metavar="RUN", help="Repair: leave out this run, which changes the rules.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
