@@ -72,7 +72,7 @@ def batches_after(copy: Replica, seq: int, new: Sequence[RawBatch]) -> Iterable[
         seq: The event number.
         new: Its last batches, where they were just appended.
     """
-    return new if new and new[0].first == seq + 1 else (one for one in copy.read() if one.last > seq)
+    return new if new and new[0].first == seq + 1 else (batch for batch in copy.read() if batch.last > seq)
 
 
 def erase_listed(copy: Replica, seq: int) -> None:

@@ -250,12 +250,12 @@ def land(
         ground: What they land on; it grows.
         frame: Returns the bytes of a landed batch; None where it has no event, or cannot land.
     """
-    for one in sent:
-        landed = _land(one, ground)
+    for batch in sent:
+        landed = _land(batch, ground)
         raw = None if landed.is_here or landed.lacks else frame(landed)
         if raw is not None:
             ground.landed.append(raw)
-            if (key := one.records[0].key) is not None:
+            if (key := batch.records[0].key) is not None:
                 ground.keys.add(key)
             ground.advance(ground, landed, raw)
         elif landed.events:
@@ -470,7 +470,7 @@ def _rate(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
 def _merge(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     name = step.standing(event.name)
-    merged = tuple(one for one in _all_standing(step, event.merged) if one != name)
+    merged = tuple(entry for entry in _all_standing(step, event.merged) if entry != name)
     return () if name is None or not merged else (events.PointMerged(name, merged, ""),)
 
 

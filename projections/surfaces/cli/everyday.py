@@ -111,7 +111,7 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
-    ignored, rated = ([attrs.asdict(one) for one in group] for group in (outcome.ignored, outcome.rated))
+    ignored, rated = ([attrs.asdict(part) for part in group] for group in (outcome.ignored, outcome.rated))
     return fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated, "repeated": outcome.repeated}
 
 
@@ -212,7 +212,7 @@ def _linked_stories(
     other = project if is_mine else mine
     # Damage of the other playbook does not keep this story back.
     with suppress(TallybookError):
-        return [commands.why(other, one) for one in linked_names(project, mine, name, is_mine=is_mine)]
+        return [commands.why(other, linked) for linked in linked_names(project, mine, name, is_mine=is_mine)]
     return []
 
 

@@ -116,7 +116,7 @@ def _show(move: Move, *, as_json: bool) -> None:
 
 def _print(outcome: Outcome, *, as_json: bool) -> None:
     note(*outcome.notes)
-    rows, own = (numbered_rows(one.numbers, one.events) if one else [] for one in (outcome, outcome.mine))
+    rows, own = (numbered_rows(part.numbers, part.events) if part else [] for part in (outcome, outcome.mine))
     if as_json:
         answer({"events": rows, "mine": {"events": own}})
         return
@@ -148,7 +148,7 @@ def find_move(source: Project, target: Project, name: str) -> Move:
         UnknownEntryError: No entry of the source ever had the name.
         NothingToDoError: It left the playbook, or its text was redacted in one of them.
     """
-    state, other = (reading.current(reading.open_log(one)) for one in (source, target))
+    state, other = (reading.current(reading.open_log(owner)) for owner in (source, target))
     exact = find_name(name, state.used)
     if exact is None:
         raise UnknownEntryError(name)

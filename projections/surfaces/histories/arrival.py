@@ -163,7 +163,7 @@ class Landing:
                 self.arrival.known += 1
                 continue
             self._ids.update(sent.ids)
-            records = [one for record in sent.records for one in self._without_redacted(record)]
+            records = [event for record in sent.records for event in self._without_redacted(record)]
             if records:
                 first = sent.records[0]
                 # The first line has the key of all of them.

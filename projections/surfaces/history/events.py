@@ -70,7 +70,7 @@ def tail_of(log: SharedLog, count: int) -> SharedLog:
     """
     size = max(count, _TAIL_EVENTS)
     while True:
-        starts = [find_start(one, size) for one in (log.own, log.copy.log)]
+        starts = [find_start(part, size) for part in (log.own, log.copy.log)]
         if START in starts[1:]:
             return log
         tail = log.tail(*starts)

@@ -300,7 +300,7 @@ def _leave_out(playbook: LoadedPlaybook, report: record.WriteResult) -> None:
         name = entry.get("name") if isinstance(entry, dict) else None
         if name not in refused:
             entries.append(entry)
-        elif name in recorded and name in {one["name"] for one in playbook.base}:
+        elif name in recorded and name in {known["name"] for known in playbook.base}:
             entry["text"] = recorded[name].text
             entries.append(entry)
     playbook["key_points"][:] = entries

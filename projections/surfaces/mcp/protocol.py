@@ -186,7 +186,7 @@ def _answer_line(data: bytes, server: Server) -> Any:
         return _error(None, ProtocolError(PARSE_ERROR, "not JSON; send one JSON-RPC message a line"))
     if isinstance(message, list) and message:
         # Version 2025-03-26 lets clients send several messages at once.
-        return [answer for one in message if (answer := _answer(one, server)) is not None] or None
+        return [answer for request in message if (answer := _answer(request, server)) is not None] or None
     return _answer(message, server)
 
 

@@ -122,7 +122,7 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     elif uri.startswith(_ENTRY):
         value = tell_story(ledger, uri.removeprefix(_ENTRY))
     else:
-        known = ", ".join(one["uri"] for one in list_resources(ledger))
+        known = ", ".join(resource["uri"] for resource in list_resources(ledger))
         raise BadInputError(uri, "no such resource", f"read {known} or {_ENTRY}NAME")
     return {"contents": [{"uri": uri, "mimeType": _JSON, "text": as_json(value)}]}
 
@@ -199,13 +199,13 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     # The selection comes first: the place of an entry that is withheld stays empty.
     # A draw withholds nothing of the person's own playbook, whose ledger records what it gave.
     projects = [row["name"] for row in rows if row["name"] in found.state.entries]
-    names = [str(one["name"]) for one in chosen]
+    names = [str(row["name"]) for row in chosen]
     session = ledger.by.session or ""
     held = answers.record_given(ledger.project, session, [name for name in names if name in projects], projects)
     mine = personal.find(ledger.project)
     if mine is not None and (own := [name for name in names if name not in projects]):
         answers.record_given(mine, session, own, own)
-    told = [one for one in chosen if one["name"] not in held]
+    told = [row for row in chosen if row["name"] not in held]
     return {"entries": told, "left_out": len(rows) - len(chosen), **notes}
 
 
@@ -272,7 +272,7 @@ def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
         for record in commands.select_records(ledger.project, EventFilter(given.get("name"), until=until))
         if not {getattr(record.event, "name", ""), *getattr(record.event, "merged", ())}.intersection(held)
     )
-    return plain({"events": [brief(one) for one in deque(events, given.get("limit", DEFAULT_EVENTS))]})
+    return plain({"events": [brief(record) for record in deque(events, given.get("limit", DEFAULT_EVENTS))]})
 
 
 def _schema(description: str, **more: Any) -> dict[str, Any]:

@@ -313,7 +313,7 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     with sync_results.new_results(project):
         stored = sync_results.read(project)
     moved = None if found.moved is None else found.moved._asdict()
-    lines = [*status.status_lines(found), *(line for one in stored for line in results.lines(one))]
+    lines = [*status.status_lines(found), *(line for result in stored for line in results.lines(result))]
     return _print(attrs.asdict(found) | {"moved": moved, "results": stored}, *lines, as_json=as_json)
 
 

@@ -112,7 +112,7 @@ def read_history(
                 found.append((end, batch, sent))
                 stamp = (batch.last, batch.chain)
         end = Position(batch.last, batch.chain, batch.end)
-    waiting = [one for one in found if one[1].last > frontier.upto]
+    waiting = [piece for piece in found if piece[1].last > frontier.upto]
     pending = tuple(sent for _, _, sent in waiting)
     positions = (*(position for position, _, _ in waiting), end)
     return OwnHistory(frontier, pending, positions, end, stamp)

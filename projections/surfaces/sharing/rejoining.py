@@ -115,7 +115,9 @@ class _Rejoin(Sync):
         self.machine.save_ends(self.replica.end()[:2], end[:2])
         # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
         block = self.current.block
-        keeps_block = any(b'"first":%d,"last":%d}' % block in line for one in fresh.read() for line in one.lines[:1])
+        keeps_block = any(
+            b'"first":%d,"last":%d}' % block in line for batch in fresh.read() for line in batch.lines[:1]
+        )
         current = replicas.Current(fresh.name, block=block if keeps_block else (0, 0))
         replicas.write_current(self.machine.folder, current)
         with self.log.own.transaction() as tx:

@@ -316,7 +316,7 @@ class SharedLog(JsonlLog):
 
     def _links(self) -> list[frozenset[str]]:
         """Return the ids of events whose texts were equal before they were redacted, as far as this moment knows."""
-        known = [one for one in self.own.read() if self.until is None or one.last <= self.until]
+        known = [batch for batch in self.own.read() if self.until is None or batch.last <= self.until]
         links = redaction_links([*known, *self.read_book()])
         if self.until is None:
             return links

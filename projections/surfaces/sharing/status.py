@@ -144,7 +144,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
 def _read_only(project: Project) -> str:
     """Return why the last sync could not publish."""
     # Results have sentences for people, so the reason is what follows the words of the error.
-    problems = [text for one in sync_results.read(project)[-1:] for text in one["problems"]]
+    problems = [text for result in sync_results.read(project)[-1:] for text in result["problems"]]
     return next((text.partition(READ_ONLY)[2] for text in problems if READ_ONLY in text), "")
 
 

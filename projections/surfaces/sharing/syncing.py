@@ -243,7 +243,7 @@ class Sync:
         self._erase()
         if self.replica.end().seq > before.seq:
             # An interrupted sync took them in.
-            writers = ((one.records[0].by.writer, len(one.records)) for one in decode(self._new_in_replica()))
+            writers = ((batch.records[0].by.writer, len(batch.records)) for batch in decode(self._new_in_replica()))
             self.result.taken += sum(number for writer, number in writers if writer != self.machine.writer)
         while True:
             started = clock.elapsed_s()

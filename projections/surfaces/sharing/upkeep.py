@@ -170,7 +170,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         # An earlier repair may have been interrupted before it had erased all.
         return check, erase_former(engine)
     # The batches of the copy are those without the texts that were redacted here.
-    copy = {one.chain: one for one in SharedLog(project.ledger).copy.read()}
+    copy = {batch.chain: batch for batch in SharedLog(project.ledger).copy.read()}
     counted = count([run for run in contents.runs if run.place != place], START, set())
     batches = [copy.get(batch.chain, batch) for batch in counted.batches]
     end = contents.end if contents.seal is None else contents.seal.end

@@ -304,7 +304,7 @@ def exclude_patterns(project: Project) -> tuple[bytes, ...]:
         real = os.path.realpath(path)
         place = os.path.relpath(real, top).replace(os.sep, "/")
         if contains(top, real) and place.isprintable():
-            escaped = "".join("\\" + one if one in _SPECIAL else one for one in place)
+            escaped = "".join("\\" + part if part in _SPECIAL else part for part in place)
             lines.append(f"/{escaped}{end}\n")
     return tuple(map(os.fsencode, lines))
 

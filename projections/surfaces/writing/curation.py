@@ -145,9 +145,9 @@ def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by
     # A crash may have left a personal batch of the session unwritten, which would otherwise come after the undo.
     pair.finish(mine)
     done, problems = [], []
-    for one in (project, mine):
+    for owner in (project, mine):
         try:
-            done.append(_undo(one, None, session, reason, by))
+            done.append(_undo(owner, None, session, reason, by))
         except (BadInputError, NothingToDoError) as error:
             done.append(UndoResult(recording.Outcome(), ()))
             problems.append(error)

@@ -179,7 +179,7 @@ def write_both(project: Project, mine: Project, theirs: Request, own: Request) -
 def _write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts) -> WriteResult:
     now = clock.utc_now()
     key = theirs.key or f"two:{clock.new_id(now.unix_us)}"
-    theirs, own = (attrs.evolve(one, key=key) for one in (theirs, own))
+    theirs, own = (attrs.evolve(side, key=key) for side in (theirs, own))
     with _lock(mine):
         path = _save(mine, project, own, key, now.at)
         try:

@@ -118,7 +118,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
     if target.event is None:
         hint = "a person runs, outside the agent: tallybook redact --text - --reason WHY"
         raise ProposedError(f"{what}, and a proposal would record the text; nothing was recorded; {hint}")
-    [event] = [one.id for one in found if target.event in {one.id, str(one.seq)}]
+    [event] = [record.id for record in found if target.event in {record.id, str(record.seq)}]
     proposed = events.PointProposed(REDACT, names[0], (), "protected", "", event, reason)
     commands.record_request(project, Request(PlainEvents((proposed,)), by))
     hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
@@ -128,7 +128,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
 def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str]:
     """Return the protected entries of which these events have a text."""
     state = reading.current(reading.open_log(project))
-    names = dict.fromkeys(one.event.name for one in found if isinstance(one.event, events.TEXT_GIVERS))
+    names = dict.fromkeys(record.event.name for record in found if isinstance(record.event, events.TEXT_GIVERS))
     entries = [
         state.entries[name] for name in (state.merged.get(name, name) for name in names) if name in state.entries
     ]
@@ -191,7 +191,7 @@ def select(
             if number not in by_number:
                 raise errors.NothingToDoError(f"event {number}", "is not an open proposal", hint)
         return [by_number[number] for number in dict.fromkeys(numbers)], []
-    found = [one for one in found if everything or one.by.session == session]
+    found = [record for record in found if everything or record.by.session == session]
     chosen = [row for row in found if not (is_acceptance and getattr(row.event, "verb", "") in _BY_NUMBER)]
     if not chosen:
         alone = "only lessons and redactions are open, and each is accepted by its number"

@@ -395,7 +395,7 @@ def _search_all(
     events, bodies = _search(log, chain(_read_everything(log), pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
     others, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
-    return tuple(({event.id: event for event in events} | {one.id: one for one in others}).values()), bodies
+    return tuple(({event.id: event for event in events} | {other.id: other for other in others}).values()), bodies
 
 
 def _search(
