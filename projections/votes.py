@@ -142,8 +142,8 @@ class Votes(State):
     def _has(self, field: str, session: str, name: str) -> bool:
         # By the id of the event that made the entry, because names change in a shared book.
         maker = self.maker_of(name).id
-        names = (one for member in self.lineage_of(session) for one in getattr(self.sessions[member], field))
-        return any(self.maker_of(name).id == maker for name in names)
+        lineage = (self.sessions[member] for member in self.lineage_of(session))
+        return any(self.maker_of(other).id == maker for member in lineage for other in getattr(member, field))
 
     def lineage_of(self, session: str) -> set[str]:
         """Return the sessions of a session's lineage."""

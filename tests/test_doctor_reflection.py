@@ -51,7 +51,7 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
     latest = schedule.load_reflections(project).latest_batch
     now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
-    return [(one.level, one.message, one.fix) for one in agents.check_reflection(Context(project, now))]
+    return [(finding.level, finding.message, finding.fix) for finding in agents.check_reflection(Context(project, now))]
 
 
 # What is owed

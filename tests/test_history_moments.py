@@ -119,7 +119,7 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
     log = log_at(minutes)
     at = moment(BEGIN + minute * MINUTE_US).at
     recorded = [record for batch in decode(log.read()) for record in batch.records]
-    assert max((one.seq for one in recorded if one.at <= at), default=0) == of(log, at).seq
+    assert max((record.seq for record in recorded if record.at <= at), default=0) == of(log, at).seq
 
 
 @pytest.mark.parametrize(

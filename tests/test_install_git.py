@@ -156,7 +156,8 @@ def test_init_says_how_to_stop_tracking_the_playbook(tracked: Path, run: Callabl
 
 def findings_with_fix(folder: Path) -> list[tuple[str, str, str]]:
     """Return level, message and fix of the findings about git."""
-    return [(one.level, one.message, one.fix) for one in examine(Project(folder)) if one.check == "git"]
+    findings = [finding for finding in examine(Project(folder)) if finding.check == "git"]
+    return [(finding.level, finding.message, finding.fix) for finding in findings]
 
 
 @pytest.mark.parametrize(("word", "left"), [("y", ""), ("n", ".claude/playbook.json")])

@@ -175,9 +175,9 @@ def test_every_written_header_is_parsed(
     by = {"rater": "test", **more}
     drafts = [encode(PlaybookUpdated(0, 0, 0), when), encode(PlaybookUpdated(0, 0, 0))]
     lines = frame(drafts, stamp(START._replace(seq=seq), at=at, by=by, key=key)).raw.split(b"\n")[:2]
-    one, two = (parse_head(line.partition(SECTION)[0]) for line in lines)
-    assert one is not None
-    assert two is not None
-    assert (seq + 1, f"id-{seq + 1}", key, at, when, (1, 2)) == one[:6]
-    assert (seq + 2, f"id-{seq + 2}", None, at, None, (2, 2)) == two[:6]
-    assert [by, by] == [json.loads(one.by), json.loads(two.by)]
+    first, second = (parse_head(line.partition(SECTION)[0]) for line in lines)
+    assert first is not None
+    assert second is not None
+    assert (seq + 1, f"id-{seq + 1}", key, at, when, (1, 2)) == first[:6]
+    assert (seq + 2, f"id-{seq + 2}", None, at, None, (2, 2)) == second[:6]
+    assert [by, by] == [json.loads(first.by), json.loads(second.by)]

@@ -371,7 +371,7 @@ def test_a_sealed_range_is_erased_whole(log: JsonlLog) -> None:
     assert before.chain in [batch.chain for batch in log.read()]
     verdict = verify(log)
     assert () == verdict.problems
-    assert [2, before.seq + 1] == [one.seq for one in verdict.redacted]
+    assert [2, before.seq + 1] == [redaction.seq for redaction in verdict.redacted]
     put(log, PointRated("kpt_002", "helpful"))
     assert 3 == sum(isinstance(event, PointRated) for event in events(log).values())
 

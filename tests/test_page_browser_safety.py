@@ -235,7 +235,7 @@ def test_everything_that_takes_the_focus_has_a_name(nine: Tab, view: str) -> Non
     focusable = [
         (node["role"]["value"], node.get("name", {}).get("value", "").strip())
         for node in nodes(nine)
-        if any(one["name"] == "focusable" and one["value"]["value"] for one in node.get("properties", ()))
+        if any(field["name"] == "focusable" and field["value"]["value"] for field in node.get("properties", ()))
         and node["role"]["value"] != "RootWebArea"
     ]
     assert len(focusable) > 20

@@ -75,7 +75,7 @@ def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
     """Ratings of both entries count for the target, before the merge and after it."""
     for cut in range(len(ratings) + 1):
         state = playbook([A, B, *ratings[:cut]], [events.PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
-        counts = [sum(one.rating == rating for one in ratings) for rating in ("helpful", "harmful")]
+        counts = [sum(rated.rating == rating for rated in ratings) for rating in ("helpful", "harmful")]
         assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.entries
 
 
@@ -160,7 +160,7 @@ ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 def stamped(*points: Entry) -> Playbook:
     """Return a playbook of these entries, stamped."""
-    return Playbook(entries={one.name: one for one in points}, stamp=(12, "ab" * 16))
+    return Playbook(entries={point.name: point for point in points}, stamp=(12, "ab" * 16))
 
 
 def test_the_file_is_the_document_and_its_stamp() -> None:

@@ -175,13 +175,13 @@ OBJECTS: list[dict[str, Any]] = [{"n": number, "text": 'a "{[]}", \u2028 line\n√
 
 FORMS: list[Callable[[list[dict[str, Any]]], str]] = [
     lambda objects: "\n".join(map(json.dumps, objects)),
-    lambda objects: "".join(f"{json.dumps(one)}\r\n" for one in objects),
-    lambda objects: "\n\n  ".join(json.dumps(one, ensure_ascii=False) for one in objects) + "\n\n",
+    lambda objects: "".join(f"{json.dumps(object_)}\r\n" for object_ in objects),
+    lambda objects: "\n\n  ".join(json.dumps(object_, ensure_ascii=False) for object_ in objects) + "\n\n",
     json.dumps,
     lambda objects: json.dumps(objects, indent=2),
     lambda objects: "[\n" + ",\n".join(map(json.dumps, objects)) + "\n]\n",
-    lambda objects: "\n".join(json.dumps([one]) for one in objects),
-    lambda objects: "\ufeff" + "\n".join(json.dumps(one, indent=4) for one in objects),
+    lambda objects: "\n".join(json.dumps([object_]) for object_ in objects),
+    lambda objects: "\ufeff" + "\n".join(json.dumps(object_, indent=4) for object_ in objects),
 ]
 """Lines, lines of another system, lines far apart, an array, one over lines, one with a line each, arrays, objects."""
 

@@ -41,7 +41,7 @@ def test_members_are_listed_with_what_they_published(tmp_path: Path, run: Run, m
         team.sync(machine)
     found = json.loads(team.run("ben", "share", "members", "--json").out)
     assert [("ben", 3, 0, True), ("anna", 4, 3, False)] == [
-        (one["writer"].rpartition("-")[0], one["events"], one["behind"], one["is_this"]) for one in found
+        (member["writer"].rpartition("-")[0], member["events"], member["behind"], member["is_this"]) for member in found
     ]
     assert "(this machine): 3 events, last seen " in team.run("ben", "share", "members").out
     assert "logged in" not in team.run("ben", "share", "members").out

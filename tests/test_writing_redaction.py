@@ -65,7 +65,7 @@ def test_a_text_is_erased_and_all_else_is_unchanged(here: Project, target: Redac
     assert before == counts(here)
     commands.check(here)
     verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")
-    assert ((), (), [4]) == (verdict.problems, verdict.notes, [one.seq for one in verdict.redacted])
+    assert ((), (), [4]) == (verdict.problems, verdict.notes, [redaction.seq for redaction in verdict.redacted])
 
 
 def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,8 +79,8 @@ def _with_ids(
     for part, (line, id_) in enumerate(zip(lines, ids, strict=True), 1):
         place = f"[{part},{len(lines)}]"
         position = Position(after.seq + part - 1, after.chain, 0)
-        one = forge(line, mark=position, head={"id": id_, "part": place, **head})
-        pieces.append(one.data + (b"}" if part < len(lines) else b""))
+        forged = forge(line, mark=position, head={"id": id_, "part": place, **head})
+        pieces.append(forged.data + (b"}" if part < len(lines) else b""))
     data = b"\n".join(pieces)
     return _chained(data, after, len(lines))
 
@@ -323,26 +323,26 @@ class Trial:
     def suffer(self, forged: Sequence[Forgery]) -> int:
         """Let Mallory put runs there, then both machines rate and sync; return how many ratings are lost."""
         end, expected = self._end(), {}
-        for one in forged:
-            run = one.make(end, f"forged-{self._numbers}")
+        for forgery in forged:
+            run = forgery.make(end, f"forged-{self._numbers}")
             self._numbers += 1
             number = len(self.store.runs) + 1
             self.store.runs[number] = _stored(run)
-            expected[f"run {number}"] = one
-            if one.fits:
+            expected[f"run {number}"] = forgery
+            if forgery.fits:
                 end = Position(run.last, run.after, 0)
         self._rate()
         before = len(self.problems)
         skipped = self._sync()
         if before == len(self.problems):
-            for place, one in expected.items():
-                if one.fits is (place in skipped):
-                    self.problems.append(f"{one.name}: {'skipped' if one.fits else 'taken in'}")
+            for place, forgery in expected.items():
+                if forgery.fits is (place in skipped):
+                    self.problems.append(f"{forgery.name}: {'skipped' if forgery.fits else 'taken in'}")
                 elif place in skipped and MALLORY in _stored_text(self.store, place) and not skipped[place]:
-                    self.problems.append(f"{one.name}: nobody says by whom")
+                    self.problems.append(f"{forgery.name}: nobody says by whom")
         if before < len(self.problems):
             self.problems[before:] = [
-                f"{text} (among {', '.join(one.name for one in forged)})" for text in self.problems[before:]
+                f"{text} (among {', '.join(forgery.name for forgery in forged)})" for text in self.problems[before:]
             ]
         return self._count_lost()
 

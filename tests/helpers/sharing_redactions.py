@@ -42,7 +42,7 @@ def redacted_texts(site: Site) -> frozenset[str]:
     # A text that was erased here before it came in comes in once more with the book.
     hidden |= site.erased - (site.clear & {record.id for record in book})
     # An edit whose own text was redacted before it was published came in as one that left the text of its entry.
-    here = {one.id for one in (*book, *own) if getattr(one.event, "change", "") != "kept"} - hidden
+    here = {record.id for record in (*book, *own) if getattr(record.event, "change", "") != "kept"} - hidden
     for record in (*book, *own):
         if isinstance(record.event, events.EventRedacted) and record.event.id in here:
             texts |= site.model.texts.get(record.event.id, set()) - {REDACTED}

@@ -32,7 +32,7 @@ TELEMETRY = [
 
 def written(path: Path, objects: Sequence[object]) -> Path:
     """Return a file of JSON Lines."""
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in objects), encoding="utf-8")
+    path.write_text("".join(f"{json.dumps(object_)}\n" for object_ in objects), encoding="utf-8")
     return path
 
 

@@ -74,7 +74,7 @@ def tail_of(log: SharedLog, count: int) -> SharedLog:
         if START in starts[1:]:
             return log
         tail = log.tail(*starts)
-        begins = [next(one.read(start), None) for one, start in zip((log.own, log.copy.log), starts, strict=True)]
+        begins = [next(part.read(start), None) for part, start in zip((log.own, log.copy.log), starts, strict=True)]
         parts = zip(begins, starts, strict=True)
         bound = max((batch.position.at for batch, start in parts if batch is not None and start != START), default="")
         times = sorted(record.when or record.at for batch in decode(tail.read()) for record in batch.records)

@@ -276,7 +276,7 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
         note(result.refusal)
     if result.unsealed:
         note(f"the other machines are not told ({result.unsealed}); type the same `tallybook share` on each of them")
-    # An address is never followed by itself: whoever may write to the engine can name one.
+    # An address is never followed by itself: every writer of the engine can name one.
     if result.moved and not as_json and can_ask() and click.confirm("Go on there?", default=False):
         engine_name, address, name = result.moved
         options = {"name": name, "yes": True, "read_only": part.read_only}

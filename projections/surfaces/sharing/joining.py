@@ -261,10 +261,10 @@ def publish(project: Project, part: Membership, engine: Engine, event: str) -> t
 def _masked_text(project: Project, event: str) -> str:
     """Return the text of an own event in which a secret was found."""
     for batch in decode(open_own_log(project).read()):
-        for one in batch.records:
-            if event in {one.id, str(one.seq)}:
-                text = getattr(one.event, "text", None)
-                if "text" not in FREE_FIELDS.get(type(one.event), ()):
+        for noted in batch.records:
+            if event in {noted.id, str(noted.seq)}:
+                text = getattr(noted.event, "text", None)
+                if "text" not in FREE_FIELDS.get(type(noted.event), ()):
                     raise BadInputError(f"event {event}", "has no text that is published", _LOG_HINT)
                 if text is None:
                     raise BadInputError(f"event {event}", "its text was redacted", "nothing was published")

@@ -154,11 +154,11 @@ def find_misfit(project: Project) -> tuple[str, str] | None:
     own, here = ledger_id(project.ledger / LOG_NAME), os.path.realpath(project.ledger)
     # The name of a file follows from the place, so a project that was moved has it under the former one.
     paths = [_file(project), *sorted(_file(project).parent.glob("*.json"))] if own else []
-    for one in (found for found in map(_read, paths) if found is not None):
-        if one.ledger == own and one.path != here:
-            return f"{one.path} shares the book {one.name}", _command_of(one)
-        if one.ledger != own and one.path == here:
-            return f"another ledger in this place shared the book {one.name}", _command_of(one)
+    for part in (found for found in map(_read, paths) if found is not None):
+        if part.ledger == own and part.path != here:
+            return f"{part.path} shares the book {part.name}", _command_of(part)
+        if part.ledger != own and part.path == here:
+            return f"another ledger in this place shared the book {part.name}", _command_of(part)
     return None
 
 

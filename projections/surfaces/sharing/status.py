@@ -208,11 +208,11 @@ def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
     publisher = Publisher(mask=machine.mask)
     rows = []
     for landed, _ in SharedLog(project.ledger).landed():
-        for one in landed.events:
-            event = publisher.masked(one.event)
+        for landing in landed.events:
+            event = publisher.masked(landing.event)
             draft = encode(event)
             body = {**draft.body, **(draft.free or {})}
-            about = {"seq": one.record.seq, "id": one.record.id, "kind": draft.kind}
+            about = {"seq": landing.record.seq, "id": landing.record.id, "kind": draft.kind}
             rows.append(about | {"body": body, "summary": summary(event)})
     return rows
 
