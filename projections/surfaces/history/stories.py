@@ -78,10 +78,10 @@ def story_of(
         return lambda moment: fold_history(entries_view({name}), read, moment)
 
     name, fold_as_of = words, fold_with(words)
-    told = fold_as_of(end)
-    state = statuses or told
+    folded = fold_as_of(end)
+    state = statuses or folded
     # A name comes before words.
-    if not (told.stories[name].trail or told.stories[name].ignored):
+    if not (folded.stories[name].trail or folded.stories[name].ignored):
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
@@ -89,8 +89,8 @@ def story_of(
             raise AmbiguousEntryError(words, entry_rows(state, names))
         if names:
             name, fold_as_of = names[0], fold_with(names[0])
-            told = fold_as_of(end)
-    return told.stories[name], state, lambda moment: fold_as_of(moment).stories[name]
+            folded = fold_as_of(end)
+    return folded.stories[name], state, lambda moment: fold_as_of(moment).stories[name]
 
 
 def _reader_of_all(log: Log, moment: Moment | None) -> Callable[[], Iterable[Batch]]:
