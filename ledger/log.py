@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, Self
 
+    from tallybook.ledger import damage, repair, scan, search
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import damage, repair, scan, search
-    from tallybook.ledger.reading.search import Delivery
+    from tallybook.ledger.search import Delivery
 
     class Log(Protocol):
         """What can be read as a ledger's history: a log file, or own ledger and shared book as one."""
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
     damage, repair, scan, search = import_lazily(
-        "tallybook.ledger.reading.damage",
-        "tallybook.ledger.reading.repair",
-        "tallybook.ledger.reading.scan",
-        "tallybook.ledger.reading.search",
+        "tallybook.ledger.damage",
+        "tallybook.ledger.repair",
+        "tallybook.ledger.scan",
+        "tallybook.ledger.search",
     )
 
 SYSTEM = {"rater": "tallybook"}

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger import clock, line
-from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
-from tallybook.ledger.encoding.event_json import REFUSALS
+from tallybook.ledger import clock, damage, event_json, line
+from tallybook.ledger.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.event_json import REFUSALS
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.reading import damage
-from tallybook.ledger.reading.repair import Gap, survey
-from tallybook.ledger.reading.scan import Batches, Run
+from tallybook.ledger.repair import Gap, survey
+from tallybook.ledger.scan import Batches, Run
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format, has_position, log_size
 
@@ -347,7 +345,7 @@ def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
         head, *sections = line.split_line(raw_line)
         form = parse_head_at(head, batch, index)
         if form is not None and not all(
-            strict_json.is_canonical(part) for part in (form.by, *sections) if part is not None
+            event_json.is_canonical(part) for part in (form.by, *sections) if part is not None
         ):
             findings.add_damage(batch.first + index, "its chain fits, but it is not canonical JSON")
 

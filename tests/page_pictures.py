@@ -12,7 +12,7 @@ import attrs
 from helpers.browser import Tab, chromium, write_page
 from helpers.page_example import write_example
 from helpers.png import with_palette
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 
 PICTURES: Final = Path(__file__).parents[1] / "projections" / "surfaces" / "page" / "pictures"
 

@@ -11,8 +11,7 @@ from helpers.reference_model import extraction
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.history.ask import WITH_EDIT
-from tallybook.projections.surfaces.history.stories import AmbiguousEntryError
+from tallybook.projections.surfaces.history.stories import WITH_EDIT, AmbiguousEntryError
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 

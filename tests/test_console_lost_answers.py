@@ -14,7 +14,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.spool_files import held, spooled
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history.reading import open_log

@@ -23,7 +23,7 @@ from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.doctor import agents
 from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.install import hook_entries
-from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -18,7 +18,7 @@ from helpers.git_repositories import git
 from helpers.hook_calls import HOOK, START, call, told
 from helpers.real_command import assert_refused
 from helpers.real_command import run as real_run
-from tallybook.ledger.reading import repair
+from tallybook.ledger import repair
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands

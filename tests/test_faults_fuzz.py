@@ -14,11 +14,11 @@ import pytest
 from faults import Setting, verdicts
 from faults.fuzz import changed, logs, packed, proven_anew, rows, unpacked
 from faults.verdicts import judge
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger import search
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
-from tallybook.ledger.reading import search
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
 from helpers.ledger_lines import stamp
 from helpers.repository import ROOT
-from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger import event_json
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Draft, frame
@@ -121,7 +121,7 @@ def test_ambiguous_json_is_damage_anywhere(tmp_path: Path, name: str) -> None:
 def test_another_spelling_never_changes_the_meaning(tmp_path: Path, name: str) -> None:
     """Verify names the line; a fold refuses it, or reads it as the canonical spelling."""
     text = hostile()[name][0]
-    canonical = dumps(strict_json.loads(text, "case")).encode()
+    canonical = dumps(event_json.loads(text, "case")).encode()
     reads = read_in_every_place(tmp_path, text)
     assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
     assert [] == [place for place, one in reads.items() if SEQ not in one.found]
@@ -144,23 +144,23 @@ def test_all_readers_agree_about_odd_canonical_json(tmp_path: Path, name: str) -
 def test_ambiguous_json_is_refused_as_input(name: str) -> None:
     """A payload that has it anywhere is refused in one line, on every Python."""
     with pytest.raises(BadInputError) as caught:
-        strict_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
+        event_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
     assert 1 == len(str(caught.value).splitlines())
 
 
 @pytest.mark.parametrize("name", [*AGREE, *CANONICAL])
 def test_unambiguous_json_is_stored_in_one_spelling(name: str) -> None:
     """Accepted input gets a canonical spelling with the same meaning."""
-    value = strict_json.loads(hostile()[name][0], "standard input")
+    value = event_json.loads(hostile()[name][0], "standard input")
     canonical = dumps(value).encode()
-    assert value == strict_json.loads(canonical, "again")
+    assert value == event_json.loads(canonical, "again")
     assert (name in CANONICAL) == (canonical == hostile()[name][0])
 
 
 @pytest.mark.parametrize("name", SURROGATES)
 def test_half_of_a_surrogate_pair_is_never_written(name: str) -> None:
     """The writer itself refuses it as bad input, in one line."""
-    value = strict_json.loads(hostile()[name][0], "standard input")
+    value = event_json.loads(hostile()[name][0], "standard input")
     with pytest.raises(BadInputError, match="half of a surrogate pair"):
         frame([Draft("point.starred", 1, {"x": value})], stamp())
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVENTS = 20_000
 # Of ours, what reads, decodes and verifies batches.
-READING = ("tallybook.ledger.reading.scan", "tallybook.ledger.reading.scan", "json", "re")
+READING = ("tallybook.ledger.scan", "tallybook.ledger.scan", "json", "re")
 CODE = """
 import os, sys
 read, pread = [0], os.pread

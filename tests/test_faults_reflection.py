@@ -13,7 +13,7 @@ from faults.scenes import CHANGING, Scene, Staged, here, lock_held, three_entrie
 from helpers.injections import give
 from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     PointAdded,
     PointNoted,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PointRated, ReflectionFailed, TranscriptRead
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log

@@ -33,7 +33,7 @@ EVENT_TYPES["session.noted"] = (SessionNoted, 1)
 KIND_OF[SessionNoted] = "session.noted"
 EVENT_TYPES["point.rated"] = (PointRated, 2)
 """,
-    "ledger/encoding/event_json.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
+    "ledger/event_json.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
 }
 """What makes a later release: a kind that this one does not know, and a kind that has another shape since."""
 EARLIER_KINDS = {"ledger/events.py": '\ndel EVENT_TYPES["item.skipped"], KIND_OF[ItemSkipped]\n'}
@@ -43,7 +43,7 @@ NOTE = """
 import sys
 from pathlib import Path
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import SessionNoted
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:
     tx.append([encode(SessionNoted(name)) for name in sys.argv[2:]], {"rater": "agent"})

@@ -48,7 +48,7 @@ COMMAND = "from tallybook.projections.surfaces.entry_point import main; main()"
 # What the command imports is loaded before the limit holds: it is the ledger's files that shall find no room.
 BARE = """
 import resource, sys
-from tallybook.ledger.reading import search
+from tallybook.ledger import search
 from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces.console import output as answers
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep

@@ -425,7 +425,7 @@ def test_a_crash_after_any_step_of_the_repair_loses_nothing(
     """The same command goes on, from the file as it was or as it is."""
     try_git(here, "merge", "side")
     damaged = (here.ledger / "events.jsonl").read_bytes()
-    for step in ("tallybook.ledger.storage.disk.replace_file", "tallybook.ledger.reading.histories._write_head"):
+    for step in ("tallybook.ledger.storage.disk.replace_file", "tallybook.ledger.histories._write_head"):
         with monkeypatch.context() as patch:
             patch.setattr(step, _crash)
             with pytest.raises(KeyboardInterrupt):

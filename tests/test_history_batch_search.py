@@ -14,12 +14,11 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger import search as batch_search
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.reading import search as batch_search
-from tallybook.ledger.reading.lookup import find_batches
-from tallybook.projections.comparison.bisection import search, turn_json
-from tallybook.projections.comparison.conditions import parse
+from tallybook.ledger.search import find_batches
+from tallybook.projections.comparison.conditions import parse, search, turn_json
 from tallybook.projections.surfaces.cli import compare
 from tallybook.projections.surfaces.history import moments
 

@@ -12,7 +12,7 @@ from helpers.authors import HUMAN
 from helpers.cache_places import caches_of, make_caches
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import cache_files
+from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 
@@ -44,7 +44,7 @@ def add_entry(project: Project, text: str) -> None:
 
 def add_later(project: Project, text: str) -> None:
     """Add an entry a day after the last sweep of the cache folder."""
-    swept = caches_of(project.ledger).parent.parent / cache_files.SWEEP_STAMP
+    swept = caches_of(project.ledger).parent.parent / checkpoints.SWEEP_STAMP
     swept.touch()
     age(swept, 1.1)
     commands.add(project, text, HUMAN)

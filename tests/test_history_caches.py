@@ -14,7 +14,7 @@ from helpers.cache_damages import DAMAGES
 from helpers.cache_places import caches_of
 from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
 from helpers.score_histories import metrics
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
     PointAdded,
@@ -28,11 +28,11 @@ from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.scores.config_file import overlay, read_config
-from tallybook.projections.surfaces.history import cache_files, checkpoints, reading
+from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.state import form_of
+from tallybook.projections.surfaces.scores.configuration import form_of
 from tallybook.projections.surfaces.writing import redact
 from tallybook.projections.surfaces.writing.votes import VOTES_FORM
 
@@ -97,7 +97,7 @@ def check(form: Form[Any], log: JsonlLog) -> None:
 
 def blob_of(form: Form[Any], log: JsonlLog) -> Path:
     """Return the file of a checkpoint."""
-    return caches_of(log.folder) / f"{form.name}{cache_files.SUFFIX}"
+    return caches_of(log.folder) / f"{form.name}{checkpoints.SUFFIX}"
 
 
 def _delete(path: Path, _log: JsonlLog) -> None:
@@ -146,7 +146,7 @@ def _take_another_ledger(path: Path, log: JsonlLog) -> None:
 
 
 def _take_another_form(path: Path, _log: JsonlLog) -> None:
-    [other, *_] = [one for one in path.parent.glob(f"*{cache_files.SUFFIX}") if one != path]
+    [other, *_] = [one for one in path.parent.glob(f"*{checkpoints.SUFFIX}") if one != path]
     path.write_bytes(other.read_bytes())
 
 
@@ -155,10 +155,10 @@ def _block(path: Path, _log: JsonlLog) -> None:
     path.mkdir()
 
 
-def stored_blob(path: Path, log: JsonlLog) -> cache_files.Blob:
+def stored_blob(path: Path, log: JsonlLog) -> checkpoints.Blob:
     """Return the blob of a path, which is written as any."""
     [form] = [form for form in FORMS if form.name == path.stem]
-    blob = cache_files.Blob.of(log, form.name, form.key)
+    blob = checkpoints.Blob.of(log, form.name, form.key)
     assert blob is not None
     return blob
 

@@ -21,7 +21,7 @@ from helpers.long_ledgers import (
     project_of,
 )
 from helpers.sweep import slice_of
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending

@@ -19,7 +19,7 @@ from helpers.reference_model import extraction
 from helpers.repository import ROOT
 from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import PointRated
 from tallybook.projections.event_rows import EventFilter

@@ -10,7 +10,7 @@ import pytest
 
 from helpers.memory_log import MemoryLog
 from tallybook.ledger.clock import moment, to_unix_us
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft
 from tallybook.projections.surfaces.history.moments import Moment, _find, _Question

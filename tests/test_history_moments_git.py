@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history.ask import AsOf
+    from tallybook.projections.surfaces.history.stories import AsOf
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

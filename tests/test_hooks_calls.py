@@ -34,9 +34,9 @@ INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "ant
 HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site")
 # Of ours, what is for a ledger that is not as it should be.
 MENDING = (
-    "tallybook.ledger.reading.scan",
-    "tallybook.ledger.reading.damage",
-    "tallybook.ledger.reading.repair",
+    "tallybook.ledger.scan",
+    "tallybook.ledger.damage",
+    "tallybook.ledger.repair",
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",
 )

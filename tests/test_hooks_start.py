@@ -17,7 +17,7 @@ from helpers.hook_calls import START, told
 from helpers.installation import lay_out
 import tallybook
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.install import hook_command
+from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def here(project: Path) -> Project:
 
 
 def start(
-    root: Path, payload: Mapping[str, str] = START, code: str = hook_command._CODE, folder: Path | None = None
+    root: Path, payload: Mapping[str, str] = START, code: str = hook_entries._CODE, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Start a hook as the settings do, in a session of its own."""
     said = json.dumps({"session_id": os.urandom(4).hex(), **payload})
-    words = [sys.executable, *hook_command._OPTIONS, code, str(root)]
+    words = [sys.executable, *hook_entries._OPTIONS, code, str(root)]
     done = subprocess.run(words, input=said, capture_output=True, text=True, check=False, cwd=folder)
     assert 0 == done.returncode, done.stderr
     return done
@@ -119,7 +119,7 @@ def test_without_it_the_installed_command_is_called(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(tallybook, "__file__", str(tmp_path / "lib" / "tallybook" / "__init__.py"))
     if gone == "python":
         monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python3"))
-    line = hook_command.hook_command()
+    line = hook_entries.hook_command()
     shutil.rmtree(tmp_path / "lib")
     (tmp_path / "bin" / "python3").unlink()
     for expected in ("hook {}\n", ""):

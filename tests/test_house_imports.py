@@ -45,10 +45,10 @@ STDLIB_ALONE = [
     "tallybook.ledger.storage.disk",
     "tallybook.ledger.storage.disk",
     "tallybook.ledger.storage.head",
-    "tallybook.ledger.reading.search",
-    "tallybook.ledger.reading.scan",
-    "tallybook.ledger.reading.damage",
-    "tallybook.ledger.reading.repair",
+    "tallybook.ledger.search",
+    "tallybook.ledger.scan",
+    "tallybook.ledger.damage",
+    "tallybook.ledger.repair",
     "tallybook.ledger.storage.spool",
     "tallybook.ledger.names",
     "tallybook.ledger.log",
@@ -134,15 +134,15 @@ RULES = [
         "1: ledger imports the standard library, attrs and itself",
         lambda module: (
             within(module, "tallybook.ledger")
-            and module != "tallybook.ledger.encoding.event_json"
+            and module != "tallybook.ledger.event_json"
             and module not in ENGINE_CLIENTS
         ),
         # Decisions are made on the playbook itself, of which they import the type alone.
         lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger", PLAYBOOK_TYPE),
     ),
     Rule(
-        "1: ledger/encoding/event_json.py adds cattrs and msgspec",
-        lambda module: module == "tallybook.ledger.encoding.event_json",
+        "1: ledger/event_json.py adds cattrs and msgspec",
+        lambda module: module == "tallybook.ledger.event_json",
         lambda name: top(name) in STDLIB or within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
     ),
     *starmap(client_rule, ENGINE_CLIENTS.items()),
@@ -207,15 +207,15 @@ def test_no_import_breaks_a_rule() -> None:
         ("projections/fold.py", "from . import surfaces", "0"),
         ("ledger/line.py", "import click", "1"),
         ("ledger/line.py", "import orjson", "1"),
-        ("ledger/encoding/codec.py", "import cattrs", "1"),
-        ("ledger/encoding/event_json.py", "from rich import print", "1"),
+        ("ledger/codec.py", "import cattrs", "1"),
+        ("ledger/event_json.py", "from rich import print", "1"),
         ("ledger/sharing/engines/memory.py", "import psycopg", "1"),
         ("ledger/sharing/engines/postgres.py", "import attrs", "1"),
         ("ledger/sharing/engines/postgres.py", "import click", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
             "projections/entry_history/view.py",
-            "if TYPE_CHECKING:\n    from tallybook.ledger.encoding.codec import decode",
+            "if TYPE_CHECKING:\n    from tallybook.ledger.codec import decode",
             "3",
         ),
         ("projections/__init__.py", "from tallybook.projections import surfaces", "5"),

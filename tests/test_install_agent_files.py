@@ -17,7 +17,7 @@ import pytest
 from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 from helpers.agent_settings import AGENTS, lines_of, settings_of
 from helpers.git_repositories import git
 from helpers.installation import installed
-from tallybook.projections.surfaces.install import hook_command
+from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.workspace.installation import tool_command
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def test_an_environment_of_conda_hides_the_command_too(
     monkeypatch.setenv("PATH", f"{program.parent}:{SYSTEM_PATH}")
     monkeypatch.setenv("CONDA_DEFAULT_ENV", base)
     monkeypatch.setenv("CONDA_PREFIX", str(tmp_path if active else tmp_path / "other"))
-    assert expected.format(tmp_path) == hook_command.why_not_found()
+    assert expected.format(tmp_path) == hook_entries.why_not_found()
 
 
 def test_the_command_of_another_folder_is_found_behind_an_environment(
@@ -180,7 +180,7 @@ def test_the_command_of_another_folder_is_found_behind_an_environment(
     tool.parent.mkdir(parents=True)
     tool.symlink_to(inside.program)
     monkeypatch.setenv("PATH", f"{inside.program.parent}:{SYSTEM_PATH}")
-    assert hook_command.why_not_found()
-    assert tool_command() in hook_command.remark("tallybook hook || :")
+    assert hook_entries.why_not_found()
+    assert tool_command() in hook_entries.remark("tallybook hook || :")
     monkeypatch.setenv("PATH", f"{inside.program.parent}:{tool.parent}:{SYSTEM_PATH}")
-    assert "" == hook_command.why_not_found() == hook_command.remark("tallybook hook || :")
+    assert "" == hook_entries.why_not_found() == hook_entries.remark("tallybook hook || :")

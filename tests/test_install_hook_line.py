@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import tallybook
-from tallybook.projections.surfaces.install.hook_command import Call, call_of, hook_command, remark
+from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command, remark
 from tallybook.projections.surfaces.workspace.installation import tool_command
 
 pytestmark = pytest.mark.usefixtures("_installed")

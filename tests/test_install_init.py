@@ -22,7 +22,7 @@ from helpers.sweep import slice_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.install import hook_entries, places
-from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
 

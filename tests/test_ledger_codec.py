@@ -12,10 +12,10 @@ import pytest
 
 from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
 from helpers.ledger_lines import EVENTS, TRICKY, batches_of, read
-from tallybook.ledger.encoding import codec, event_json
-from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.encoding.event_json import FREE_FIELDS, REFUSALS, UPCASTS, decode_fast
+from tallybook.ledger import codec, event_json
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
+from tallybook.ledger.event_json import FREE_FIELDS, REFUSALS, UPCASTS, decode_fast
 from tallybook.ledger.events import (
     EVENT_TYPES,
     LedgerOpened,

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from tallybook.ledger import events
-from tallybook.ledger.encoding.event_json import UPCASTS
+from tallybook.ledger.event_json import UPCASTS
 from tallybook.ledger.events import (
     EVENT_TYPES,
     FREE,

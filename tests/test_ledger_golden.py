@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 from helpers.ledger_lines import Read
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
@@ -76,8 +76,8 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame, join_key
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.records import Author
+from tallybook.ledger.scan import Scan
 from tallybook.ledger.verification import verify
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")

@@ -13,10 +13,10 @@ import pytest
 
 from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
 from helpers.ledger_logs import append, names
+from tallybook.ledger import repair, scan
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import repair, scan
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode

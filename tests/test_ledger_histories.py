@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
+from tallybook.ledger import histories
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
+from tallybook.ledger.histories import Histories, write_history
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import histories
-from tallybook.ledger.reading.histories import Histories, write_history
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading

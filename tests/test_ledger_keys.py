@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import BY, append, names, rated
-from tallybook.ledger import line
+from tallybook.ledger import line, search
 from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import search
-from tallybook.ledger.reading.search import Delivery, find_deliveries
+from tallybook.ledger.search import Delivery, find_deliveries
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 from helpers.ledger_lines import AT, EVENTS, KEYS, TEXTS, TRICKY, read, stamp
 from tallybook.ledger import line
 from tallybook.ledger.clock import moment
-from tallybook.ledger.encoding.codec import decode, encode, parse_head
+from tallybook.ledger.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     LedgerOpened,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_lines import batches_of, file_of, forge, raw, stamp
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from tallybook.ledger.line import START, Position, frame, split_line, split_lines

@@ -13,9 +13,9 @@ import pytest
 from helpers.ledger_logs import BEGIN_US, append, lines, names
 from helpers.ledger_recovery import acknowledged_log, add, batch_at, quarantined
 from tallybook.ledger.clock import moment
+from tallybook.ledger.damage import ByteRange
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.damage import ByteRange
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 

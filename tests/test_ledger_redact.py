@@ -30,7 +30,7 @@ from helpers.ledger_redaction import (
     strike,
     value_of,
 )
-from tallybook.ledger.encoding.codec import decode, encode, texts_of
+from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.fast_stdlib import dumps

@@ -10,13 +10,13 @@ import pytest
 from helpers.ledger_lines import batches_of, file_of, raw
 from helpers.ledger_logs import rated
 from helpers.ledger_scan import GROUPS, seal_of
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger import repair, scan, search
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
-from tallybook.ledger.reading import repair, scan, search
-from tallybook.ledger.reading.repair import Gap, survey
-from tallybook.ledger.reading.scan import Run, Scan, Stop
+from tallybook.ledger.repair import Gap, survey
+from tallybook.ledger.scan import Run, Scan, Stop
 from tallybook.ledger.storage.disk import read_at
 
 if TYPE_CHECKING:

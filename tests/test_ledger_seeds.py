@@ -11,8 +11,8 @@ import pytest
 
 from helpers.legacy_files import entries, messages, read, read_text
 from helpers.reference_model import book, migrate, point
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem, read_legacy, seed_events
-from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import MAX_INT, Event, ItemSkipped
 from tallybook.ledger.line import START, Stamp, frame

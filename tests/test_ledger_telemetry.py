@@ -19,7 +19,7 @@ import pytest
 from helpers.json_values import JSON
 from helpers.ledger_lines import stamp
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import FeedbackRecorded, TelemetryKept
 from tallybook.ledger.line import frame
 from tallybook.ledger.telemetry.mapping import TABLE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_lines import batches_of, forge, raw, stamp
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import (

@@ -17,7 +17,7 @@ from helpers.browser import Tab, append, opened, write_history, write_page
 from helpers.injections import injected
 from helpers.page_example import write_example
 from helpers.real_command import run
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
     PlaybookUpdated,
@@ -29,7 +29,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.page.make import ALTERNATIVES
+from tallybook.projections.surfaces.page.document import ALTERNATIVES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

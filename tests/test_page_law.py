@@ -71,7 +71,7 @@ def test_the_page_at_a_moment_is_what_show_prints_at_it(
     """Each moment of a page, and the snapshot before its first one, has the entries of `show --at` in their order."""
     here, chance = Project(project), Random(seed)  # noqa: S311 - the same history in every run
     live(here, run, chance)
-    monkeypatch.setattr("tallybook.projections.surfaces.page.make.MAX_MOMENTS", most)
+    monkeypatch.setattr("tallybook.projections.surfaces.page.document.MAX_MOMENTS", most)
     assert 0 == run("page", "-o", str(here.root / "page.html")).code
     meta, document = read_page((here.root / "page.html").read_text(encoding="utf-8"))
     film = document["film"]

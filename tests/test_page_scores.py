@@ -10,7 +10,7 @@ from helpers.authors import HUMAN
 from helpers.film_reader import read_page
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores.state import state_of
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from helpers.authors import HUMAN
 from helpers.film_reader import read_page
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page import server
-from tallybook.projections.surfaces.page.make import Choices
+from tallybook.projections.surfaces.page.document import Choices
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
 

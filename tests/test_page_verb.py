@@ -15,8 +15,7 @@ from helpers.film_reader import bytes_of, read_page
 from helpers.reference_model import extraction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
-from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
-from tallybook.projections.surfaces.page.make import ALTERNATIVES
+from tallybook.projections.surfaces.page.document import ALTERNATIVES, assemble, is_page, security_policy
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ def test_a_long_history_has_no_half_lives_and_says_so(here: Project, run: Run, m
     """What was not computed is named with its command, and has no stream."""
     meta, document, _ = page(here, run)
     assert ([], set(ALTERNATIVES)) == (meta["omitted_policies"], {policy["stream"] for policy in meta["policies"]})
-    monkeypatch.setattr("tallybook.projections.surfaces.page.make.AGED_EVENTS", 10)
+    monkeypatch.setattr("tallybook.projections.surfaces.page.document.AGED_EVENTS", 10)
     meta, document, _ = page(here, run)
     assert ["--half-life 30d", "--half-life 90d"] == [policy["stream"] for policy in meta["omitted_policies"]]
     assert ["tallybook what-if --half-life 30d --at {event}"] == [meta["omitted_policies"][0]["command"]]

@@ -15,7 +15,7 @@ from helpers.hook_calls import START, call, events, told
 from helpers.injections import give, injected
 from helpers.repository import ROOT
 from helpers.transcripts import Script, answer, asked_for, kept
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace import personal

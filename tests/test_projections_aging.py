@@ -10,7 +10,7 @@ import pytest
 
 from helpers.memory_log import MemoryLog
 from tallybook.ledger.clock import moment
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import (
     PlaybookEdited,
     PlaybookUpdated,

@@ -20,8 +20,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointUnpinned,
 )
-from tallybook.projections.comparison.bisection import Search, search
-from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.comparison.conditions import Search, parse, search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

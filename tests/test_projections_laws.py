@@ -15,8 +15,8 @@ from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
 from helpers.sweep import slice_of
 from helpers.view_catalog import CONFIGURED_VIEWS, VIEWS
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     UnknownEvent,
 )
@@ -27,7 +27,7 @@ from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.surfaces.history import checkpoints
-from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record

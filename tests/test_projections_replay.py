@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
 from helpers.repository import ROOT
 from tallybook.ledger.clock import moment
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from helpers.reference_model import EXTRACTIONS, Model, book
 from helpers.undo_histories import CLOSE, SAID, A, folded, followed_by, ids_of, shown, without
 from helpers.view_histories import history, ticking
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
@@ -24,7 +24,7 @@ from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Undo, Update

@@ -15,7 +15,7 @@ from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here
 from helpers.injections import give, injected
 from helpers.transcripts import answer
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     PointCited,
     PointRated,

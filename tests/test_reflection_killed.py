@@ -10,7 +10,7 @@ import pytest
 
 from helpers.hook_calls import call
 from helpers.transcripts import Script, kept
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import ReflectionRequested, TranscriptRead
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here

@@ -17,7 +17,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.reflection.prompt import (
+from tallybook.projections.surfaces.reflection.replies import (
     PLAYBOOK_CHARS,
     PRUNED_SHOWN,
     UnusableError,

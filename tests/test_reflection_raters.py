@@ -18,12 +18,12 @@ import pytest
 
 from helpers.reflection_settings import choose
 from helpers.transcripts import Script, answer, asked_for, client_in, kept, said
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.projections.event_rows import row
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection import raters, replies
+from tallybook.projections.surfaces.reflection import replies as prompts
 from tallybook.projections.surfaces.reflection.replies import RaterError
 from tallybook.projections.surfaces.reflection.schedule import Plan
 from tallybook.projections.surfaces.reflection.worker import DONE, Result, work

@@ -18,7 +18,7 @@ from helpers.hook_calls import call
 from helpers.injections import give
 from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, RECORDED, Script, answer, run
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     PlaybookInjected,
     PointCited,

@@ -19,7 +19,7 @@ from helpers.reflection_settings import choose
 from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, Script, answer, ask_again, asked_for, kept, run, said
 from tallybook import compat
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     PointCited,
     PointNoted,

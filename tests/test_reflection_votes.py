@@ -22,7 +22,7 @@ from helpers.reviews import Terminal, items
 from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines
 from helpers.transcripts import Script, answer, ask_again, kept
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PlaybookUpdated, PointCited, PointNoted, PointProposed, PointRated, PointRetired
 from tallybook.projections.fold import fold_history
@@ -44,7 +44,7 @@ from tallybook.projections.surfaces.reflection.marks import (
     mark_requests,
     read_marks,
 )
-from tallybook.projections.surfaces.review.decisions import refresh_notice
+from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.workspace.settings import Settings

@@ -20,8 +20,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointReviewed,
 )
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.review import decisions
+from tallybook.projections.surfaces import commands, review
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -366,7 +365,7 @@ def test_a_path_is_gone_if_git_had_it_and_has_it_no_more(project: Path) -> None:
     """Only a relative path without `..` that is in history and not in the index counts as gone (rule 20)."""
     repository(project)
     entries = [Entry(f"kpt_{number:03d}", text) for number, text in enumerate(GONE_PATHS)]
-    found = decisions.find_gone(Project(project), entries)
+    found = review.find_gone(Project(project), entries)
     assert {entry.name: GONE_PATHS[entry.text] for entry in entries if GONE_PATHS[entry.text]} == found
 
 
@@ -397,5 +396,5 @@ def test_looking_for_paths_runs_nothing_of_the_repository(project: Path) -> None
         path.chmod(0o755)
     text = " ".join(f"none/{number}.py" for number in range(100_000 // 20))
     entries = [Entry("kpt_001", text), Entry("kpt_002", "old.py")]
-    assert {"kpt_002": ["old.py"]} == decisions.find_gone(Project(project), entries)
+    assert {"kpt_002": ["old.py"]} == review.find_gone(Project(project), entries)
     assert not (project / "ran").exists()

@@ -32,7 +32,7 @@ from tallybook.ledger.events import PointAdded
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.surfaces.scores import configuration, files
-from tallybook.projections.surfaces.scores.state import state_of
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 

@@ -19,9 +19,9 @@ from helpers.sweep import slice_of
 from tallybook.ledger import events as kinds
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.surfaces.scores import answers, configuration, screen
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import write_files
 from tallybook.projections.surfaces.scores.pages import markdown
-from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.books import AT, make_run, make_runs
 from helpers.memory_store import MemoryStore
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.sharing import rules

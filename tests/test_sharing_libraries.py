@@ -12,7 +12,7 @@ import pytest
 from tallybook.ledger import clock
 from tallybook.ledger.sharing.engines.store import UnreachableError
 from tallybook.ledger.storage import caches
-from tallybook.projections.surfaces.sharing import engines
+from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.workspace.installation import install_command
 
@@ -29,7 +29,7 @@ MOST_S = 8.0
 @pytest.mark.parametrize("engine", sorted(ADDRESSES))
 def test_a_missing_library_is_named_with_its_command(run: Run, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """The command adds the library to this installation; no package of Tallybook's name is fetched from an index."""
-    package = engines.LIBRARIES[engine]
+    package = membership.LIBRARIES[engine]
     monkeypatch.setitem(sys.modules, package.partition("[")[0], None)
     monkeypatch.delitem(sys.modules, f"tallybook.ledger.sharing.engines.{engine}", raising=False)
     answer = run("share", engine, ADDRESSES[engine], "--book", "demo", "--yes")
@@ -38,7 +38,7 @@ def test_a_missing_library_is_named_with_its_command(run: Run, monkeypatch: pyte
     assert "tallybook[" not in answer.err
 
 
-@pytest.mark.parametrize("engine", sorted(engines.ENGINES))
+@pytest.mark.parametrize("engine", sorted(membership.ENGINES))
 def test_a_server_that_says_nothing_is_given_up_at_the_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_server_that_says_nothing_is_given_up_at_the_limit(
         }
         part = Membership("", "", "", "main", engine, addresses[engine], "anna-1")
         start = clock.elapsed_s()
-        opened = engines.open_engine(part, tmp_path, limit_s=2)
+        opened = membership.open_engine(part, tmp_path, limit_s=2)
         with closing(opened), pytest.raises(UnreachableError):
             opened.read(0)
     assert clock.elapsed_s() - start < MOST_S

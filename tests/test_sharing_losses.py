@@ -11,9 +11,9 @@ import pytest
 
 from helpers.books import make_run
 from helpers.sharing_projects import make_team
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.line import Position
-from tallybook.ledger.reading.scan import choose_digest, verify_run
+from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.replica import Replica
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from helpers.shared_machines import HUMAN, make_machines
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.events import PointProposed
-from tallybook.projections.proposals import LESSON_VERB
+from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import proposals, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request

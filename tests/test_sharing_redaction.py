@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.sharing_projects import make_team
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.writing import redact
 

@@ -9,8 +9,8 @@ import pytest
 
 from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import Team, make_team
+from tallybook.ledger.codec import encode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.sharing.counting import count

@@ -8,7 +8,7 @@ import attrs
 
 from helpers.repository import ROOT
 from tallybook.ledger import events
-from tallybook.ledger.encoding.event_json import UPCASTS
+from tallybook.ledger.event_json import UPCASTS
 from tallybook.ledger.kinds import fields
 from tallybook.ledger.sharing import rules
 

@@ -16,7 +16,7 @@ from helpers.books import make_run
 from helpers.example_secrets import EXAMPLES
 from helpers.installation import lay_out
 from helpers.sharing_projects import make_team
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import Stamp, frame
 from tallybook.ledger.sharing import rules

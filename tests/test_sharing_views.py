@@ -12,7 +12,7 @@ from helpers.film_reader import play, read_page
 from helpers.injections import injected
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Ledger
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF, PointCited, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain

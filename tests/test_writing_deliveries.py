@@ -10,7 +10,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.memory_store import MemoryStore
 from helpers.spool_files import held, spooled
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import UsedKeyError
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.engines.engine import Engine

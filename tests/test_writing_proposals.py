@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallybook.ledger.events import PointProposed
-from tallybook.projections.proposals import LESSON_VERB
+from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.record import write
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request

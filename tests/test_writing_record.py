@@ -16,8 +16,8 @@ from helpers.reference_model import book, extraction, point
 from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger import line
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import Entry, PointAdded, PointRated
 from tallybook.ledger.storage import disk

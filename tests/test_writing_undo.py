@@ -10,7 +10,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.injections import injected
 from helpers.reference_model import book, extraction, point
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionRequested
 from tallybook.projections.surfaces import commands

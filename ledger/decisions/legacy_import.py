@@ -26,8 +26,8 @@ from tallybook.ledger.decisions.other_formats import (
     to_plain,
     to_text,
 )
-from tallybook.ledger.encoding.strict_json import describe_error
 from tallybook.ledger.errors import BadInputError, Problem
+from tallybook.ledger.event_json import describe_error
 from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.fields import is_day

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallybook.ledger.line import WRITER, Position, head_field
-from tallybook.ledger.reading.scan import choose_digest, verify_run
+from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import rules as table
 from tallybook.ledger.sharing.engines.engine import NOTHING
 from tallybook.ledger.sharing.replica import find_ids
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.reading.scan import Digest
+    from tallybook.ledger.scan import Digest
     from tallybook.ledger.sharing.engines.engine import Contents, End, Engine, Run
     from tallybook.ledger.sharing.replica import Replica
 

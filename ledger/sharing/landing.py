@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.edit import rename_in_top
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
 

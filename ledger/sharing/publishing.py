@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.encoding.event_json import FREE_FIELDS
+from tallybook.ledger.codec import encode
+from tallybook.ledger.event_json import FREE_FIELDS
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import WRITER, Stamp, frame, split_long_texts
 from tallybook.ledger.sharing import rules

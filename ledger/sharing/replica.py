@@ -20,8 +20,8 @@ import attrs
 from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME, START, Position, split_key
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.scan import Scan
-from tallybook.ledger.reading.search import find_deliveries
+from tallybook.ledger.scan import Scan
+from tallybook.ledger.search import find_deliveries
 from tallybook.ledger.sharing.engines.engine import NOTHING, End
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.reading.search import Delivery
+    from tallybook.ledger.search import Delivery
 
 FOLDER = "book"
 CURRENT = "current"

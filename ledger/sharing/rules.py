@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.encoding.codec import decode, decode_author, parse_head_at
-from tallybook.ledger.encoding.event_json import REFUSALS
+from tallybook.ledger.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
+from tallybook.ledger.event_json import REFUSALS
 from tallybook.ledger.line import CRC_BYTES, FRAME_BYTES, FREE_MARK, LINE_END, MAX_LINE_BYTES, SECTION
 from tallybook.ledger.sharing.landing import SHARED
 

@@ -33,7 +33,7 @@ from tallybook.projections.playbook.render import playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
-from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.event_rows import EventFilter
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history import ask, playbook_file
-    from tallybook.projections.surfaces.history.ask import AsOf
+    from tallybook.projections.surfaces.history import playbook_file, stories
     from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.history.stories import AsOf
     from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import pair, requests
@@ -68,9 +68,9 @@ else:
         "tallybook.projections.surfaces.writing.requests",
         "tallybook.projections.comparison.similarity",
     )
-    settings, ask, playbook_file, pair = import_lazily(
+    settings, stories, playbook_file, pair = import_lazily(
         "tallybook.projections.surfaces.workspace.settings",
-        "tallybook.projections.surfaces.history.ask",
+        "tallybook.projections.surfaces.history.stories",
         "tallybook.projections.surfaces.history.playbook_file",
         "tallybook.projections.surfaces.writing.pair",
     )
@@ -265,18 +265,18 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.
     """
     try:
-        return ask.as_of(project, PLAYBOOK_FORM, when)
+        return stories.as_of(project, PLAYBOOK_FORM, when)
     except MissingLinesError as error:
-        state = None if when else ask.last_rendering(project)
+        state = None if when else stories.last_rendering(project)
         if state is None:
             raise
         note = f"{error}; this is the last rendering of playbook.json"
-        return ask.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
+        return stories.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
 
 
 def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
-    return ask.ask_unverified(project, when)
+    return stories.ask_unverified(project, when)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -389,7 +389,7 @@ def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
     """Return the status of every name as of a moment; now, with a manual edit not recorded yet, without one."""
     from tallybook.projections.surfaces.history.stories import STATUS_FORM
 
-    return ask.as_of(project, STATUS_FORM, when)
+    return stories.as_of(project, STATUS_FORM, when)
 
 
 def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:
@@ -400,7 +400,7 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
         BadInputError: There is no such event number.
     """
     from tallybook.projections.surfaces.history import events, moments
-    from tallybook.projections.surfaces.sharing.targets import contained_in
+    from tallybook.projections.surfaces.sharing.own_history import contained_in
 
     log, since, until = reading.open_log(project), wanted.since, wanted.until
     if reading.log_with_book(log) and (since or until is not None):

@@ -15,7 +15,7 @@ import attrs
 
 from helpers.transcripts import Client as StandIn
 from helpers.transcripts import answer, client_in
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -13,7 +13,7 @@ from benchmarks import data
 from benchmarks.commands import whole_process
 from benchmarks.table import NoRivalError, Row, Setting
 from helpers.browser import FLAGS
-from tallybook.projections.surfaces.page.make import Choices, make
+from tallybook.projections.surfaces.page.document import Choices, make
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

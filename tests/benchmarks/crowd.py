@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.disk import flush_data

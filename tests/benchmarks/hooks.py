@@ -20,7 +20,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.reflection import schedule, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 

@@ -14,7 +14,7 @@ from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from benchmarks.worker import once
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import commands

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from benchmarks.data import WRITE_BYTES
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import LedgerOpened, MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
 from tallybook.ledger.log import JsonlLog

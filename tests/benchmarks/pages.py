@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import data
 from benchmarks.table import Row, Setting, alternate, faster, medians
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.line import LOG_NAME
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document
+from tallybook.projections.surfaces.page.document import Choices, alternatives, make, reader_of
 from tallybook.projections.surfaces.page.film import fold_film
-from tallybook.projections.surfaces.page.make import Choices, alternatives, make, reader_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ from benchmarks import data
 from benchmarks.append import appended
 from benchmarks.commands import environment, installed
 from benchmarks.crowd import RATING
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

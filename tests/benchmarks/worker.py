@@ -13,12 +13,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from benchmarks import data, measured, rivals
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.scores.state import state_of
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from faults import NoToolError, Setting, Tally
 from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Fault, Staged, here, why_not
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
 from tallybook.ledger.events import LedgerOpened, LogRecovered
 from tallybook.projections.surfaces.history.reading import open_log

@@ -21,7 +21,7 @@ from faults.recorder import Recorder
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import START, Draft, split_lines
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify

@@ -29,7 +29,7 @@ from faults import Setting, Tally
 from faults.mutations import LINES, somewhere
 from faults.verdicts import BY, ENTRY, NOW, RATED, judge
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookAdopted, PlaybookEdited, PlaybookUpdated, PointAdded
 from tallybook.ledger.line import (
     CHAIN_MARK,

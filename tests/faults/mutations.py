@@ -13,8 +13,8 @@ from uuid import UUID
 
 from benchmarks import data as drafts
 from faults import Setting, Tally, rivals
-from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger import clock, repair
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
 from tallybook.ledger.events import EventRedacted, LedgerOpened
 from tallybook.ledger.line import (
@@ -34,7 +34,6 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import repair
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
 

@@ -8,9 +8,8 @@ import shutil
 import traceback
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tallybook.ledger import clock
-from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode, encode, parse_head
+from tallybook.ledger import clock, event_json, repair, search
+from tallybook.ledger.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.line import (
@@ -25,7 +24,6 @@ from tallybook.ledger.line import (
     split_lines,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading import repair, search
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verification, salvage, verify
 from tallybook.projections.entry_history.answers import story_json
@@ -229,7 +227,7 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
     form = parse_head(first)
     try:
         for section in (what, b"{}" if form is None else form.by, free or b"null"):
-            strict_json.loads(section, "section")
+            event_json.loads(section, "section")
     except BadInputError:
         return False
     return form is not None

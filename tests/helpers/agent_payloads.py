@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.hook_calls import call_hook
 from helpers.injections import give
 from helpers.repository import ROOT
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler

@@ -12,7 +12,7 @@ import pytest
 
 from helpers.injections import injected
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import (
     EventsVoided,
     PlaybookUpdated,
@@ -26,7 +26,7 @@ from tallybook.ledger.events import (
     PointReworded,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.surfaces.page.make import Choices, make
+from tallybook.projections.surfaces.page.document import Choices, make
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from helpers.authors import HUMAN
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log

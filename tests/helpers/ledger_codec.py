@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from helpers.ledger_lines import forge, read
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import (
     EVENT_TYPES,

@@ -31,13 +31,13 @@ from tallybook.ledger.line import (
     compute_chain,
     frame,
 )
-from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tallybook.ledger.events import Event
-    from tallybook.ledger.reading.scan import Stop
+    from tallybook.ledger.scan import Stop
 
 
 AT = "2026-11-21T20:17:03.123456Z"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from helpers.ledger_logs import BY
-from tallybook.ledger.encoding.codec import decode, encode, texts_of
+from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import FREE_CHARS, FREE_MARK
 from tallybook.ledger.log import JsonlLog

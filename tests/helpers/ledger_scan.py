@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from helpers.ledger_lines import batches_of, raw, stamp
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
 from tallybook.ledger.line import Draft, Position, RawBatch, frame
 

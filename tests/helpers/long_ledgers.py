@@ -12,7 +12,7 @@ from helpers.authors import HUMAN
 from helpers.reference_model import COUNTS
 from helpers.view_histories import KNOWN
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
@@ -29,7 +29,7 @@ from tallybook.ledger.events import (
     PointUnpinned,
 )
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.surfaces.history import cache_files
+from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ STORY: list[list[Any]] = [
 
 def make_long(patch: pytest.MonkeyPatch) -> None:
     """Store checkpoints of a ledger however short it is."""
-    patch.setattr(cache_files, "TAIL_BYTES", 0)
+    patch.setattr(checkpoints, "TAIL_BYTES", 0)
 
 
 def opened(folder: Path) -> JsonlLog:

@@ -8,7 +8,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, join_key, normalize_key
 from tallybook.ledger.log import SYSTEM, JsonlLog
-from tallybook.ledger.reading.search import Delivery
+from tallybook.ledger.search import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

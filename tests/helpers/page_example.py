@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from helpers.browser import append
 from helpers.injections import injected
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.injections import injected
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import (
     TranscriptRead,
 )

@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from helpers.agent_settings import CLAUDE
-from tallybook.projections.surfaces.install import hook_command
+from tallybook.projections.surfaces.install import hook_entries
 
-COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_command._CODE}' /lib || tallybook hook || :"
+COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_entries._CODE}' /lib || tallybook hook || :"
 
 
 PLAIN = (
     "tallybook hook",
     "'/opt/my tools/tallybook' hook",
-    shlex.join(["/gone/bin/python3", *hook_command._OPTIONS, hook_command._CODE, "/gone/my lib"])
+    shlex.join(["/gone/bin/python3", *hook_entries._OPTIONS, hook_entries._CODE, "/gone/my lib"])
     + " || tallybook hook || :",
 )
 

@@ -10,7 +10,7 @@ from helpers.books import plain
 from helpers.memory_store import FaultyStore, MemoryStore
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import Transaction
-from tallybook.ledger.reading.scan import choose_digest, verify_run
+from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Run

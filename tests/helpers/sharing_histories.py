@@ -16,8 +16,8 @@ from helpers.sharing_faults import CrashError, ShakyEngine, crashing
 from helpers.sharing_machines import Site
 from helpers.sharing_model import Intent, Model
 from tallybook.ledger import events
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.kinds.fields import Numbers
 from tallybook.ledger.names import SECTIONS

@@ -12,7 +12,7 @@ import attrs
 from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Seen, look
 from helpers.sharing_redactions import note_erased, redacted_texts
 from tallybook.ledger import clock, events
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.line import START, Position, chained_bytes
 from tallybook.ledger.log import JsonlLog

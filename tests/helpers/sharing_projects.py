@@ -12,12 +12,12 @@ import attrs
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.memory_store import MemoryStore
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.counting import count
 from tallybook.ledger.sharing.engines.engine import Engine
 from tallybook.ledger.sharing.publishing import cut_runs
-from tallybook.projections.surfaces.sharing import engines
+from tallybook.projections.surfaces.sharing import membership
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,5 +131,5 @@ def make_team(engine: str, folder: Path, run: Run, patch: pytest.MonkeyPatch) ->
     if engine == "git":
         return Team(folder, run, patch, "git", str(make_remote(folder / "remote.git")))
     team = Team(folder, run, patch, "memory", "memory")
-    patch.setitem(engines.ENGINES, "memory", lambda *_: team.memory)
+    patch.setitem(membership.ENGINES, "memory", lambda *_: team.memory)
     return team

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger import events
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog

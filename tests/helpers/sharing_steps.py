@@ -9,8 +9,8 @@ from helpers.sharing_faults import CrashError, crashing
 from helpers.sharing_model import UNKNOWN, Intent
 from helpers.sharing_redactions import note_erased
 from tallybook.ledger import events
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.counting import count

@@ -11,9 +11,8 @@ from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES
 from tallybook.projections.playbook.view import playbook_view
-from tallybook.projections.proposals import PROPOSALS
 from tallybook.projections.reflections import REFLECTIONS
-from tallybook.projections.review import reviews_view
+from tallybook.projections.review import PROPOSALS, reviews_view
 from tallybook.projections.scores.drops import leads_view
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.votes import VOTES

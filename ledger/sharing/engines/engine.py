@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import GENESIS, Position, digest
-from tallybook.ledger.reading.scan import choose_digest, verify_run
+from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.engines.store import EngineError, PutOutcome, ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, decide_curation
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import PointRetired
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
-from tallybook.projections.comparison.bisection import search, turn_json
-from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.comparison.conditions import parse, search, turn_json
 from tallybook.projections.comparison.whatif import Exclusion, fold_alternative
 from tallybook.projections.comparison.whatif import difference_json as whatif_json
 from tallybook.projections.fold import fold
@@ -40,17 +39,15 @@ from tallybook.projections.surfaces.console.output import (
     say,
 )
 from tallybook.projections.surfaces.history import differences, moments, reading
-from tallybook.projections.surfaces.history.opened import Opened
-from tallybook.projections.surfaces.history.reading import current, log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import Opened, current, log_with_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
-from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
+from tallybook.projections.surfaces.sharing.own_history import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.comparison.bisection import Search
-    from tallybook.projections.comparison.conditions import Condition
+    from tallybook.projections.comparison.conditions import Condition, Search
     from tallybook.projections.comparison.whatif import Alternative
     from tallybook.projections.fold import View
     from tallybook.projections.surfaces.history.moments import Moment

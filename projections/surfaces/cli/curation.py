@@ -10,9 +10,8 @@ import click
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError
 from tallybook.projections.event_rows import by_json, kind_of, name_line, numbered_rows, summary
-from tallybook.projections.proposals import is_lesson, proposal_lines
+from tallybook.projections.review import is_lesson, proposal_lines
 from tallybook.projections.surfaces.cli.main import VERBS
-from tallybook.projections.surfaces.console.consent import ask
 from tallybook.projections.surfaces.console.options import (
     Day,
     SectionName,
@@ -22,10 +21,10 @@ from tallybook.projections.surfaces.console.options import (
     read_text,
     with_reason,
 )
-from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, recorded_lines, say
+from tallybook.projections.surfaces.console.output import answer, ask, can_ask, format_count, note, recorded_lines, say
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.sharing.targets import find_event
+from tallybook.projections.surfaces.sharing.own_history import find_event
 from tallybook.projections.surfaces.writing import curation
 from tallybook.projections.surfaces.writing import proposals as store
 from tallybook.projections.surfaces.writing import redact as redaction

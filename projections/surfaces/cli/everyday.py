@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger.encoding import strict_json
+from tallybook.ledger import event_json
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
@@ -86,7 +86,7 @@ def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **
     FILE holds an extraction result, one JSON object, recorded as one batch; - is standard input.
     """
     author = provenance_of(by)
-    payload = strict_json.loads(*read_input(file, "an extraction result, a JSON object"))
+    payload = event_json.loads(*read_input(file, "an extraction result, a JSON object"))
     _print_outcome(commands.record(project, payload, author, key), as_json=as_json)
 
 
@@ -164,9 +164,9 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         raise
     explained, extras = explain(story, standing, tell)
     if when is None:
-        from tallybook.projections.surfaces.review import decisions
+        from tallybook.projections.surfaces import review
 
-        extras["stale"] = decisions.explain(owner, story.entry, standing)
+        extras["stale"] = review.explain(owner, story.entry, standing)
     stories.add_arrivals(owner, explained, extras)
     notices.note_pending(owner, moment, standing.book, story.name)
     others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import PointNoted
 from tallybook.ledger.line import LOG_NAME

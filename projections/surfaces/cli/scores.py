@@ -17,11 +17,11 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import options as common
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
-from tallybook.projections.surfaces.history.ask import describe
-from tallybook.projections.surfaces.scores import answers, blame, configuration, work
+from tallybook.projections.surfaces.history.stories import describe
+from tallybook.projections.surfaces.scores import answers, blame, configuration
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.pages import markdown
-from tallybook.projections.surfaces.scores.state import state_of
 from tallybook.projections.surfaces.selection import lift_notes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -226,7 +226,7 @@ def score(project: Project, /, **options: Any) -> None:
         screen.show(terminal.console_for(sys.stdout), page)
         # Under the box, which is that of the specification.
         is_summary = not period and component is None and when is None
-        say(*filter(None, [page.day, work.line(project) if is_summary else ""]))
+        say(*filter(None, [page.day, configuration.line(project) if is_summary else ""]))
 
 
 def _note_low(state: Scores, when: Moment | None) -> None:

@@ -8,7 +8,7 @@ from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, Point
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.history import moments, playbook_file
-from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history.reading import Opened
 
 if TYPE_CHECKING:
     from tallybook.projections.fold import State
@@ -50,7 +50,7 @@ def find_seq(project: Project, when: str | None, option: str) -> int | None:
 def note_moment(moment: Moment | None, state: State) -> None:
     """Print which moment an answer shows if the user named an event inside a batch."""
     if moment is not None and state.seq < moment.seq:
-        from tallybook.projections.surfaces.history.ask import describe
+        from tallybook.projections.surfaces.history.stories import describe
 
         note(f"as of {describe(state, moment.seq, moment.named)}")
 

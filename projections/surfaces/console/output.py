@@ -14,16 +14,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, TallybookError
+import click
+
+from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.ledger.sharing.numbers import plain_value
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.agents.inside import find_agent, require_person
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rich.progress import Progress
+
 
 RECORDED = "the events are recorded, so do not send them again"
 
@@ -249,3 +252,50 @@ def run_guarded(work: Callable[[], int]) -> int:
             return 0
         return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)
     return code
+
+
+UNCHANGED = "nothing was changed"
+
+
+class NotConfirmedError(TallybookError):
+    """A person saw what a verb would do and declined."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, verb: str) -> None:
+        """State that nothing changed."""
+        super().__init__(f"{verb}: not confirmed; {UNCHANGED}")
+
+
+def require_consent(verb: str, what: str, question: str, *, yes: bool, as_json: bool) -> None:
+    """Return if a person consents: by ``--yes``, or by the answer yes on a terminal, where the default is no.
+
+    Args:
+        verb: The verb.
+        what: What it does, which the error says where nobody can be asked.
+        question: The question.
+        yes: Whether ``--yes`` was given.
+        as_json: Whether the answer is JSON, which leaves no room for a question.
+
+    Raises:
+        PersonsOnlyError: An agent typed the verb; what it types is no consent.
+        BadInputError: There is no terminal to ask on.
+        NotConfirmedError: The answer is no.
+    """
+    # Before --yes counts: what an agent types is no consent.
+    require_person(verb)
+    if yes:
+        return
+    if as_json or not can_ask():
+        raise BadInputError(verb, what, f"give --yes; {UNCHANGED}")
+    ask(verb, question)
+
+
+def ask(verb: str, question: str) -> None:
+    """Ask a question on the terminal; the default is no.
+
+    Raises:
+        NotConfirmedError: The answer is no.
+    """
+    if not click.confirm(question, default=False):
+        raise NotConfirmedError(verb)

@@ -23,11 +23,10 @@ from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_command import COMMAND, call_of, find_fault
-from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls
+from tallybook.projections.surfaces.install.hook_entries import COMMAND, call_of, calls_us, find_fault, own_calls
 from tallybook.projections.surfaces.reflection import schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
-from tallybook.projections.surfaces.review.decisions import load_reviews
+from tallybook.projections.surfaces.review import load_reviews
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import MARKS
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.agents.installation import Installation
     from tallybook.projections.surfaces.doctor.finding import Context
-    from tallybook.projections.surfaces.install.hook_command import Call
+    from tallybook.projections.surfaces.install.hook_entries import Call
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 _MAX_BYTES: Final = 4 * 1024 * 1024

@@ -6,20 +6,19 @@ import os
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from tallybook.ledger.codec import texts_of
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.encoding.codec import texts_of
 from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.review import stale_words
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces import commands, review
 from tallybook.projections.surfaces.console.output import find_controls, format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.page.document import find_pages
-from tallybook.projections.surfaces.review import decisions
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.writing import secrets
 
@@ -156,7 +155,7 @@ def check_entries(context: Context) -> Iterator[Finding]:
     if not context.log.exists():
         return
     entries = commands.playbook(context.project).state.entries.values()
-    reviews, gone = decisions.load_reviews(context.project), decisions.find_gone(context.project, entries)
+    reviews, gone = review.load_reviews(context.project), review.find_gone(context.project, entries)
     for entry in entries:
         if says := stale_words(entry, reviews, gone.get(entry.name, ()))[1]:
             yield Finding(NOTE, f"{entry.name}: {says}", "run `tallybook review` to decide about it")

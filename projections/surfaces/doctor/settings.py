@@ -18,7 +18,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.scores.configuration import PLACE
 from tallybook.projections.surfaces.sharing import membership
-from tallybook.projections.surfaces.sharing.engines import ENGINES
+from tallybook.projections.surfaces.sharing.membership import ENGINES
 from tallybook.projections.surfaces.workspace import git, personal, settings
 from tallybook.projections.surfaces.workspace.project import has_own_ledger, is_cut_off, repository_folders
 

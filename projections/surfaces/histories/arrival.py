@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock, events
-from tallybook.ledger.encoding.codec import decode, texts_of
+from tallybook.ledger.codec import decode, texts_of
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import KIND_OF, BookTaken, EventRepeated, NamesMeant, PointMatched, RedactionLinked
 from tallybook.ledger.line import START, batch_key

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, histories
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.histories import Histories
 from tallybook.ledger.line import LOG_NAME, Stamp, frame
-from tallybook.ledger.reading import histories
-from tallybook.ledger.reading.histories import Histories
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.fold import fold_history
@@ -26,7 +25,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.histories.arrival import Arrival, Landing
-from tallybook.projections.surfaces.history import cache_files, playbook_file
+from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
 from tallybook.projections.surfaces.workspace import git, settings
 from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME
@@ -236,9 +235,9 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
 def _repair(project: Project, repair: Repair, every: Histories) -> list[str]:
     """Put the whole log in place of the damaged one; return what was set aside."""
     at = clock.utc_now().at
-    cache_files.clear(project.ledger)
+    checkpoints.clear(project.ledger)
     aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
-    cache_files.clear(project.ledger)
+    checkpoints.clear(project.ledger)
     kept = [] if aside is None else [str(aside)]
     if (foreign := _set_foreign_playbook_aside(project, repair, every, at)) is not None:
         kept.append(str(foreign))

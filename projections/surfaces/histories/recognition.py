@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger import histories
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, Problem
+from tallybook.ledger.histories import Histories
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME
-from tallybook.ledger.reading import histories
-from tallybook.ledger.reading.histories import Histories
-from tallybook.ledger.reading.search import find_all
+from tallybook.ledger.search import find_all
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace import git
@@ -21,7 +21,7 @@ from tallybook.projections.surfaces.workspace import git
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tallybook.ledger.reading.histories import Link
+    from tallybook.ledger.histories import Link
     from tallybook.ledger.storage.head import Head
     from tallybook.projections.surfaces.workspace.project import Project
 

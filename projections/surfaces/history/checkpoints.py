@@ -1,4 +1,10 @@
-"""The state of a view of one log, folded from a checkpoint on.
+"""Checkpoints: saved states of views, from which a fold goes on, as blobs in a ledger's cache.
+
+A blob is a checksum, a digest of the code that wrote it, and a body. It is used only if both fit. The caller compares
+the position in its body with the ledger. So a blob that is missing, stale, foreign or damaged costs time and changes
+no answer. What lies before its position is not read again: damage there is found by ``verify``.
+
+Removed are the caches of redacted texts, and of ledgers that are gone or unused.
 
 A checkpoint is the saved state of a view after a batch near the end of the ledger: a fold goes on from it instead of
 reading all of history. It is bound to that batch by the event number, the chain value and the place, and the batch is
@@ -9,28 +15,249 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from functools import cache
+import os
+from pathlib import Path
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeGuard, TypeVar
 
 import attrs
 import msgspec
 
-from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger import clock
+from tallybook.ledger.codec import decode
+from tallybook.ledger.errors import DamagedLedgerError, TallybookError
 from tallybook.ledger.events import EventRedacted, EventsVoided
-from tallybook.ledger.line import START, Position
-from tallybook.ledger.reading.lookup import read_batch_at
+from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.line import LOG_NAME, START, Position
+from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.search import read_batch_at
+from tallybook.ledger.storage import caches, disk, redaction
+from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import cache_files
-from tallybook.projections.surfaces.history.cache_files import FAULTS, Blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tallybook.ledger.log import JsonlLog, Log
+    from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.fold import View
+
+
+LOCK: Final = "checkpoints.lock"
+SUFFIX: Final = ".blob"
+TAIL_BYTES: Final = 64 * 1024
+"""A shorter ledger needs no blobs: folding it takes a millisecond or two."""
+FAULTS: Final = (
+    *(OSError, TallybookError, msgspec.MsgspecError),
+    *(ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError),
+)
+"""What reading or writing a blob can end with. The caller then does without it."""
+
+SWEEP_STAMP: Final = "swept"
+"""File in the user's cache folder whose time says when that was last swept."""
+MAX_UNUSED_US: Final = 30 * caches.DAY_US
+_FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
+_SUM_CHARS: Final = 32
+_LARGE_BYTES: Final = 4 * 1024 * 1024
+
+
+def is_long(log: Log) -> TypeGuard[JsonlLog]:
+    """Return whether the file of a ledger is so long that a blob or a search of its bytes saves time."""
+    try:
+        return type(log) is JsonlLog and log.path.stat().st_size > TAIL_BYTES
+    except OSError:
+        return False
+
+
+@cache
+def _code_digest(key: str) -> str:
+    """Return a digest of a text, and of place, size and time of every module that can decide a state.
+
+    So a blob that other code wrote is never used.
+    """
+    here = Path(__file__).parent
+    hasher = sha256(key.encode())
+    for top in (Path(str(clock.__file__)).parent, here.parents[1], here, here.parent / "scores"):
+        for folder, folders, files in os.walk(top):
+            folders[:] = sorted(set(folders) - {"surfaces", "__pycache__"})
+            for name in sorted(files):
+                status = Path(folder, name).stat()
+                hasher.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return hasher.hexdigest()[:_SUM_CHARS]
+
+
+@attrs.frozen
+class Blob:
+    """A blob of a ledger, for one reading of that ledger.
+
+    Attributes:
+        log: The ledger.
+        path: The file.
+        code: Digest of the code, and of what else, that decides what is in it.
+        head: The acknowledged end of the ledger when the reading began. A redaction after it may have been missed.
+    """
+
+    log: JsonlLog
+    path: Path
+    code: str
+    head: Position
+
+    @classmethod
+    def of(cls, log: Log, name: str, key: str = "") -> Blob | None:
+        """Return the blob of a name before the ledger is read.
+
+        Returns:
+            None where nothing may be stored: the ledger is short, this user has no cache folder, or a redaction is
+            unfinished.
+        """
+        try:
+            if not is_long(log):
+                return None
+            # It is outside of the project: a cache that came with one would be believed.
+            folder, code = caches.find_folder(log.folder), _code_digest(key)
+        except OSError:
+            return None
+        # The head comes first: a redaction that begins after it is found when the blob is written.
+        head = log.head()
+        if folder is None or head == START or redaction.read_pending(log.folder) is not None:
+            return None
+        return cls(log, Path(folder, f"{name}{SUFFIX}"), code, head)
+
+    def read(self) -> memoryview | None:
+        """Return the body, None where the file is missing, damaged or was written by other code."""
+        try:
+            data = memoryview(disk.read_file(self.path, sys.maxsize))
+        except FAULTS:
+            return None
+        is_intact = data[: 2 * _SUM_CHARS] == _checksum(data[_SUM_CHARS:]) + self.code.encode()
+        return data[2 * _SUM_CHARS :] if is_intact else None
+
+    def write(self, seq: int, body: bytes) -> None:
+        """Write the file, unless another process writes now, or its last event is not acknowledged yet.
+
+        A redaction removes every blob. It waits for the lock that is held here and is announced before, so a text that
+        it removes is not written again after it.
+
+        Args:
+            seq: Number of the last event in it.
+            body: What ``read`` returns.
+
+        Raises:
+            OSError, TallybookError: The disk refuses.
+        """
+        log, content = self.log, self.code.encode() + body
+        caches.make_folder(self.path.parent, log.folder)
+        fd = disk.open_file(self.path.with_name(LOCK), write=True, create=True)
+        try:
+            if (
+                disk.try_lock(fd)
+                and log.head().seq >= seq
+                and redaction.read_pending(log.folder) is None
+                and not any(map(redaction.redacted_ids, log.read(self.head)))
+            ):
+                disk.replace_cache_file(self.path, _checksum(content) + content)
+        finally:
+            os.close(fd)
+
+
+def _checksum(content: bytes | memoryview) -> bytes:
+    if len(content) > _LARGE_BYTES:
+        # OpenSSL takes a while to load, and is several times as fast.
+        from hashlib import sha256 as fast_sha256
+
+        return fast_sha256(content).hexdigest()[:_SUM_CHARS].encode()
+    return sha256(content).hexdigest()[:_SUM_CHARS].encode()
+
+
+def begin(ledger: Path) -> None:
+    """Make the cache folder of a new ledger, so that this user's caches know it once it is gone."""
+    folder = caches.find_folder(ledger)
+    if folder is not None:
+        with suppress(OSError, TallybookError):
+            caches.make_folder(folder, ledger)
+
+
+# Removal
+
+
+def sweep(ledger: Path) -> None:
+    """Remove, once a day, the caches of ledgers that are gone or were not used for 30 days."""
+    folder = caches.find_folder(ledger)
+    if folder is not None:
+        with suppress(OSError):
+            _sweep(Path(folder).parent.parent)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as the system lets this user."""
+    # Slow to load, and hardly ever needed.
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear(ledger: Path) -> tuple[str, ...]:
+    """Remove every cache that this user has of a ledger and of its copies.
+
+    Returns:
+        What could not be removed, a line each.
+    """
+    base = Path(caches.user_folder())
+    id_ = ledger_id(ledger / LOG_NAME) if base.is_absolute() and _is_own(base) else ""
+    if not id_:
+        return ()
+    # A folder that others can read by now is used no more, and still holds redacted texts.
+    _remove(base / id_)
+    return (f"{base / id_}: this cache could not be removed; delete it",) if (base / id_).exists() else ()
+
+
+def _is_own(base: Path) -> bool:
+    """Return whether a folder is this user's, however open it is by now."""
+    try:
+        return os.name != "posix" or base.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _sweep(base: Path) -> None:
+    """Sweep the user's cache folder, unless that was done within a day.
+
+    Raises:
+        OSError: The folder cannot be read or written.
+    """
+    now_us, stamp = clock.utc_now().unix_us, base / SWEEP_STAMP
+    if not base.exists() or (stamp.exists() and now_us - _changed_us(stamp) < caches.DAY_US):
+        return
+    stamp.touch(0o600)
+    for folder in base.glob("*/*"):
+        with suppress(OSError):
+            # Other files in the user's cache folder stay, whatever their age.
+            is_cache = _FOLDER.fullmatch(folder.relative_to(base).as_posix()) and not folder.is_symlink()
+            if is_cache and _is_unneeded(folder, now_us):
+                _remove(folder)
+                folder.parent.rmdir()
+
+
+def _is_unneeded(folder: Path, now_us: int) -> bool:
+    """Return whether the ledger of a cache folder is gone, or the folder was not used for 30 days."""
+    owner = folder / caches.OWNER
+    if not owner.exists():
+        return now_us - _changed_us(folder) > MAX_UNUSED_US
+    log = Path(os.fsdecode(owner.read_bytes())) / LOG_NAME
+    # Where the system does not say, the ledger may be there.
+    with suppress(PermissionError):
+        if not log.exists() or ledger_id(log) not in {"", folder.parent.name}:
+            return True
+    return now_us - _changed_us(owner) > MAX_UNUSED_US
+
+
+def _changed_us(path: Path) -> int:
+    return path.stat().st_mtime_ns // 1000
+
 
 S = TypeVar("S", bound=State)
 
@@ -101,7 +328,7 @@ class Checkpoint(NamedTuple, Generic[S]):
 
     def is_outgrown_by(self, state: State) -> bool:
         """Return whether so much was folded after it that a new one is worth its writing."""
-        return state.end - self.begin > max(cache_files.TAIL_BYTES, self.size // _TAIL_PART)
+        return state.end - self.begin > max(TAIL_BYTES, self.size // _TAIL_PART)
 
 
 def _load(form: Form[S], blob: Blob) -> Checkpoint[S] | None:

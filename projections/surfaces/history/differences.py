@@ -10,9 +10,8 @@ import attrs
 from tallybook.projections.comparison.diff import diff
 from tallybook.projections.entry_history.view import EntryStatuses
 from tallybook.projections.surfaces.console.output import format_counts
-from tallybook.projections.surfaces.history.ask import AsOf, as_of
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
-from tallybook.projections.surfaces.history.stories import STATUS_FORM
+from tallybook.projections.surfaces.history.stories import STATUS_FORM, AsOf, as_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from tallybook.ledger import names as entry_names
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions import edit as decisions
 from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
 from tallybook.ledger.decisions.update import RefusedText
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.playbook_constants import SECTIONED

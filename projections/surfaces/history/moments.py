@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
+from tallybook.ledger.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import SECTION, head_field, split_lines
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number

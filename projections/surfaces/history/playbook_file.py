@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history import manual_edit
-    from tallybook.projections.surfaces.history.opened import Opened
+    from tallybook.projections.surfaces.history.reading import Opened
     from tallybook.projections.surfaces.workspace.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]

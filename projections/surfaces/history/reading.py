@@ -1,20 +1,27 @@
-"""A project's ledger, opened with the shared book in it where it has one, and the state of its views."""
+"""A project's ledger, opened with its shared book, and what one command knows of it, each read once."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard, cast
 
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.reading.lookup import find_batches
+from tallybook.ledger.names import BY_SECTION, PREFIX
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
+from tallybook.ledger.search import find_batches
+from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form, S, fold_log, position_of
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -22,8 +29,10 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
+    from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.workspace.settings import Settings
 
 
 def open_log(project: Project) -> JsonlLog:
@@ -125,3 +134,57 @@ def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
     # A fold from the beginning does not know how new entries are to be named.
     state.prefix = prefix
     return state
+
+
+class Opened:
+    """A project for the time of one command. What it has read it does not read again, whatever others change.
+
+    Attributes:
+        project: The paths of the project.
+    """
+
+    def __init__(self, project: Project) -> None:
+        """Take the project; nothing is read or created before somebody asks for it."""
+        self.project = project
+
+    @cached_property
+    def log(self) -> JsonlLog:
+        """Return the ledger, with the shared book in it if the project has one."""
+        return open_log(self.project)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Return the settings that apply; no cache of them is written."""
+        return settings.read(self.project, store=False)
+
+    @cached_property
+    def redactions(self) -> Redactions:
+        """Return the texts that were redacted here."""
+        return redacted_digests.load(self.project.ledger)
+
+    def read_redactions(self) -> None:
+        """Read the redacted texts anew: under the ledger's lock those count that it then has."""
+        self.redactions = redacted_digests.load(self.project.ledger)
+
+    @cached_property
+    def prefix(self) -> str:
+        """Return the beginning of the names that new entries are given."""
+        if isinstance(self.project, PersonalPlaybook):
+            return PERSONAL_PREFIX
+        return BY_SECTION if self.settings.format == SECTIONED else PREFIX
+
+    def playbook(self, *, cold: bool = False) -> Playbook:
+        """Return the playbook at the end of the ledger, as ``reading.current``: each time as it is then."""
+        return current(self.log, cold=cold)
+
+    def state(self, form: Form[S], until: int | None = None) -> S:
+        """Return the state of a view at the end of the ledger or as of a moment, as ``reading.fold_view``."""
+        return fold_view(form, self.log, until)
+
+    def rendering_of(self, state: Playbook) -> bytes:
+        """Return the bytes of ``playbook.json`` for a playbook, in the form that the settings name."""
+        return playbook_bytes(state, self.settings.format)
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self.log.close()

@@ -15,7 +15,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import installation, table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.install import hook_command, hook_entries, places
+from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import repository_folders
@@ -198,7 +198,7 @@ def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]
     path = places.settings_file(target, files)
     before = read(path)
     line = _kept_line(files, path, before)
-    line = line or hook_command.hook_command(is_shared=places.is_shared(path), is_kept=files.keeps_line)
+    line = line or hook_entries.hook_command(is_shared=places.is_shared(path), is_kept=files.keeps_line)
     after = hook_entries.install(before, files, line, str(path))
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
     if before not in {None, after} and not hook_entries.own_commands(before, files, str(path)):
@@ -213,12 +213,12 @@ def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
     if not files.keeps_line or before is None:
         return ""
     for line in hook_entries.own_commands(before, files, str(path)):
-        call = hook_command.call_of(line)
+        call = hook_entries.call_of(line)
         if call is None or call.python or not call.is_plain:
             continue
         # A path of this machine does not stay in a file that others read.
-        is_named = call.program == hook_command.COMMAND
-        if is_named if places.is_shared(path) else not hook_command.find_fault(call)[0]:
+        is_named = call.program == hook_entries.COMMAND
+        if is_named if places.is_shared(path) else not hook_entries.find_fault(call)[0]:
             return line
     return ""
 
@@ -230,7 +230,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
     for name in names:
         files = installation.FILES[name]
         path = places.settings_file(target, files)
-        found += map(hook_command.remark, hook_entries.own_commands(after[path], files, str(path)))
+        found += map(hook_entries.remark, hook_entries.own_commands(after[path], files, str(path)))
         # A new worktree has the files that git tracks and no others.
         is_in_repository = target.folder is not None and repository_folders(os.path.realpath(target.folder))
         if name == table.CLAUDE and is_in_repository and not places.is_shared(path):
@@ -304,7 +304,7 @@ def _may_be_installed(target: InstallTarget, name: str) -> bool:
     files = installation.FILES[name]
     try:
         data = read(places.settings_file(target, files)) or b""
-        return hook_command.COMMAND.encode() in data or any(
+        return hook_entries.COMMAND.encode() in data or any(
             is_plain(file.path, file.top) and read(file.path) == file.data
             for file in places.prompt_files(target, files)
         )

@@ -23,7 +23,7 @@ from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import ask, moments
+from tallybook.projections.surfaces.history import moments, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing.requests import check_provenance
@@ -348,7 +348,7 @@ class Ledger:
         """
         check(int | str | None, at=at)
         if at is not None:
-            return tuple(ask.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
+            return tuple(stories.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
         found = commands.playbook(self.project)
         for note in found.notes:
             warnings.warn(note, stacklevel=2)

@@ -35,8 +35,8 @@ from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces.history import ask, playbook_file, reading
-from tallybook.projections.surfaces.history.opened import Opened
+from tallybook.projections.surfaces.history import playbook_file, reading, stories
+from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import diagnostics, record, secrets
@@ -175,7 +175,7 @@ def load_playbook() -> dict[str, Any]:
     try:
         state = opened.playbook()
     except MissingLinesError as error:
-        last = ask.last_rendering(project)
+        last = stories.last_rendering(project)
         if last is None:
             raise
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)
@@ -362,7 +362,7 @@ async def extract_keypoints(
         TallybookError: The rater gave no answer, or one that cannot be used.
     """
     from tallybook.projections.reflections import NO_RATER
-    from tallybook.projections.surfaces.reflection import prompt, raters, schedule
+    from tallybook.projections.surfaces.reflection import raters, replies, schedule
     from tallybook.projections.surfaces.workspace import settings
 
     check_type(Mapping, playbook=playbook)
@@ -374,8 +374,8 @@ async def extract_keypoints(
     if options.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
-    template = load_template(prompt.TEMPLATE)
-    text = prompt.render_prompt(template, key_points, pruned, session)
+    template = load_template(replies.TEMPLATE)
+    text = replies.render_prompt(template, key_points, pruned, session)
     spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
     if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
@@ -384,7 +384,7 @@ async def extract_keypoints(
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{text}\n\n{reply.text}", diagnostic_name)
-    return answer.about(prompt.shown_names(template, key_points)).payload
+    return answer.about(replies.shown_names(template, key_points)).payload
 
 
 def _session_text(messages: Sequence[Mapping[str, str]]) -> str:

@@ -116,7 +116,7 @@ def read(ledger: Ledger, uri: str) -> dict[str, Any]:
     elif uri == f"{_SCHEME}scores":
         # Slow to load.
         from tallybook.projections.scores import summary
-        from tallybook.projections.surfaces.scores import state as score_state
+        from tallybook.projections.surfaces.scores import configuration as score_state
 
         value = summary.feed(score_state.state_of(ledger.project))
     elif uri.startswith(_ENTRY):

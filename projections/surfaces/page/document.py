@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from functools import cache
+from bisect import bisect_right
+from collections import Counter
+from contextlib import suppress
+from datetime import date, datetime, time
+from functools import cache, lru_cache
 from hashlib import sha256
+from importlib.metadata import version
+from itertools import accumulate
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 import zlib
 
+import attrs
+
+from tallybook.ledger.codec import decode
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import START
+from tallybook.ledger.names import find_name
+from tallybook.ledger.sharing.numbers import shared_number
+from tallybook.projections.entry_history.answers import explain
+from tallybook.projections.entry_history.view import entries_view
+from tallybook.projections.fold import UNDOABLE, fold_history
+from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.scores import summary
+from tallybook.projections.scores.config import SESSION
+from tallybook.projections.scores.files import OVERALL_ID
+from tallybook.projections.scores.scoring import DASHBOARD, alerts
+from tallybook.projections.scores.view import Scores, series
+from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.console.story_text import tell_story
+from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.configuration import state_of
+from tallybook.projections.surfaces.sharing.own_history import renumber
+from tallybook.projections.surfaces.writing.curation import is_of_entry
+from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import Log
+    from tallybook.ledger.records import Batch
+    from tallybook.projections.entry_history.view import EntryStatuses
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.page.film import Film, Read
     from tallybook.projections.surfaces.workspace.project import Project
+
 
 MARK: Final = b'<meta name="generator" content="tallybook page">'
 """What a page has among its first bytes, and other files have not."""
@@ -115,3 +155,339 @@ def _is_readable_page(path: Path) -> bool:
         return path.is_file() and not path.is_symlink() and is_page(path)
     except OSError:
         return False
+
+
+AGED_EVENTS: Final = 20_000
+"""Longest history for which half-lives are computed: each costs as much as several other policies."""
+
+MAX_ROWS: Final = 20_000
+"""Most events that all the stories together tell; the entries that changed last have theirs."""
+
+MAX_STORIES: Final = 500
+"""Most stories: each entry is compared with every name, to find the same guidance under other names."""
+
+_STATES: Final = 8
+"""How many earlier states are held at a time; entries ask for the moments before the same undos."""
+
+ALTERNATIVES: Final[dict[str, Policy]] = {
+    **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
+    **{
+        f"--floor {floor}": attrs.evolve(
+            SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"
+        )
+        for floor in (1, 2, 5, 8)
+    },
+    **{
+        f"--margin {margin}": attrs.evolve(
+            SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful than helpful"
+        )
+        for margin in (2, 4)
+    },
+    **{
+        f"--half-life {days}d": AgedPolicy(
+            half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
+        )
+        for days in (30, 90)
+    },
+}
+"""Options of `what-if` → another policy that is computed for the page."""
+
+
+@attrs.frozen
+class Choices:
+    """What a page is asked to show.
+
+    Attributes:
+        moment: The moment at which it opens; None for the end.
+        name: The entry that is selected; None for none.
+        with_quotes: Whether reasons and notes are in it.
+        with_texts: Whether texts, session ids, agents, models and machines are in it.
+        served: Whether a server sends it.
+    """
+
+    moment: Moment | None = None
+    name: str | None = None
+    with_quotes: bool = False
+    with_texts: bool = True
+    served: bool = False
+
+
+@attrs.frozen
+class Page:
+    """A page.
+
+    Attributes:
+        data: The bytes of the file.
+        meta: What is in it.
+    """
+
+    data: bytes
+    meta: dict[str, Any]
+
+    def describe(self) -> str:
+        """Return what is in it, for people."""
+        nouns = {"events": "event", "moments": "moment", "entries": "entry", "sessions": "session"}
+        counts = [
+            format_count(self.meta["counts"][key], noun, "entries" if noun == "entry" else "")
+            for key, noun in nouns.items()
+        ]
+        texts = "with the texts of entries" if self.meta["texts"] else "without texts, session ids, agents and models"
+        quotes = "with quotes and reasons" if self.meta["quotes"] else "without quotes and reasons"
+        return f"{', '.join(counts)}; {texts}, {quotes}; ledger head {self.meta['head']}; {len(self.data):,} bytes"
+
+
+def make(project: Project, choices: Choices) -> Page:
+    """Return the page of a project.
+
+    Raises:
+        NothingToDoError: The ledger has no event.
+        UnknownEntryError: No event names the entry.
+    """
+    log, moment = open_log(project), choices.moment
+    now, head = log.now().at, log.head()
+    numbers: dict[int, int] = {}
+    # A commit's history may be another than the project's own.
+    commit = moment if moment is not None and moment.commit else None
+    if commit is not None:
+        read = _from_beginning(commit.history)
+    elif log_with_book(log):
+        read = _from_beginning(lambda: _numbered_history(log, numbers))
+    else:
+        read = reader_of(log)
+    film = fold_film(read, {"film": SPEC_POLICY, **alternatives(head.seq)}, MAX_MOMENTS)
+    if not film.last:
+        raise NothingToDoError("page", "the ledger has no event yet", "record one first")
+    meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
+    if numbers:
+        # The page's own numbers are 1, 2, 3 and so on; the server answers with the head of the ledger.
+        labels = {new: str(shared_number(seq)) for new, seq in numbers.items()}
+        meta |= {"head": f"{head.seq}:{head.chain}", "labels": [[new, label] for new, label in labels.items()]}
+        meta["opens"]["event"] = film.last
+    content = {
+        "film": film.part(with_texts=choices.with_texts),
+        "sessions": _sessions_part(film) if choices.with_texts else {},
+        "stories": _stories_part(film, lambda: read(START), choices),
+        "quotes": _quotes_part(film) if choices.with_quotes else None,
+        "scores": None,
+    }
+    sections = ""
+    try:
+        content["scores"] = _scores_part(project, film, commit)
+    except BadInputError:
+        # Its own message has the path of the file.
+        meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
+    if commit is None:
+        from tallybook.projections.surfaces.selection.lift_notes import page_section
+
+        # With scores that cannot be read nothing is known of lift either.
+        with suppress(BadInputError):
+            sections = page_section(project)
+    return Page(assemble(meta, content, sections), meta)
+
+
+def alternatives(events: int) -> dict[str, Policy]:
+    """Return the other policies that are computed for a history of about so many events, by their options."""
+    is_short = events <= AGED_EVENTS
+    return {name: policy for name, policy in ALTERNATIVES.items() if is_short or not isinstance(policy, AgedPolicy)}
+
+
+def reader_of(log: Log) -> Read:
+    """Return what reads the history of a ledger after a position."""
+    return lambda position: decode(log.read(position))
+
+
+def _from_beginning(read: Callable[[], Iterable[Batch]]) -> Read:
+    """Return what reads a history after a position that can be read from its beginning only."""
+    return lambda position: (batch for batch in read() if batch.last > position.seq)
+
+
+def _numbered_history(log: Log, numbers: dict[int, int]) -> Iterator[Batch]:
+    """Yield a shared history with the event numbers 1, 2, 3 and so on, which the columns of a page need.
+
+    Args:
+        log: The shared history.
+        numbers: Takes the number of each batch's first event → its number in the shared history.
+    """
+
+    def batches() -> Iterator[RawBatch]:
+        last = 0
+        for batch in log.read():
+            numbers[last + 1] = batch.first
+            yield renumber(batch, range(last + 1, last + len(batch.lines) + 1))
+            last += len(batch.lines)
+
+    return decode(batches())
+
+
+def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool) -> dict[str, Any]:
+    """Return what the script knows before it unpacks the document."""
+    numbers = film.names
+    name = None if choices.name is None else find_name(choices.name, set(numbers))
+    if choices.name is not None and name is None:
+        raise UnknownEntryError(choices.name, None)
+    warnings = [f"the texts of {format_count(film.redacted, 'event')} are redacted"] if film.redacted else []
+    if film.base:
+        older, shown = format_count(film.skipped, "older moment"), format_count(len(film.moment_authors), "moment")
+        warnings.append(f"the page has the last {shown}; {older}, up to event {film.base}, are one snapshot")
+    policies = [
+        {
+            "stream": options,
+            "policy": policy.name,
+            "rule": policy.rule,
+            "about": policy.about,
+            "command": f"tallybook what-if {options} --at {{event}}" if has_commands else "",
+        }
+        for options, policy in ALTERNATIVES.items()
+    ]
+    return {
+        "tallybook": version("tallybook"),
+        "project": project.root.name if choices.with_texts else "",
+        "ledger": film.ledger,
+        "head": f"{film.last}:{film.chain}",
+        "served": choices.served,
+        "texts": choices.with_texts,
+        "quotes": choices.with_quotes,
+        "warnings": warnings,
+        "counts": {
+            "events": film.last,
+            "moments": len(film.sizes),
+            "entries": len(film.own.book.mutable),
+            "names": len(numbers),
+            "sessions": len(film.sessions),
+        },
+        "opens": {
+            "event": film.last if choices.moment is None else choices.moment.seq,
+            "entry": None if name is None else numbers[name],
+        },
+        "statuses": STATUSES,
+        "rule": SPEC_POLICY.rule,
+        "policies": [policy for policy in policies if policy["stream"] in film.tracks],
+        "omitted_policies": [policy for policy in policies if policy["stream"] not in film.tracks],
+        # The commands read the project's ledger, and not the one of a commit.
+        "commands": has_commands,
+        "undo": {
+            kind: "event" if is_of_entry(kind) else "batch"
+            for kind in sorted(KIND_OF[event_class] for event_class in UNDOABLE)
+        },
+    }
+
+
+def _sessions_part(film: Film) -> dict[str, Any]:
+    """Return the sessions by number: ids, agents and models."""
+    ids = list(film.sessions)
+    agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(ids) + 1)]
+    return {"ids": ids, "agents": agents}
+
+
+def _quotes_part(film: Film) -> dict[str, Any]:
+    """Return the reasons and notes of events."""
+    return {
+        "event": [seq for seq, _, _ in film.quotes],
+        "quotes": [[field, mask(text).text] for _, field, text in film.quotes],
+    }
+
+
+# The scores, day by day under the axis of the slider
+
+
+def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[str, Any] | None:
+    """Return the scores of a project, None where nothing was measured or scoring is off.
+
+    Args:
+        project: The project.
+        film: Its film.
+        moment: The moment of a commit whose own history the film shows; None for the project's.
+
+    Raises:
+        BadInputError: The configuration of the scores is invalid.
+    """
+    config = configuration.load(project)
+    if not config.enabled:
+        return None
+    state = state_of(project, config, moment)
+    days = sorted(state.days)
+    if not days:
+        return None
+    labels = summary.names(config)
+    rows = [_score_series(state, score, labels[score], days) for score in config.score_ids]
+    low = [
+        [number, alert.score_id, alert.level]
+        for number in range(len(days))
+        for alert in alerts({row["id"]: row["values"][number] for row in rows}, config.levels, DASHBOARD)
+    ]
+    # The last event that was recorded by the end of each day, also where the clock ran back.
+    by_time = sorted(zip(film.times, accumulate(film.sizes), strict=True))
+    times, numbers = [at for at, _ in by_time], [0, *accumulate((seq for _, seq in by_time), max)]
+    ends = (datetime.combine(date.fromisoformat(day), time.max, config.timezone).timestamp() for day in days)
+    last = [numbers[bisect_right(times, int(end * 1000))] for end in ends]
+    return {"days": days, "ends": last, "series": rows, "alerts": low}
+
+
+def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
+    """Return a score on each day; None on a day on which too little of it was measured to show it."""
+    enough = {day.isoformat(): value for day, value in series(state.days, score, state.config.display.min_coverage)}
+    baseline = state.baselines.get(score)
+    composite = "composite" if score.startswith(SESSION) else "component"
+    return {
+        "id": score,
+        "label": label,
+        "group": "overall" if score == OVERALL_ID else composite,
+        "values": [enough.get(day) for day in days],
+        "coverage": [
+            state.days[day].measured(score) / 100 if score in state.days[day].scores else None for day in days
+        ],
+        "baseline": None if baseline is None else baseline.value,
+    }
+
+
+# Stories: what `why` says about each entry, and the numbers of the events that decided
+
+
+def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, Any]:
+    """Return the stories of the entries that changed last, as of the end of the film."""
+    counts, numbers = Counter(film.entries), film.names
+    names, told, rows = list(numbers), list[str](), 0
+    for entry in filter(None, dict.fromkeys(reversed(film.entries))):
+        rows += counts[entry]
+        if rows > MAX_ROWS or len(told) == MAX_STORIES:
+            break
+        told.append(names[entry - 1])
+    view = entries_view(told)
+
+    @lru_cache(maxsize=_STATES)
+    def as_of(until: int) -> EntryStatuses:
+        return fold_history(view, read, until)
+
+    stories = [_tell(film, name, as_of, choices) for name in told]
+    return {"stories": stories, "omitted": len(numbers) - len(stories)}
+
+
+def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices: Choices) -> dict[str, Any]:
+    """Return a story as the page shows it: ``{entry, sentences, deciding, others}``."""
+    state, numbers = as_of(film.last), film.names
+    story, extras = explain(state.stories[name], state, lambda until: as_of(until).stories[name])
+    shown = extras
+    if not choices.with_quotes:
+        left_by = extras["vanished_by"]
+        # Its own summary quotes a reason, or names a session.
+        summary = left_by and {**left_by, "summary": film.words_of(left_by["seq"])}
+        shown = {**extras, "notes": [], "original": None, "vanished_by": summary}
+    sentences = tell_story(story if choices.with_texts else _hide(story), shown)
+    return {
+        "entry": numbers[name],
+        "sentences": [mask(sentence).text for sentence in sentences],
+        "deciding": [event["seq"] for event in extras["deciding"]],
+        "others": [
+            [numbers[row["name"]], row["status"], row["relation"], numbers[row["of"]]] for row in extras["lineage"]
+        ],
+    }
+
+
+def _hide(story: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a story without who acted in which session."""
+
+    def hidden(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {**row, "by": {"rater": row["by"]["rater"]}}
+
+    rows = {key: [hidden(row) for row in story[key]] for key in ("trail", "ignored")}
+    return {**story, **rows, "decided_by": story["decided_by"] and hidden(story["decided_by"])}

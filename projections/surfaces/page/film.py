@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.encoding.codec import texts_of
+from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED, START, Position
 from tallybook.projections.entry_history.view import affected_names

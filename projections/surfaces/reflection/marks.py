@@ -18,7 +18,7 @@ from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.ledger.playbook_constants import RATE
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.playbook.inject import one_line
-from tallybook.projections.proposals import LESSON_VERB
+from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.workspace.settings import LEARNED, MARKS
 from tallybook.projections.surfaces.writing import proposals, secrets

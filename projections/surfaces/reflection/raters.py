@@ -15,14 +15,14 @@ import attrs
 
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
-from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection import replies
+from tallybook.projections.surfaces.reflection import replies as prompts
 from tallybook.projections.surfaces.reflection.transcript import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tallybook.projections.surfaces.reflection.prompt import Answer
+    from tallybook.projections.surfaces.reflection.replies import Answer
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 _SESSION_VARIABLES: Final = frozenset((

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START
 from tallybook.projections.fold import fold

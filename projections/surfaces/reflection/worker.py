@@ -25,10 +25,10 @@ from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
-from tallybook.projections.surfaces.reflection import prompt as prompts
+from tallybook.projections.surfaces.reflection import replies as prompts
 from tallybook.projections.surfaces.reflection.marks import mark_requests
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
-from tallybook.projections.surfaces.review.decisions import refresh_notice
+from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
-    from tallybook.projections.surfaces.reflection.prompt import Answer
-    from tallybook.projections.surfaces.reflection.replies import Reply
+    from tallybook.projections.surfaces.reflection.replies import Answer, Reply
     from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Decide

@@ -18,8 +18,8 @@ from tallybook.projections.scores.view import UNSCORED_TYPE
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores import configuration, pages
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, Page, Table
-from tallybook.projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import drops

@@ -5,22 +5,39 @@ YAML is read strictly: duplicate keys and constructs that only a program would w
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 import json
+from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import msgspec
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.checkpoint import pack, unpack_as
 from tallybook.projections.scores.config import SESSION, score_id
+from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
+from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
+from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.checkpoints import Form
+from tallybook.projections.surfaces.history.reading import fold_view, open_own_log
+from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.projections.surfaces.hooks.citations import MAX_SEARCHED_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping
 
     from tallybook.projections.scores.config import Config
+    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
+
 
 FILE: Final = "scoring-config.yaml"
 PLACE: Final = f".claude/config/{FILE}"
@@ -173,3 +190,123 @@ def _with_place(what: str, mark: Any) -> str:
     """Return a problem in one line, with its place in the document."""
     what = " ".join(what.split())
     return what if mark is None else f"{what}, at line {mark.line + 1}, column {mark.column + 1}"
+
+
+_SCORING = ("session_weights", "sessions", "benchmarks", "feedback", "components", "timezone")
+"""The parts of the configuration that decide a score. The others only show the same scores in another way."""
+
+
+def state_of(project: Project, config: Config | None = None, when: Moment | None = None) -> Scores:
+    """Return the scores of a project, counted, now or as of a moment.
+
+    Args:
+        project: The project.
+        config: The configuration of its scores; None for what the project says.
+        when: The moment; None for the end of the ledger.
+
+    Raises:
+        TallybookError: The ledger is damaged or cannot be read, or the configuration is invalid.
+    """
+    if when is not None and when.in_book is not None:
+        where, hint = f"--at book:{when.in_book}", "use an event number of this machine, a date or an age"
+        raise BadInputError(where, "is a moment of the book, and scores are of this machine", hint)
+    form = form_of(load(project) if config is None else config)
+    # The ledger file of a commit need not be the beginning of this one, so that no checkpoint fits it.
+    if when is not None and when.commit:
+        return fold_history(form.view, when.history, when.seq).count()
+    # Scores are those of the own ledger, with or without a shared book.
+    return fold_view(form, open_own_log(project), None if when is None else when.seq).count()
+
+
+def form_of(config: Config) -> Form[Scores]:
+    """Return how the scores under a configuration are saved."""
+    return Form(
+        "scores",
+        scores_view(config),
+        _pack,
+        partial(_unpack, config),
+        attrgetter("playbook"),
+        as_json(config, _SCORING),
+    )
+
+
+_TYPES: Final[dict[str, Any]] = {
+    "seq": int,
+    "chain": str,
+    "days": dict[str, Tally],
+    "versions": dict[str, Tally],
+    "baselines": dict[str, Baseline],
+    "last_at": str,
+    "unscored": dict[str, int],
+    "rewrites": int,
+}
+"""Fields of a state that are saved as they are → their types."""
+
+
+def _pack(state: Scores) -> dict[str, Any]:
+    state.count()
+    playbook = state.playbook
+    return {name: getattr(state, name) for name in _TYPES} | {
+        # As one value, so that most questions never decode it: a session takes about 750 bytes.
+        "sessions": state.sessions.encode(),
+        "playbook": playbook and pack(playbook),
+        "words": playbook and {words: list(names) for words, names in playbook.words.items()},
+    }
+
+
+def _unpack(config: Config, values: Mapping[str, Any]) -> Scores:
+    playbook = None
+    if values["playbook"] is not None:
+        playbook = unpack_as(ScoredPlaybook, values["playbook"])
+        playbook.words = {words: dict.fromkeys(names) for words, names in values["words"].items()}
+    fields = {name: msgspec.convert(values[name], type_) for name, type_ in _TYPES.items()}
+    return Scores(config=config, sessions=Sessions(values["sessions"]), playbook=playbook, **fields)
+
+
+RECENT: Final = 20
+"""So many of the last measured sessions are compared with as many before them."""
+_KIND: Final = "session.measured"
+
+
+def line(project: Project) -> str:
+    """Return the line; empty where no session was measured."""
+    from tallybook.projections.surfaces.writing import proposals
+
+    shares = _clean_shares(project)
+    if not shares:
+        return ""
+    recent, earlier = shares[:RECENT], shares[RECENT:]
+    trend = f", {fmean(recent) - fmean(earlier):+.1f} against the {len(earlier)} before" if earlier else ""
+    book = reading.current(reading.open_log(project))
+    votes = sum(given.helpful + given.harmful for given in book.by_agents.values())
+    has_lessons = reading.open_own_log(project).may_contain(b'"kind":"point.proposed"')
+    accepted = proposals.load(project).accepted if has_lessons else 0
+    return (
+        f"clean: {fmean(recent):.1f}% of calls of tools in the last {format_count(len(recent), 'session')}{trend}; "
+        f"{format_count(votes, 'vote')} by agents, {format_count(accepted, 'lesson')} accepted, "
+        f"{format_count(len(book.gone), 'entry', 'entries')} left"
+    )
+
+
+def _clean_shares(project: Project) -> list[float]:
+    """Return the share of clean calls of the sessions that were measured last, the latest first."""
+    shares: dict[str, float] = {}
+    for session, share in _read_shares(project):
+        # A session is measured at each read that reaches its end, and the last numbers replace the earlier ones.
+        shares.setdefault(session, share)
+        if len(shares) == 2 * RECENT:
+            break
+    return list(shares.values())
+
+
+def _read_shares(project: Project) -> Iterator[tuple[str, float]]:
+    """Yield each measured session with its share, in the log newest first; the log is not verified for it."""
+    from tallybook.projections.lift.view import clean
+
+    path = Path(reading.open_own_log(project).log_file)
+    with suppress(OSError):
+        for data in ledger_access.lines_before(path, path.stat().st_size, _KIND.encode(), MAX_SEARCHED_BYTES):
+            if ledger_access.kind_of(data) == _KIND:
+                with suppress(ValueError, KeyError, TypeError):
+                    event = json.loads(data)
+                    yield event["by"]["session"], clean(event["body"]["numbers"])

@@ -22,8 +22,7 @@ from tallybook.projections.scores.inputs import KINDS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_own_log
-from tallybook.projections.surfaces.scores.configuration import PLACE, as_json
-from tallybook.projections.surfaces.scores.state import state_of
+from tallybook.projections.surfaces.scores.configuration import PLACE, as_json, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

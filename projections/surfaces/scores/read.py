@@ -26,14 +26,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import attrs
 
 from tallybook.ledger import clock, events
-from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.encoding.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
+from tallybook.ledger.event_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.telemetry import read as telemetry
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.console.options import provenance_of
-from tallybook.projections.surfaces.history import cache_files
+from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.writing import secrets
@@ -493,7 +493,7 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
         with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
             tx.look_up(prepared.key for prepared in chunk if prepared.key is not None)
             results = [(prepared, tx.append(prepared.drafts, prepared.by, prepared.key)) for prepared in chunk]
-        cache_files.sweep(log.folder)
+        checkpoints.sweep(log.folder)
     except LockHeldError as error:
         if alone:
             _spool(log, chunk)

@@ -10,13 +10,13 @@ from tallybook.projections.surfaces.history import reading
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.scores import work
+    from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.selection import lift_questions, lift_wording
     from tallybook.projections.surfaces.workspace.project import Project
 else:
     # They load the modules of the scores, and most ledgers have no question.
-    work, lift_questions, lift_wording = import_lazily(
-        "tallybook.projections.surfaces.scores.work",
+    configuration, lift_questions, lift_wording = import_lazily(
+        "tallybook.projections.surfaces.scores.configuration",
         "tallybook.projections.surfaces.selection.lift_questions",
         "tallybook.projections.surfaces.selection.lift_wording",
     )
@@ -51,7 +51,7 @@ def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[s
 
 def page_section(project: Project) -> str:
     """Return the section of the page that says how sessions go and what lift knows; empty where there is neither."""
-    lines = (*filter(None, [work.line(project)]), *summary_lines(project))
+    lines = (*filter(None, [configuration.line(project)]), *summary_lines(project))
     items = "".join(f"<li>{escape(line.removeprefix('lift: '))}</li>" for line in lines)
     if not items:
         return ""

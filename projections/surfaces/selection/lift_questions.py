@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import clock, events
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.names import find_name

@@ -13,12 +13,19 @@ import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.sharing.engines.store import WAIT, UnreachableError
-from tallybook.projections.surfaces.console.consent import NotConfirmedError, require_consent
 from tallybook.projections.surfaces.console.options import Verb
-from tallybook.projections.surfaces.console.output import answer, can_ask, format_count, note, say
+from tallybook.projections.surfaces.console.output import (
+    NotConfirmedError,
+    answer,
+    can_ask,
+    format_count,
+    note,
+    require_consent,
+    say,
+)
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import engines, joining, membership, results, status, upkeep
+from tallybook.projections.surfaces.sharing import joining, membership, results, status, upkeep
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -56,7 +63,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     and what changes the book for everyone, asks first; off a terminal it needs --yes, and inside an agent it is
     refused.
     """
-    if action in engines.ENGINES:
+    if action in membership.ENGINES:
         try:
             return _join(project, action, address, options, as_json=as_json)
         except UnreachableError as error:
@@ -66,7 +73,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
             hint = "nothing is shared; check the address and the network, and run it again"
             raise UnreachableError(error.address, error.why, hint) from error
     if action not in ACTIONS:
-        raise BadInputError(action, "is not an action", f"use one of {', '.join((*engines.ENGINES, *ACTIONS))}")
+        raise BadInputError(action, "is not an action", f"use one of {', '.join((*membership.ENGINES, *ACTIONS))}")
     if action == "publish":
         options["event"] = address
     elif address is not None:
@@ -77,7 +84,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
     part = _membership(project, engine_name, address, options, as_json=as_json)
     # A person is asked with what would leave in sight, so the book is read first.
-    with closing(engines.open_engine(part, project.ledger)) as engine:
+    with closing(membership.open_engine(part, project.ledger)) as engine:
         shown = joining.preview(project, engine, part.name)
     if part.read_only and not shown.book:
         hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
@@ -249,7 +256,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
-    with closing(engines.open_engine(part, project.ledger)) as engine:
+    with closing(membership.open_engine(part, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
     results.store_rejoined(project, before, done)
     note(*([done.refusal] if done.refusal and done.pending else []))
@@ -301,7 +308,7 @@ def _print(value: Any, *lines: str, as_json: bool) -> int:
 def _open_book(project: Project) -> tuple[Membership, Engine]:
     """Return the project's part in a book, and the engine."""
     part = membership.require(project)
-    return part, engines.open_engine(part, project.ledger)
+    return part, membership.open_engine(part, project.ledger)
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it

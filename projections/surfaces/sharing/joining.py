@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.encoding.event_json import FREE_FIELDS
 from tallybook.ledger.errors import BadInputError, MissingLinesError, TallybookError
+from tallybook.ledger.event_json import FREE_FIELDS
 from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.sharing import replica
@@ -27,7 +27,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
-from tallybook.projections.surfaces.sharing import engines, membership, rejoining, syncing
+from tallybook.projections.surfaces.sharing import membership, rejoining, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine
 from tallybook.projections.surfaces.workspace import git
@@ -184,7 +184,7 @@ def moves(before: Membership | None, part: Membership) -> bool:
 
 
 def _open(project: Project, part: Membership) -> Engine:
-    return engines.open_engine(part, project.ledger)
+    return membership.open_engine(part, project.ledger)
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import MissingLinesError
 from tallybook.ledger.events import BookTaken
 from tallybook.ledger.sharing import erasing

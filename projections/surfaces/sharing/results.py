@@ -14,7 +14,7 @@ from tallybook.ledger.sharing.counting import SKIPPED
 from tallybook.projections.surfaces.console.output import format_time, note
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
-from tallybook.projections.surfaces.sharing import engines, joining, membership, status
+from tallybook.projections.surfaces.sharing import joining, membership, status
 from tallybook.projections.surfaces.sharing.own_history import read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -37,7 +37,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     """
     before = status.own_end(project)
     try:
-        opened = engines.open_engine(part, project.ledger, limit_s=limit_s)
+        opened = membership.open_engine(part, project.ledger, limit_s=limit_s)
         with closing(opened) as engine:
             result = joining.run(project, part, engine, limit_s)
     except LockHeldError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode, encode, join
+from tallybook.ledger.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, EventsVoided, NamesMeant, PointMatched
 from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, head_field, normalize_key
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from tallybook.ledger import clock
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.reading.search import Delivery
     from tallybook.ledger.records import Batch
+    from tallybook.ledger.search import Delivery
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
 

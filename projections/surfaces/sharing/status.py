@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import WRITER
 from tallybook.ledger.sharing import erasing, replica

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import START, Stamp, chained_bytes, frame

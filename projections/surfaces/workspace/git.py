@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Final
 
 import attrs
 
+from tallybook.ledger import damage
 from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import LOG_NAME, START
-from tallybook.ledger.reading import damage
-from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.surfaces.workspace.project import (

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger import errors
+from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.operations import APPLY, PERSON, PROPOSE
-from tallybook.ledger.encoding import codec
 from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
@@ -30,7 +29,7 @@ from tallybook.ledger.sharing import replica
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
-from tallybook.projections.surfaces.history import cache_files
+from tallybook.projections.surfaces.history import checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -212,7 +211,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     _append_events(log, pending)
     _await_rendering(project)
     # Checkpoints hold texts; one from before a redaction is never used again.
-    uncleared = cache_files.clear(log.folder)
+    uncleared = checkpoints.clear(log.folder)
     done = search(project, pending.texts, overwriting=True)
     remaining = (*done.remaining, *uncleared, *_erase_in_copies(log.folder, pending))
     done = attrs.evolve(done, remaining=remaining)
@@ -246,7 +245,7 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
             # Without the texts: the file stays.
             note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
             redaction.write_pending(folder, note)
-            cache_files.clear(folder)
+            checkpoints.clear(folder)
 
 
 def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
@@ -303,7 +302,7 @@ def _await_rendering(project: Project) -> None:
     locks = {project.ledger / "render.lock": True}
     cache = caches.find_folder(project.ledger)
     if cache is not None:
-        locks[Path(cache, cache_files.LOCK)] = False
+        locks[Path(cache, checkpoints.LOCK)] = False
     for path, create in locks.items():
         try:
             fd = disk.open_file(path, write=True, create=create)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import errors, events
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import CURATIONS, Curation
 from tallybook.ledger.decisions.operations import REDACT
-from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
-from tallybook.projections.proposals import LESSON_VERB, PROPOSALS, Proposals
+from tallybook.projections.review import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import find_agent, require_person
 from tallybook.projections.surfaces.history import reading

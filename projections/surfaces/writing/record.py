@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock, errors
+from tallybook.ledger import clock, codec, errors
 from tallybook.ledger.decisions.update import Decision, RefusedText
-from tallybook.ledger.encoding import codec
 from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, PointNoted, PointRated, PointRestored
 from tallybook.ledger.line import normalize_key
 from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import ask, cache_files, playbook_file, reading
-from tallybook.projections.surfaces.history.opened import Opened
-from tallybook.projections.surfaces.history.reading import catch_up, log_with_book
+from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading, stories
+from tallybook.projections.surfaces.history.reading import Opened, catch_up, log_with_book
 from tallybook.projections.surfaces.writing.requests import (
     Import,
     PlainEvents,
@@ -41,8 +39,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Transaction
-    from tallybook.ledger.reading.search import Delivery
     from tallybook.ledger.records import Batch
+    from tallybook.ledger.search import Delivery
     from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.votes import Votes
@@ -175,9 +173,9 @@ def write(
             files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
         problems += diagnostics.report(project, files, done.pruned, done.state.policy.rule, reported)
     if is_new:
-        cache_files.begin(project.ledger)
+        checkpoints.begin(project.ledger)
     if requests:
-        cache_files.sweep(project.ledger)
+        checkpoints.sweep(project.ledger)
     return WriteResult(outcomes, done.state, done.file, problems, unrendered)
 
 
@@ -452,7 +450,7 @@ def _spool_refused(
         BadInputError: A rating names an entry that the last rendering does not show, so it is not known which it is.
     """
     project, log = opened.project, opened.log
-    known = ask.last_rendering(project, edited=True) if state is None else state
+    known = stories.last_rendering(project, edited=True) if state is None else state
     updates = [request.decide for request in requests if isinstance(request.decide, Update)]
     is_held = isinstance(error, errors.LockHeldError)
     if known is None or len(updates) < len(requests) or not (requests or is_held):

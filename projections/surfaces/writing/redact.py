@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tallybook.ledger import errors
+from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.update import text_fault
-from tallybook.ledger.encoding import codec
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, chained_bytes
 from tallybook.ledger.log import JsonlLog

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, event_json
+from tallybook.ledger.codec import encode
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
 from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal, read_extraction
-from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
+from tallybook.ledger.event_json import REFUSALS, structure
 from tallybook.ledger.events import (
     BaselineSet,
     EventsVoided,
@@ -271,14 +270,14 @@ class Change:
 
 def _check_top(top: str) -> None:
     """Refuse top-level keys that could be recorded but never rendered."""
-    value = strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")
+    value = event_json.loads(top.encode("utf-8", "surrogatepass"), "top")
     if not isinstance(value, dict):
-        raise BadInputError("top", f"expected an object, got {type(value).__name__}", strict_json.HINT)
+        raise BadInputError("top", f"expected an object, got {type(value).__name__}", event_json.HINT)
     try:
         dumps(value).encode()
     except UnicodeEncodeError as error:
         raise BadInputError(
-            "top", "contains half of a surrogate pair, which is not Unicode text", strict_json.HINT
+            "top", "contains half of a surrogate pair, which is not Unicode text", event_json.HINT
         ) from error
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import line
+from tallybook.ledger.damage import ByteRange, DamageIndex, has_other_history
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import START, Position, RawBatch
-from tallybook.ledger.reading.damage import ByteRange, DamageIndex, has_other_history
-from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -27,6 +27,7 @@ from tallybook.ledger.storage.head import NO_HEAD
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
+
 
 _MARKERS: Final = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 _MIDDLE: Final = b"======="

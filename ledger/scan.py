@@ -37,19 +37,21 @@ from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import check_format, has_position, log_size
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from hashlib import _Hash
     from typing import Self
 
+    from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import damage
     from tallybook.ledger.storage.head import Head
 
     Digest = Callable[[bytes], _Hash]
 else:
     # Only a log that does not verify needs it.
-    [damage] = import_lazily("tallybook.ledger.reading.damage")
+    [damage] = import_lazily("tallybook.ledger.damage")
+
 
 # The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
 CHUNK_BYTES = 128 * 1024

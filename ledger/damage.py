@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 
-from tallybook.ledger import line
+from tallybook.ledger import line, search
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.fast_stdlib import sha256
-from tallybook.ledger.reading import search
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Position
     from tallybook.ledger.storage.head import Head
+
 
 _HEX = frozenset(b"0123456789abcdef")
 _SECTOR_BYTES = 512

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.encoding import event_json, strict_json
+from tallybook.ledger import event_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_key, split_line, split_lines
-from tallybook.ledger.reading.scan import Batches, Run
 from tallybook.ledger.records import Author, Batch, EventRecord
+from tallybook.ledger.scan import Batches, Run
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
+
 
 # A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384
@@ -120,7 +121,7 @@ def _parse(what: bytes) -> _LineParts:
     if not _is_known(kind, version) or free == b"null":
         # No class checks its fields, or nothing its sum.
         for part in (what, free):
-            if part is not None and not strict_json.is_canonical(part):
+            if part is not None and not event_json.is_canonical(part):
                 raise ValueError("it is not canonical JSON")
     return _LineParts(kind, version, body, texts, free == b"null")
 

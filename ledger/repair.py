@@ -12,21 +12,23 @@ from itertools import islice, pairwise
 import os
 
 from tallybook.ledger import line
+from tallybook.ledger.damage import ByteRange, DamageIndex, find_chains, head_problem, is_unclean
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
-from tallybook.ledger.reading.damage import ByteRange, DamageIndex, find_chains, head_problem, is_unclean
-from tallybook.ledger.reading.scan import Run, Scan, Stop
+from tallybook.ledger.scan import Run, Scan, Stop
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import NO_HEAD, Head, has_position
 from tallybook.ledger.storage.redaction import mask
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from tallybook.ledger.fast_stdlib import StrPath
+
 
 _BLOCK_BYTES = 4096
 _COPY_BYTES = 1024 * 1024

@@ -1,1 +1,0 @@
-"""Encoding of events as the bytes of a line, and decoding."""

@@ -1,1 +1,0 @@
-"""Reading a log: batches in order, verification, recovery, salvage."""

@@ -1,1 +1,0 @@
-"""Reviews: what a person should look at, entries that may be stale, and the verb `review`."""
