@@ -1,8 +1,8 @@
 """Conditions on a playbook or a score, and the event that made one true.
 
     condition  = all {"or" all}
-    all        = one {"and" one}
-    one        = "not" one | "(" condition ")" | status "(" name ")" | term compared term | field "contains" text
+    all        = test {"and" test}
+    test       = "not" test | "(" condition ")" | status "(" name ")" | term compared term | field "contains" text
     status     = "exists" | "pruned" | "retired" | "merged" | "pinned"
     term       = number | "count" | field
     field      = name "." ("helpful" | "harmful" | "text")

@@ -1,4 +1,4 @@
-"""The HTML file of the page: template, styles, scripts and data, under a policy that allows these alone."""
+"""The page of a project and its HTML file: template, styles, scripts and data, under a policy that allows no more."""
 
 from __future__ import annotations
 
