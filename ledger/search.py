@@ -1,31 +1,20 @@
-"""Batches found by the bytes they hold, or by their event number, without reading the whole log.
+"""Finding bytes in a log, and the deliveries that hold them. Standard library only.
 
 A writer finds the batch that has an idempotency key by the bytes of the key, from the end of the log, because a
 delivery that comes again mostly comes soon. Nothing is saved between two searches: an index would cost more to build
 than all the searches that it saves.
-
-Batches without the bytes are not verified: ``verify`` finds damage in them.
 """
 
 from __future__ import annotations
 
-from itertools import chain
-import os
-
-from tallybook.ledger import line, scan
-from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger import line
 from tallybook.ledger.fast_stdlib import NamedTuple
-from tallybook.ledger.line import Position
-from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import JsonlLog
 
 
 # Windows of this size stay in the CPU's cache while they are searched.
@@ -205,85 +194,3 @@ def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
 
 
 # Most batches are shorter; for a longer one the read is doubled until both its ends are found.
-_WINDOW_BYTES = 4096
-
-
-def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
-    """Yield every batch of a log that holds one of these byte strings, in order.
-
-    Raises:
-        DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
-        NewerLedgerError: The ledger's format is from the future.
-    """
-
-    def find_redacted() -> set[str]:
-        redactions = _find_raw(log, [redaction.REDACTED])
-        pending = redaction.pending_ids(log.ledger_folder)
-        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, redactions))}
-
-    redacted: Collection[str] = ()
-    for batch in _find_raw(log, needles):
-        redacted = redaction.check_erased(batch, redacted, find_redacted, os.path.basename(log.log_file))
-        yield batch
-
-
-def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
-    """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
-    fd = disk.open_file(log.log_file, write=False)
-    try:
-        return _read_batch(fd, offset, redaction.pending_ids(log.ledger_folder))
-    finally:
-        os.close(fd)
-
-
-def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
-    head = log.head()
-    if head.offset:
-        yield from _find_acknowledged(log, needles, head.offset)
-    # Other processes may have appended since; only a full read tells their batches from a torn tail.
-    yield from (batch for batch in log.read(head) if any(needle in batch.data for needle in needles))
-
-
-def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> Iterator[RawBatch]:
-    fd = disk.open_file(log.log_file, write=False)
-    try:
-        pending = redaction.pending_ids(log.ledger_folder)
-        sealed = list(find_sealed_ranges(fd, 0, end))
-        read_up_to = 0
-        for place in find_all(fd, needles, 0, end):
-            if place >= read_up_to and not any(begin <= place < until for begin, until in sealed):
-                batch = _read_batch(fd, place, pending)
-                if batch is None:
-                    source = f"{os.path.basename(log.log_file)}: byte {place}"
-                    raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
-                read_up_to = batch.end
-                yield batch
-    finally:
-        os.close(fd)
-
-
-def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:
-    """Return the batch around a place; None where none verifies by the chain value before it."""
-    size = _WINDOW_BYTES
-    while True:
-        start = max(place - size, 0)
-        window = read_at(fd, place - start + size, start)
-        is_cut = len(window) == place - start + size
-        # The line break at the end of the log may be missing.
-        window += b"" if is_cut or window.endswith(b"\n") else b"\n"
-        # No text holds a mark: a tab in it would be escaped.
-        mark = window.rfind(line.CHAIN_MARK, 0, place - start)
-        end = window.find(line.CHAIN_MARK, place - start) + line.FRAME_BYTES
-        has_begin, has_end = mark >= 0 or not start, line.FRAME_BYTES <= end <= len(window)
-        if has_begin and (has_end or not is_cut):
-            break
-        if size > 2 * line.MAX_BATCH_BYTES:
-            return None
-        size *= 2
-    begin = mark + line.FRAME_BYTES if mark >= 0 else 0
-    proof = (
-        window[begin - line.CHAIN_TAIL_BYTES : begin - len(line.CHAIN_END)].decode("latin-1") if begin else line.GENESIS
-    )
-    data = window[begin:end]
-    before = Position(line.first_seq(data) - 1, proof, start + begin)
-    return next(iter(scan.verify_run(data, before, pending, scan.choose_digest(len(data))).batches), None)

@@ -41,7 +41,7 @@ from tallybook.projections.surfaces.console.output import (
 from tallybook.projections.surfaces.history import differences, moments, reading
 from tallybook.projections.surfaces.history.reading import Opened, current, log_with_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
-from tallybook.projections.surfaces.sharing.own_history import find_number, find_writers
+from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:

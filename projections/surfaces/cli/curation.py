@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.console.options import (
 from tallybook.projections.surfaces.console.output import answer, ask, can_ask, format_count, note, recorded_lines, say
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.sharing.own_history import find_event
+from tallybook.projections.surfaces.sharing.targets import find_event
 from tallybook.projections.surfaces.writing import curation
 from tallybook.projections.surfaces.writing import proposals as store
 from tallybook.projections.surfaces.writing import redact as redaction

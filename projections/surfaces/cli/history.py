@@ -35,7 +35,7 @@ from tallybook.projections.surfaces.history.events import (
     tail_of,
 )
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
-from tallybook.projections.surfaces.sharing.own_history import contained_in, find_writers
+from tallybook.projections.surfaces.sharing.targets import contained_in, find_writers
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:

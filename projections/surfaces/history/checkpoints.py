@@ -32,7 +32,7 @@ from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.search import read_batch_at
+from tallybook.ledger.lookup import read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import State, fold, fold_history

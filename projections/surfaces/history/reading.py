@@ -11,9 +11,9 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.lookup import find_batches
 from tallybook.ledger.names import BY_SECTION, PREFIX
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
-from tallybook.ledger.search import find_batches
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes

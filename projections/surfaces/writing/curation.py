@@ -19,7 +19,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.inside import require_person
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of, spans_of
-from tallybook.projections.surfaces.sharing.own_history import contained_in, find_event, find_writers, own_id
+from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import pair
 from tallybook.projections.surfaces.writing import record as recording
