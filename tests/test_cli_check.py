@@ -10,7 +10,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli.upkeep import page
+from tallybook.projections.surfaces.cli.check import page
 from tallybook.projections.surfaces.doctor.finding import Finding
 from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.workspace.project import Project

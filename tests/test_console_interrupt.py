@@ -45,7 +45,7 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("tallybook.projections.surfaces.cli.history", ["show"]),
+        ("tallybook.projections.surfaces.cli.show", ["show"]),
         ("attrs", ["show"]),
         ("tallybook.projections.surfaces.cli.main", ["log"]),
         ("click", ["log"]),

@@ -51,7 +51,7 @@ class Row(NamedTuple):
 GROUPS: Final = {
     "Every day": (
         Row("init", "install.cli", "Install the hooks, commands and settings of an agent", takes_mine=True),
-        Row("show", "cli.history", "Show the playbook, now or as of a moment", takes_mine=True),
+        Row("show", "cli.show", "Show the playbook, now or as of a moment", takes_mine=True),
         Row("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
         Row("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
         Row("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
@@ -61,11 +61,11 @@ GROUPS: Final = {
         Row("doctor", "cli.upkeep", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
-        Row("log", "cli.history", "List events, newest last", takes_mine=True),
+        Row("log", "cli.log", "List events, newest last", takes_mine=True),
         Row("diff", "cli.compare", "Compare the playbook at two moments", takes_mine=True),
         Row("bisect", "cli.compare", "Find the event that made a condition true", takes_mine=True),
         Row("what-if", "cli.compare", "Replay history under another policy or without some events", takes_mine=True),
-        Row("sql", "cli.history", "Query the ledger in SQL", takes_mine=True),
+        Row("sql", "cli.show", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
         Row("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),
@@ -94,7 +94,7 @@ GROUPS: Final = {
     "Upkeep": (
         Row("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
         Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
-        Row("check", "cli.upkeep", "Run verify, replay --check and score gate at once, for CI"),
+        Row("check", "cli.check", "Run verify, replay --check and score gate at once, for CI"),
         Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
         Row("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
         Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
