@@ -11,10 +11,9 @@ from helpers.memory_store import MemoryStore
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
-from tallybook.ledger.sharing import rules
-from tallybook.ledger.sharing.counting import count, read_pieces
+from tallybook.ledger.sharing import book
+from tallybook.ledger.sharing.book import count, cut_runs, read_pieces
 from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Run
-from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.ledger.sharing.replica import Replica
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def test_an_id_of_the_copy_does_not_count_again_where_all_runs_are_read_anew(tmp
 @pytest.mark.parametrize(("number", "known", "counts"), [(2, 1, 1), (2, 2, 3), (3, 2, 1), (1, 2, 1)])
 def test_only_the_next_rules_can_follow(number: int, known: int, counts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that does not know the next rules takes in up to there; other numbers are skipped by every program."""
-    monkeypatch.setattr(rules, "NEWEST", known)
+    monkeypatch.setattr(book, "NEWEST", known)
     changed = _batch(BookRules(number), OPENED.position, "changed")
     later = make_run(changed.position, "anna", "kpt_001")[0]
     counted = count([RUNS[0], *cut_runs([changed], OPENED.position, 1), later], START, set())

@@ -19,9 +19,8 @@ from helpers.git_repositories import delete_damage, git, make_remote, push_files
 from helpers.sharing_projects import make_team
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, ReadOnlyError, Run, UnreachableError
 from tallybook.ledger.sharing.engines.git import GitStore, path_of
-from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Position, digest
-from tallybook.ledger.sharing.engines.git_address import check_address, check_book, default_book, read_remote
-from tallybook.ledger.sharing.engines.store import EngineError, ReadOnlyError
+from tallybook.ledger.sharing.engines.engine import EngineError, ReadOnlyError
+from tallybook.ledger.sharing.engines.git_remote import check_address, check_book, default_book, read_remote
 
 if TYPE_CHECKING:
     from tallybook.ledger.sharing.engines.engine import Engine, Run

@@ -15,8 +15,8 @@ from helpers.books import make_runs
 from helpers.engines import git_engine
 from helpers.git_repositories import make_remote
 from helpers.git_servers import make_ssh
-from tallybook.ledger.sharing.engines import git_process
-from tallybook.ledger.sharing.engines.store import EngineError, UnreachableError
+from tallybook.ledger.sharing.engines import git_remote
+from tallybook.ledger.sharing.engines.engine import EngineError, UnreachableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,4 +107,4 @@ def test_git_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_a_reason_is_one_clean_line(errors: bytes, reason: str) -> None:
     """The server's words come first, then git's own; without passwords, controls, and warnings, and not too long."""
-    assert reason == git_process.Done(128, b"", errors).reason
+    assert reason == git_remote.Done(128, b"", errors).reason

@@ -12,9 +12,8 @@ from helpers.memory_store import MemoryStore
 from helpers.shared_clones import make_clones
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine
-from tallybook.ledger.sharing.engines.store import UnreachableError
-from tallybook.ledger.sharing.publishing import cut_runs
+from tallybook.ledger.sharing.book import cut_runs
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, UnreachableError
 from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:

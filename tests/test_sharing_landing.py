@@ -11,8 +11,7 @@ from helpers.memory_store import MemoryStore
 from helpers.sharing_faults import ShakyEngine
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.log import JsonlLog, Transaction
-from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.store import ReadOnlyError
+from tallybook.ledger.sharing.engines.engine import Engine, ReadOnlyError
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage.disk import LOCK_WAIT_MS
 from tallybook.projections.surfaces import commands

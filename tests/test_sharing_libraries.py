@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallybook.ledger import clock
-from tallybook.ledger.sharing.engines.store import UnreachableError
+from tallybook.ledger.sharing.engines.engine import UnreachableError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership

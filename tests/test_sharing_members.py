@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
     from helpers.command_line import Run
-    from tallybook.ledger.sharing.engines.store import Entry
+    from tallybook.ledger.sharing.engines.engine import Entry
 
 
 class KnowingStore(MemoryStore):

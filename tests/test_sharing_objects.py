@@ -16,9 +16,8 @@ from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines import engine as engines
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, PutOutcome, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.engines.objects import ObjectStore
-from tallybook.ledger.sharing.engines.store import PutOutcome, ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
     from helpers.s3_server import Buckets
-    from tallybook.ledger.sharing.engines.store import Put
+    from tallybook.ledger.sharing.engines.engine import Put
 
 obstore = pytest.importorskip("obstore", reason="the extra objects is not installed")
 PAGE = 4

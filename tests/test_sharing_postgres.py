@@ -18,9 +18,8 @@ from helpers.postgres_front import Front
 from helpers.shared_clones import Machine, share_all
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.engines.postgres import grant_command, setup_file
-from tallybook.ledger.sharing.engines.store import ReadOnlyError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,8 +15,7 @@ from helpers.engines import postgres_engine
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.sharing.engines.engine import NOTHING
-from tallybook.ledger.sharing.engines.store import EngineError, UnreachableError
+from tallybook.ledger.sharing.engines.engine import NOTHING, EngineError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,12 +13,10 @@ from tallybook.ledger.codec import encode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import START, Stamp, frame
-from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engines.engine import NOTHING, Engine
-from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.sharing.rejoining import rejoin
-from tallybook.projections.surfaces.sharing.syncing import Machine, Sync, sync
+from tallybook.projections.surfaces.sharing.syncing import Machine, Sync, rejoin, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import Request
 

@@ -10,7 +10,7 @@ from helpers.repository import ROOT
 from tallybook.ledger import events
 from tallybook.ledger.event_json import UPCASTS
 from tallybook.ledger.kinds import fields
-from tallybook.ledger.sharing import rules
+from tallybook.ledger.sharing import book
 
 BOUNDS = {
     None: "",
@@ -30,10 +30,10 @@ def _field_row(field: attrs.Attribute[Any]) -> str:
 
 def test_the_table_of_rules_1_is_frozen() -> None:
     """A program that reads another table parts from the others: a new kind, version or bound needs new rules."""
-    rows = [f"numbers up to {rules.MAX_NUMBER}, blocks of {rules.BLOCK}, nested {rules.MAX_DEPTH} deep"]
-    for kind, version in sorted(rules.KINDS.items()):
+    rows = [f"numbers up to {book.MAX_NUMBER}, blocks of {book.BLOCK}, nested {book.MAX_DEPTH} deep"]
+    for kind, version in sorted(book.KINDS.items()):
         cls = attrs.resolve_types(events.EVENT_TYPES[kind][0])
         rows += [f"{kind} {version}", *(f"    {_field_row(field)}" for field in attrs.fields(cls))]
         rows += [f"    also version {old}" for lifted, old in UPCASTS if lifted == kind]
-    rows += [f"own ledgers: {kind}" for kind in sorted(rules.OWN_KINDS)]
+    rows += [f"own ledgers: {kind}" for kind in sorted(book.OWN_KINDS)]
     assert (ROOT / "tests/data/book_rules.txt").read_text(encoding="utf-8").splitlines() == rows

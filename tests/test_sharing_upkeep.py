@@ -19,9 +19,9 @@ from helpers.sharing_projects import make_team
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import Stamp, frame
-from tallybook.ledger.sharing import rules
-from tallybook.ledger.sharing.engines.store import ReadOnlyError
-from tallybook.ledger.sharing.publishing import cut_runs
+from tallybook.ledger.sharing import book
+from tallybook.ledger.sharing.book import cut_runs
+from tallybook.ledger.sharing.engines.engine import ReadOnlyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypa
     team.run("anna", "rate", "kpt_001", "helpful")
     assert "already" in team.run("anna", "share", "upgrade", "--yes").out
     with monkeypatch.context() as later:
-        later.setattr(rules, "NEWEST", 2)
+        later.setattr(book, "NEWEST", 2)
         assert "rules 2" in team.run("anna", "share", "upgrade", "--yes").out
         team.run("anna", "rate", "kpt_001", "helpful")
         team.sync("anna")
@@ -87,7 +87,7 @@ def test_a_machine_that_does_not_know_the_rules_stops_there(team: Team, monkeypa
     assert size == len(team.ids())
     assert ("Run the tests first", 1, 0) == team.entries("ben")["kpt_001"]
     assert ("Write short commits", 1, 0) == team.entries("ben")["kpt_002"]
-    monkeypatch.setattr(rules, "NEWEST", 2)
+    monkeypatch.setattr(book, "NEWEST", 2)
     team.sync("ben", "anna")
     assert team.entries("anna") == team.entries("ben")
     assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]

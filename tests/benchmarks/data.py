@@ -22,8 +22,8 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.landing import SHARED
-from tallybook.ledger.sharing.publishing import cut_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -19,7 +19,7 @@ from helpers.engines import postgres_engine
 from helpers.postgres_server import NoServerError, start_database
 from tallybook.ledger.line import START
 from tallybook.ledger.scan import choose_digest, verify_run
-from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.sharing.book import count
 from tallybook.ledger.sharing.engines.engine import NOTHING
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage.disk import flush_data

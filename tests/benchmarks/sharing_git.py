@@ -15,7 +15,7 @@ from benchmarks import data
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from helpers.engines import git_engine
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing import counting
+from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.engines.engine import NOTHING, RUN_BYTES, Engine
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces.sharing.syncing import Machine, sync
@@ -114,7 +114,7 @@ class _Contest:
         place.mkdir()
         replica = Replica(place, "1")
         start = perf_counter()
-        counted = counting.count(self._engine(self._new()).read(0).runs, START, set())
+        counted = book.count(self._engine(self._new()).read(0).runs, START, set())
         replica.append(counted.batches, counted.data)
         taken = perf_counter() - start
         assert counted.batches[-1].chain == self._last.after

@@ -20,7 +20,7 @@ from helpers.ledger_lines import forge
 from helpers.shared_machines import make_machines
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import Position, RawBatch, compute_chain
-from tallybook.ledger.sharing import rules
+from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.engines.engine import Run
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces import commands
@@ -119,7 +119,7 @@ def _fields(kind: str) -> Iterator[Forgery]:
     for field in attrs.fields(attrs.resolve_types(EVENT_TYPES[kind][0])):
         is_body = field.name in body
         part = body if is_body else free or {}
-        values = [*BAD[field.type], *([-1, rules.MAX_NUMBER + 1, 2**53] if field.type is int else [])]
+        values = [*BAD[field.type], *([-1, book.MAX_NUMBER + 1, 2**53] if field.type is int else [])]
         less = {name: value for name, value in part.items() if name != field.name}
         changes = [(f"{kind} without {field.name}", less, field.default is not attrs.NOTHING)]
         changes += [(f"{kind} with {field.name} {value!r}", {**part, field.name: value}, False) for value in values]
@@ -145,14 +145,14 @@ def _forms(kind: str) -> Iterator[Forgery]:
         yield _lines(f"{kind} without a salt", line_of(kind, body, {**free, "salt": 1}))
     for version in (0, -1):
         yield _lines(f"{kind} of version {version}", line_of(kind, body, free, version=version))
-    for version in (rules.KINDS[kind] + 1, 10**6):
+    for version in (book.KINDS[kind] + 1, 10**6):
         what = line_of(kind, {**body, "stars": [5]}, free, version=version)
         yield _lines(f"{kind} of version {version}", what, fits=True)
 
 
 def _kinds() -> Iterator[Forgery]:
     """Yield what only an own ledger has, what no version has, and what concerns the book itself."""
-    for kind in sorted(rules.OWN_KINDS):
+    for kind in sorted(book.OWN_KINDS):
         yield _lines(f"{kind} of an own ledger", line_of(kind, *sections(kind)))
         yield _lines(f"{kind} of a later version", line_of(kind, {}, version=99))
     new = "point.starred"
@@ -162,12 +162,12 @@ def _kinds() -> Iterator[Forgery]:
     )
     like = {"kind": "book.rules", "v": 1, "body": {"rules": 7}}
     yield _lines("the same, like a line", line_of(new, like, {"salt": "5a17", "text": "x"}, version=1), fits=True)
-    for depth in (rules.MAX_DEPTH - 2, rules.MAX_DEPTH + 1, DEEP):
+    for depth in (book.MAX_DEPTH - 2, book.MAX_DEPTH + 1, DEEP):
         what = f'"kind":"{new}","v":1,"body":{"[" * depth}{"]" * depth}'
-        yield _lines(f"{depth} brackets deep", (what, None), fits=depth < rules.MAX_DEPTH)
+        yield _lines(f"{depth} brackets deep", (what, None), fits=depth < book.MAX_DEPTH)
         top = {"salt": "5a17", "top": '{"x":' * depth + "1" + "}" * depth}
         body = {"base": None, "source": None}
-        yield _lines(f"keys {depth} deep", line_of("playbook.edited", body, top), fits=depth < rules.MAX_DEPTH)
+        yield _lines(f"keys {depth} deep", line_of("playbook.edited", body, top), fits=depth < book.MAX_DEPTH)
     for first, last in ((2**53 - 100, 2**53 - 1), (1, 1), (0, 99), (5, 104), (999_999_901, 10**9), (1, 10**9 - 1)):
         yield _lines(f"block {first} to {last}", line_of("book.block", {"first": first, "last": last}))
     yield _lines("a far block", line_of("book.block", {"first": 999_999_801, "last": 999_999_900}), fits=True)
@@ -284,7 +284,7 @@ def _bytes(data: bytes) -> Forgery:
 
 def forgeries() -> list[Forgery]:
     """Return every forgery."""
-    kinds = [form for kind in sorted(rules.KINDS) for form in (*_forms(kind), *_fields(kind))]
+    kinds = [form for kind in sorted(book.KINDS) for form in (*_forms(kind), *_fields(kind))]
     return [
         *kinds,
         *_kinds(),

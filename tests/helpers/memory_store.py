@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.store import Entry, Put, PutOutcome
+from tallybook.ledger.sharing.engines.engine import Entry, Put, PutOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallybook.ledger.sharing.engines.store import Store
+    from tallybook.ledger.sharing.engines.engine import Store
 
 
 class MemoryStore:

@@ -23,9 +23,8 @@ from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.sharing.rejoining import Rejoined, rejoin
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import SYSTEM, Machine, SyncResult, sync
+from tallybook.projections.surfaces.sharing.syncing import SYSTEM, Machine, Rejoined, SyncResult, rejoin, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 

@@ -14,9 +14,8 @@ from helpers.git_repositories import git, make_remote
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.codec import decode
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.counting import count
+from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.publishing import cut_runs
 from tallybook.projections.surfaces.sharing import membership
 
 if TYPE_CHECKING:

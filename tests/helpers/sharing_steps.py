@@ -13,9 +13,8 @@ from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.ledger.sharing.counting import count
-from tallybook.ledger.sharing.engines.engine import Run
-from tallybook.ledger.sharing.engines.store import EngineError
+from tallybook.ledger.sharing.book import count
+from tallybook.ledger.sharing.engines.engine import EngineError, Run
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry_state import REDACTED

@@ -14,9 +14,8 @@ from helpers.git_repositories import git, push_files
 from helpers.postgres_server import start_database
 from helpers.s3_server import serve_buckets
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, _encode
+from tallybook.ledger.sharing.engines.engine import NOTHING, PutOutcome, _encode
 from tallybook.ledger.sharing.engines.git import REFERENCES, path_of
-from tallybook.ledger.sharing.engines.store import PutOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,16 +25,23 @@ import weakref
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.sharing.engines.engine import MAX_RUN_BYTES
-from tallybook.ledger.sharing.engines.git_address import check_address, check_book, token_options
-from tallybook.ledger.sharing.engines.git_process import Done, GitFailedError, GitTimeoutError, run_git
-from tallybook.ledger.sharing.engines.store import (
+from tallybook.ledger.sharing.engines.engine import (
+    MAX_RUN_BYTES,
     Entry,
     FormerLayoutError,
     Put,
     PutOutcome,
     ReadOnlyError,
     UnreachableError,
+)
+from tallybook.ledger.sharing.engines.git_remote import (
+    Done,
+    GitFailedError,
+    GitTimeoutError,
+    check_address,
+    check_book,
+    run_git,
+    token_options,
 )
 from tallybook.ledger.storage import disk
 

@@ -20,7 +20,7 @@ from obstore import exceptions
 import obstore.store
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines.store import (
+from tallybook.ledger.sharing.engines.engine import (
     Entry,
     MissingLibraryError,
     Put,

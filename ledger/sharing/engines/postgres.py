@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.store import (
+from tallybook.ledger.sharing.engines.engine import (
     WAIT,
     EngineError,
     Entry,

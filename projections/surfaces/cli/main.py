@@ -380,9 +380,9 @@ def _tell_syncs(project: Project) -> None:
     """Print what detached syncs did since the last command of a person."""
     with suppress(TallybookError):
         if Path(membership_file(project)).exists() and sync_results.has_news(project):
-            from tallybook.projections.surfaces.sharing import results
+            from tallybook.projections.surfaces.sharing import status
 
-            results.tell_new(project)
+            status.tell_new(project)
 
 
 _PROJECT: Final = click.Option(

@@ -10,7 +10,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.counting import SKIPPED
+from tallybook.ledger.sharing.book import SKIPPED
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
-from tallybook.ledger.sharing.engines.store import WAIT, UnreachableError
+from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
 from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.console.output import (
 )
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import joining, membership, results, status, upkeep
+from tallybook.projections.surfaces.sharing import joining, membership, status
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
@@ -100,7 +100,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = joining.join(project, part)
-    results.store(project, before, result)
+    status.store(project, before, result)
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
         plan.take(step)
@@ -132,12 +132,12 @@ def offer(project: Project) -> None:
     Raises:
         TallybookError: The person wants it, and it cannot be done.
     """
-    from tallybook.ledger.sharing.engines import git_address
+    from tallybook.ledger.sharing.engines import git_remote
 
     if membership.load(project) is not None:
         return
     try:
-        git_address.read_remote(str(project.root), DEFAULT_REMOTE)
+        git_remote.read_remote(str(project.root), DEFAULT_REMOTE)
     except TallybookError:
         return
     say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
@@ -149,10 +149,10 @@ def offer(project: Project) -> None:
 
 def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
     """Return the name of the project's book by default; empty where its repository has no such remote."""
-    from tallybook.ledger.sharing.engines import git_address
+    from tallybook.ledger.sharing.engines import git_remote
 
     with suppress(TallybookError):
-        return git_address.default_book(str(project.root), remote)
+        return git_remote.default_book(str(project.root), remote)
     return ""
 
 
@@ -177,13 +177,13 @@ def _membership(
 ) -> Membership:
     remote = DEFAULT_REMOTE
     if engine == "git":
-        from tallybook.ledger.sharing.engines import git_address
+        from tallybook.ledger.sharing.engines import git_remote
 
         given = address or DEFAULT_REMOTE
         if given.startswith("."):
             address = str(Path(given).resolve())
         elif ":" not in given and "/" not in given:
-            address, remote = git_address.read_remote(str(project.root), given), given
+            address, remote = git_remote.read_remote(str(project.root), given), given
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
     # The user comes first, because log and undo take that name alone for all machines of a person.
@@ -243,14 +243,14 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
     the new history lacks.
     """
     if options["unattended"]:
-        return results.sync_unattended(project, limit_s)
+        return status.sync_unattended(project, limit_s)
     part = membership.require(project)
     if options["dry_run"]:
         return _print_pending(project, part, as_json=as_json)
     if options["rejoin"]:
         return _rejoin(project, part, as_json=as_json)
     before = status.own_end(project)
-    result = results.sync(project, part, limit_s)
+    result = status.sync(project, part, limit_s)
     return _print_result(project, result, as_json=as_json, before=before)
 
 
@@ -258,7 +258,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
     with closing(membership.open_engine(part, project.ledger)) as engine:
         done = joining.rejoin(project, part, engine)
-    results.store_rejoined(project, before, done)
+    status.store_rejoined(project, before, done)
     note(*([done.refusal] if done.refusal and done.pending else []))
     _print(status.rejoined_json(done), *status.rejoined_lines(done), as_json=as_json)
     if not as_json:
@@ -315,19 +315,19 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     part = membership.require(project)
     found = status.examine(project, part, lambda: _open_book(project)[1])
     with suppress(TallybookError):
-        results.store_missed(project)
+        status.store_missed(project)
     # Who reads the state has seen all results, so no later command tells them.
     with sync_results.new_results(project):
         stored = sync_results.read(project)
     moved = None if found.moved is None else found.moved._asdict()
-    lines = [*status.status_lines(found), *(line for result in stored for line in results.lines(result))]
+    lines = [*status.status_lines(found), *(line for result in stored for line in status.lines(result))]
     return _print(attrs.asdict(found) | {"moved": moved, "results": stored}, *lines, as_json=as_json)
 
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     with closing(_open_book(project)[1]) as engine:
-        check = upkeep.verify(project, engine)
-    _print(status.to_json(check), *upkeep.check_lines(check, engine.address), as_json=as_json)
+        check = joining.verify(project, engine)
+    _print(status.to_json(check), *joining.check_lines(check, engine.address), as_json=as_json)
     if check.differs:
         return EXIT_DAMAGED
     return EXIT_NO if check.skipped or check.redacted or check.newer else 0
@@ -343,8 +343,8 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         remains = engine.describe_remains()
         what = f"{what} ({remains})" if remains else what
         _require_consent("repair", what, options, as_json=as_json)
-        check, left = upkeep.repair(project, engine, without)
-    results.drop_skipped(project)
+        check, left = joining.repair(project, engine, without)
+    status.drop_skipped(project)
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)
@@ -362,7 +362,7 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int
     with closing(engine):
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
-        before, after = upkeep.upgrade(project, part, engine)
+        before, after = joining.upgrade(project, part, engine)
     done = f"The book follows rules {after} from here on; machines with an older version must upgrade to go on"
     if before == after:
         done = f"The book follows rules {after} already, the newest that this version knows"

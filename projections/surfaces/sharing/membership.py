@@ -20,8 +20,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME
-from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.store import MissingLibraryError
+from tallybook.ledger.sharing.engines.engine import Engine, MissingLibraryError
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
@@ -30,7 +29,7 @@ from tallybook.projections.surfaces.workspace.installation import install_comman
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallybook.ledger.sharing.engines.store import Store
+    from tallybook.ledger.sharing.engines.engine import Store
     from tallybook.projections.surfaces.workspace.project import Project
 
 

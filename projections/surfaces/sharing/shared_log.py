@@ -19,6 +19,7 @@ from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, he
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
     REDACTED,
     SHARED,
@@ -30,7 +31,6 @@ from tallybook.ledger.sharing.landing import (
     redaction_links,
 )
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, shared_number
-from tallybook.ledger.sharing.publishing import Publisher
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids

@@ -1,0 +1,476 @@
+"""Runs of a book: what they may have, which of an engine's count, and how this machine writes them.
+
+What a run may have is the table of kinds, versions, fields and bounds of the rules in force. Every reader judges a run
+alike, whatever else its program knows, so nobody who may write to a book stops the others. The fields and bounds are
+those of the classes in ``ledger/kinds``; a golden test freezes the whole table, because a program that takes a run
+which another one skips parts from it for good. A kind or a version that the table does not have is taken in by all and
+has no effect, except for kinds that only a machine's own ledger has.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+from collections import Counter
+from itertools import accumulate
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger import events
+from tallybook.ledger.codec import decode, decode_author, encode, parse_head_at
+from tallybook.ledger.errors import DamagedLedgerError, TallybookError
+from tallybook.ledger.event_json import FREE_FIELDS, REFUSALS
+from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.line import (
+    CRC_BYTES,
+    FRAME_BYTES,
+    FREE_MARK,
+    LINE_END,
+    MAX_LINE_BYTES,
+    SECTION,
+    WRITER,
+    Position,
+    Stamp,
+    frame,
+    head_field,
+    split_long_texts,
+)
+from tallybook.ledger.scan import choose_digest, verify_run
+from tallybook.ledger.sharing.engines.engine import NOTHING, Run
+from tallybook.ledger.sharing.landing import SHARED
+from tallybook.ledger.sharing.replica import find_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import Draft, RawBatch
+    from tallybook.ledger.records import Author, Batch
+    from tallybook.ledger.scan import Digest
+    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
+    from tallybook.ledger.sharing.landing import Landed
+    from tallybook.ledger.sharing.replica import Replica
+
+
+NEWEST: Final = 1
+"""The newest rules that this version knows."""
+BLOCK: Final = 100
+"""How many numbers of names a machine gets at once."""
+MAX_NUMBER: Final = 999_999_999
+"""The largest number in a book: names have as many digits, and nobody can use up what counts up from a forged one."""
+MAX_DEPTH: Final = 100
+"""How deeply JSON may be nested; Python versions refuse it at different depths."""
+
+OF_BOOK: Final = frozenset({events.BookOpened, events.BookRules, events.BookBlock})
+"""Events about the book itself."""
+KINDS: Final = {kind: version for kind, (cls, version) in events.EVENT_TYPES.items() if cls in SHARED | OF_BOOK}
+"""The table: kind → its newest version in a book; the fields and bounds are those of its class."""
+OWN_KINDS: Final = frozenset(events.EVENT_TYPES.keys() - KINDS.keys())
+"""Kinds that only a machine's own ledger has. One that is added after the first release is not among them: programs
+that do not know it take it in."""
+
+_NUMBERS: Final = {
+    cls: tuple(field.name for field in attrs.fields(attrs.resolve_types(cls)) if field.type in {int, int | None})
+    for cls in SHARED | OF_BOOK
+}
+_CHANGES: Final = re.compile(rb'\t"kind":"book\.(?:opened|rules)"')
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_BRACKET: Final = re.compile(rb"[\[\]{}]")
+
+
+class Verdict(NamedTuple):
+    """What becomes of a run.
+
+    Attributes:
+        rules: The number of the rules in force after it.
+        fault: Why it does not fit; empty where it does, or where its rules are newer than those that are known here.
+    """
+
+    rules: int
+    fault: str = ""
+
+
+def may_change(data: bytes) -> bool:
+    """Return whether bytes of a book may have an event that opens it or changes its rules."""
+    return _CHANGES.search(data) is not None
+
+
+def judge(batches: Sequence[RawBatch], rules: int, first: int) -> Verdict:
+    """Return whether the batches of a run fit the rules in force before it.
+
+    Args:
+        batches: The batches.
+        rules: The number of these rules; 0 before the book is opened.
+        first: The first event number of the run.
+    """
+    if may_change(batches[0].data):
+        after = _rules_after(batches[0], rules)
+        # Nobody judges by rules that are unknown here, so the rest of such a run does not matter.
+        if after > NEWEST and batches[0].first == first:
+            return Verdict(after)
+    try:
+        for raw, batch in zip(batches, decode(batches), strict=True):
+            if fault := _find_fault(raw, batch, rules, is_first=raw.first == first):
+                return Verdict(rules, f"event {raw.first}: {fault}")
+            rules = _rules_after(raw, rules) if may_change(raw.data) else rules
+    except DamagedLedgerError as error:
+        return Verdict(rules, f"event {error.problems[0].seq}: {error.problems[0].message}")
+    except TallybookError as error:
+        return Verdict(rules, str(error))
+    return Verdict(rules)
+
+
+def _rules_after(raw: RawBatch, rules: int) -> int:
+    """Return the rules in force after a batch, if it is one that opens a book or changes to the next rules."""
+    try:
+        found = next(decode([raw])).events
+    except TallybookError:
+        return rules
+    event = found[0]
+    if len(found) == 1 and isinstance(event, events.BookOpened if not rules else events.BookRules):
+        return event.rules if not rules or event.rules == rules + 1 else rules
+    return rules
+
+
+def _find_fault(raw: RawBatch, batch: Batch, rules: int, *, is_first: bool) -> str:
+    if not rules and not isinstance(batch.events[0], events.BookOpened):
+        return "it comes before the book is opened"
+    for index, line in enumerate(raw.lines):
+        if fault := _find_line_fault(raw, index, line):
+            return fault
+    for event in batch.events:
+        if type(event) is events.PointRated:
+            # Most events of a book; nothing is left to check of them.
+            continue
+        fault = find_event_fault(event) or _find_misplaced(event, rules, is_first=is_first)
+        if not fault and type(event) in OF_BOOK and len(raw.lines) > 1:
+            fault = "an event about the book shares its batch"
+        if fault:
+            return fault
+    return ""
+
+
+def _find_line_fault(raw: RawBatch, index: int, line: bytes) -> str:
+    end, mark = len(line) - len(LINE_END), line.find(FREE_MARK)
+    core = line[CRC_BYTES : end if mark < 0 else mark]
+    if end + FRAME_BYTES > MAX_LINE_BYTES:
+        return "a line is too long"
+    if not line.startswith(b'{"crc":"%08x",' % crc32(core)):
+        return "a line does not fit its checksum"
+    if _is_deep(line):
+        return "it is nested too deeply"
+    fields = parse_head_at(line.partition(SECTION)[0], raw, index)
+    if fields is None:
+        return "a head is not one that Tallybook writes here"
+    try:
+        decode_author(fields.by)
+    except REFUSALS as error:
+        return f"its author does not fit: {error}"
+    return ""
+
+
+def find_event_fault(event: events.Event) -> str:
+    """Return why an event is not in the table; empty where it is, or where nobody's program knows its kind."""
+    cls: type[Any] = type(event)
+    fields: Any = event
+    kind = event.kind if isinstance(event, events.UnknownEvent) else events.KIND_OF[cls]
+    if kind in OWN_KINDS:
+        return f"{kind} is for a machine's own ledger"
+    for name in _NUMBERS.get(cls, ()):
+        if abs(getattr(fields, name) or 0) > MAX_NUMBER:
+            return f"{name} has more than nine digits"
+    if isinstance(event, events.PlaybookAdopted | events.PlaybookEdited) and _is_deep((event.top or "").encode()):
+        return "top is nested too deeply"
+    if isinstance(event, events.BookBlock) and (event.first % BLOCK != 1 or event.last != event.first + BLOCK - 1):
+        return "its block is not a hundred names"
+    return ""
+
+
+def _find_misplaced(event: events.Event, rules: int, *, is_first: bool) -> str:
+    """Return why an event about the rules does not belong in its place."""
+    if isinstance(event, events.BookOpened):
+        if rules:
+            return "the book is open already"
+        return "" if event.rules else "no version has rules 0"
+    if isinstance(event, events.BookRules):
+        if event.rules != rules + 1:
+            return f"rules {event.rules} do not follow rules {rules}"
+        # A program that does not know them takes nothing of their run, and one that does takes all of it or nothing.
+        return "" if is_first else "rules change within a run"
+    return ""
+
+
+def _is_deep(data: bytes) -> bool:
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return False
+    steps: Iterator[int] = (1 if bracket in b"[{" else -1 for bracket in _BRACKET.findall(_STRING.sub(b"", data)))
+    return max(accumulate(steps), default=0) > MAX_DEPTH
+
+
+SKIPPED: Final = ": does not count: "
+"""In a message about a run that does not count, what follows its name."""
+_GROUP_BYTES: Final = 256 * 1024
+
+
+class SkippedRun(NamedTuple):
+    """A run that does not count.
+
+    Attributes:
+        place: Where the engine has it.
+        author: Who stored it, as far as the engine knows; else the writer whom it names, marked as its own word.
+        why: Why it does not count.
+    """
+
+    place: str
+    author: str
+    why: str
+
+    def __str__(self) -> str:
+        """Return the run for people."""
+        return f"{self.name}{SKIPPED}{self.why}"
+
+    @property
+    def name(self) -> str:
+        """Return its place and author."""
+        return f"{self.place}, by {self.author}" if self.author else self.place
+
+
+class Counted(NamedTuple):
+    """What counts of some runs.
+
+    Attributes:
+        batches: The batches that follow the position, verified.
+        skipped: The runs that do not count.
+        data: The bytes of the batches, in pieces.
+        rules: The number of the rules in force after the batches.
+        newer: The run from which on rules are in force that this version does not know, None without one; it and what
+            follows it were not judged.
+    """
+
+    batches: list[RawBatch]
+    skipped: list[SkippedRun]
+    data: list[bytes]
+    rules: int
+    newer: SkippedRun | None = None
+
+
+def count(runs: Sequence[Run], after: Position, known: set[str], rules: int = 0) -> Counted:
+    """Return what counts of the runs of an engine after a position.
+
+    A run counts if its bytes are whole batches, its chain follows from the last run that counted, none of its ids is in
+    the book already, and its batches fit the rules in force. Positions alone prove nothing: an engine that lost its end
+    and was filled again has the same ones.
+
+    Args:
+        runs: The runs, in the engine's order.
+        after: The position in the book after which they are read.
+        known: The ids of the events up to that position; those of what counts are added.
+        rules: The number of the rules in force there.
+    """
+    batches: list[RawBatch] = []
+    skipped: list[SkippedRun] = []
+    data: list[bytes] = []
+    digest = choose_digest(sum(len(run.data) for run in runs))
+    # Runs that fit are proven together, which is much faster in catching up; only of others each is looked at.
+    for group in _groups(runs):
+        if whole := _count_whole(group, after, known, rules, digest):
+            batches += whole
+            data += [run.data for run in group]
+            after = whole[-1].position
+            continue
+        for run in group:
+            found, fault = _verify(run, after, known, digest)
+            if found and not fault:
+                rules, fault = judge(found, rules, run.first)
+                if rules > NEWEST:
+                    why = f"it changes the book to rules {rules}, and this version knows {NEWEST}"
+                    return Counted(batches, skipped, data, rules, _skip(run, why))
+            if fault:
+                skipped.append(_skip(run, fault))
+            elif found:
+                known.update(find_ids(run.data))
+                batches += found
+                data += [batch.raw for batch in found]
+                after = found[-1].position
+    return Counted(batches, skipped, data, rules)
+
+
+def read_pieces(
+    engine: Engine, replica: Replica, size: int, since: End = NOTHING
+) -> Iterator[tuple[Contents, Counted]]:
+    """Yield what an engine holds after the end of a replica, a piece after the other, and what of each counts.
+
+    A long book fits into memory this way, because the caller appends each piece to the replica.
+
+    Args:
+        engine: The engine.
+        replica: The replica.
+        size: About how many bytes a piece has.
+        since: Up to where the engine's runs were read before.
+    """
+    known: set[str] | None = None
+    rules = 0
+    while True:
+        end = replica.end()
+        contents = engine.read(end.seq, size, since)
+        if known is None and contents.runs:
+            known, rules = replica.ids(), replica.rules()
+        # The first pieces can have nothing new: after a kill it is forgotten up to which run they were read.
+        counted = count(contents.runs, end, set() if known is None else known, rules)
+        rules = counted.rules
+        yield contents, counted
+        if not contents.more or counted.newer:
+            return
+        # What a run that does not count states is no place of the copy.
+        since = contents.end._replace(seq=replica.end().seq)
+
+
+def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Yield runs in order, those together of which each states that it follows the one before."""
+    group: list[Run] = []
+    size = 0
+    for run in runs:
+        if group and (size > _GROUP_BYTES or (run.first, run.before) != (group[-1].last + 1, group[-1].after)):
+            yield group
+            group, size = [], 0
+        group.append(run)
+        size += len(run.data)
+    if group:
+        yield group
+
+
+def _count_whole(group: Sequence[Run], after: Position, known: set[str], rules: int, digest: Digest) -> list[RawBatch]:
+    """Return the batches of runs that all count, and add their ids to those that are known; else nothing."""
+    first, last = group[0], group[-1]
+    if (first.first, first.before) != (after.seq + 1, after.chain):
+        return []
+    data = b"".join([run.data for run in group])
+    found = verify_run(data, after, (), digest).batches
+    ids = {*find_ids(data)}
+    end = last.last, last.after, after.offset + len(data)
+    is_whole = found and (found[-1].last, found[-1].chain, found[-1].end) == end
+    # An id that comes twice makes the set smaller than the number of lines.
+    if not is_whole or len(ids) != last.last - after.seq or not known.isdisjoint(ids):
+        return []
+    # Where a run changes the rules depends on where it begins.
+    if may_change(data) or judge(found, rules, first.first).fault:
+        return []
+    known |= ids
+    return found
+
+
+def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[list[RawBatch], str]:
+    """Return the batches of a run after a position, and why it cannot count; empty where it may."""
+    data, fault = _bytes_after(run, after)
+    found = [] if fault else verify_run(data, after, (), digest).batches
+    end = (found[-1].last, found[-1].chain, found[-1].end - after.offset) if found else (*after[:2], 0)
+    if not fault and end != (run.last, run.after, len(data)):
+        fault = "it is not whole batches that prove themselves"
+    ids = find_ids(data)
+    if not fault and (len({*ids}) < len(ids) or not known.isdisjoint(ids)):
+        fault = "an event of it is in the book already"
+    return found, fault
+
+
+def _bytes_after(run: Run, position: Position) -> tuple[bytes, str]:
+    """Return the bytes of a run after a position within it, and why it cannot count; empty where it may."""
+    if not run.first:
+        return b"", "it is no run of a book"
+    if run.first == position.seq + 1 and run.before == position.chain:
+        return run.data, ""
+    if run.last <= position.seq:
+        return b"", "another run has its event numbers"
+    if run.first > position.seq:
+        return b"", f"it does not follow event {position.seq} of the book"
+    # Lines that an engine lost come back in other runs, which can begin before the position.
+    begin = Position(run.first - 1, run.before, 0)
+    for batch in verify_run(run.data, begin, (), choose_digest(len(run.data))).batches:
+        if (batch.last, batch.chain) == (position.seq, position.chain):
+            return run.data[batch.end :], ""
+    return b"", f"it has another history than event {position.seq} of the book"
+
+
+def _skip(run: Run, why: str) -> SkippedRun:
+    writer = head_field(run.data, WRITER.encode())
+    author = run.author or (f"{writer!a}, as it says" if writer else "")
+    # What it quotes of the run may hold anything.
+    return SkippedRun(run.place, author, why.encode("unicode_escape").decode())
+
+
+@attrs.frozen
+class Publisher:
+    """How this machine writes a landed batch.
+
+    Attributes:
+        writer: The label of this machine in the book; empty for its own view of a pending batch.
+        at: When it is published; None for the time of the own event.
+        new_salt: Returns a new salt for each text.
+        mask: Returns a text with its secrets masked.
+    """
+
+    writer: str = ""
+    at: str | None = None
+    new_salt: Callable[[], str] = str
+    mask: Callable[[str], str] = str
+
+    def frame(self, landed: Landed, after: Position) -> RawBatch:
+        """Return a landed batch, which has an event, as the batch after a position.
+
+        Raises:
+            BadInputError: A masked text makes a line too long.
+        """
+        # Events keep their ids, by which a machine finds that a batch is in the book already.
+        ids: list[str] = []
+        drafts: list[Draft] = []
+        lines: Counter[str] = Counter()
+        for event in landed.events:
+            when = event.record.when or (None if self.at is None else event.record.at)
+            # A void of a long session takes several events, and a long text several lines.
+            for draft in split_long_texts([encode(self.masked(event.event), when)]):
+                drafts.append(draft)
+                lines[event.record.id] += 1
+                number = lines[event.record.id]
+                ids.append(event.record.id if number == 1 else f"{event.record.id}.{number}")
+        first_record = landed.sent.records[0]
+        at = first_record.at if self.at is None else self.at
+        by, remaining = self._by(first_record.by), iter(ids)
+        return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, landed.key))
+
+    def masked(self, event: Event) -> Event:
+        """Return an event as it leaves this machine."""
+        if isinstance(event, EventRedacted):
+            # Why a text was redacted stays on this machine.
+            return EventRedacted(event.id, "")
+        texts = {field: self.mask(getattr(event, field) or "") for field in FREE_FIELDS[type(event)]}
+        return attrs.evolve(event, **texts) if texts else event
+
+    def _by(self, author: Author) -> dict[str, str]:
+        """Return who recorded the batch, without the place of the evidence, which is a path of this machine."""
+        by = {"rater": author.rater, "session": author.session, "agent": author.agent, "model": author.model}
+        return {field: value for field, value in (by | {WRITER: self.writer}).items() if value}
+
+
+def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> list[Run]:
+    """Return whole batches as runs of about so many bytes; what changes the rules begins a run.
+
+    Args:
+        batches: Batches that follow one another.
+        after: The position before them.
+        run_bytes: How many bytes a run has at most; a batch alone may have more.
+    """
+    runs: list[Run] = []
+    piece: list[RawBatch] = []
+    size, before = 0, after.chain
+    for batch in batches:
+        length = len(batch.raw)
+        if piece and (size + length > run_bytes or may_change(batch.lines[0])):
+            runs.append(_run(piece, before))
+            before, piece, size = piece[-1].chain, [], 0
+        piece.append(batch)
+        size += length
+    return [*runs, _run(piece, before)] if piece else runs
+
+
+def _run(batches: Sequence[RawBatch], before: str) -> Run:
+    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(batch.raw for batch in batches))
