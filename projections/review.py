@@ -17,7 +17,7 @@ from tallybook.projections.comparison.similarity import find_pairs
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.view import REDACTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

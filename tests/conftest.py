@@ -24,7 +24,7 @@ import tallybook
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import entry_point
-from tallybook.projections.surfaces.agents import inside, table
+from tallybook.projections.surfaces.agents import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +65,7 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        in_shells = [name for variables, _ in inside.SHELL_VARIABLES.values() for name in variables]
-        for name in (*table.VARIABLES, *in_shells):
+        for name in table.VARIABLES:
             patch.delenv(name, raising=False)
         patch.setenv("TZ", "UTC")
         if hasattr(time, "tzset"):

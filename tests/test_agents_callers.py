@@ -80,7 +80,7 @@ def test_the_caller_is_recognised_by_payload_and_environment(case: Case, monkeyp
 @pytest.mark.parametrize("agent", [name for name, marks in table.AGENTS.items() if marks.transcripts])
 def test_a_transcript_in_an_agents_folder_is_a_mark_of_that_agent(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is the one that the agent's variable names, else the one below the home folder."""
-    variable, folder, below = table.AGENTS[agent].transcripts
+    (variable, folder), below = table.AGENTS[agent].home, table.AGENTS[agent].transcripts
     usual = Path.home() / folder / below / "x" / "t.jsonl"
     assert agent == table.recognise({"session_id": "s1", "transcript_path": str(usual)})[0]
     if variable:

@@ -19,10 +19,10 @@ from helpers.real_command import run
 from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.doctor import agents
 from tallybook.projections.surfaces.doctor.finding import Context
-from tallybook.projections.surfaces.install import hook_entries
+from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project
@@ -30,7 +30,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OTHERS = {name: installation.FILES[name] for name in table.AGENTS if name != table.CLAUDE}
+OTHERS = {name: places.FILES[name] for name in table.AGENTS if name != table.CLAUDE}
 LINE = "tallybook hook || :"
 ALL_EVENTS = hook_entries.install(None, CLAUDE, "tallybook hook", "settings")
 NESTED = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": LINE}]}]}}
@@ -70,7 +70,7 @@ def install(folder: Path, value: Mapping[str, Any] | bytes = ALL_EVENTS, name: s
 def install_other(here: Project, name: str, *, user: bool = False) -> Path:
     """Write what `init` writes for another agent."""
     files = OTHERS[name]
-    path = (Path.home() / files.home[1] if user else here.root / files.folder) / files.file
+    path = (Path.home() / table.AGENTS[files.name].home[1] if user else here.root / files.folder) / files.file
     return write(path, hook_entries.install(None, files, LINE, "x"))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from helpers.command_line import Answer
-    from tallybook.projections.surfaces.agents.installation import Installation
+    from tallybook.projections.surfaces.install.places import Installation
 
 __all__ = ["on_path"]
 

@@ -13,8 +13,7 @@ import pytest
 
 from helpers.agent_settings import CLAUDE
 from tallybook.projections.surfaces.agents import gemini
-from tallybook.projections.surfaces.agents.installation import as_toml
-from tallybook.projections.surfaces.install.places import read_prompt
+from tallybook.projections.surfaces.install.places import as_toml, read_prompt
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "prompts" / "plugin"

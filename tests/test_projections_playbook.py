@@ -18,9 +18,8 @@ from tallybook.ledger import events
 from tallybook.ledger.clock import moment
 from tallybook.ledger.events import Entry, PointRated
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.checkpoint import pack, unpack
 from tallybook.projections.playbook.inject import prompt
-from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
+from tallybook.projections.playbook.render import pack, playbook_bytes, playbook_dict, unpack
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 EDIT = events.PlaybookEdited(None, None, "")

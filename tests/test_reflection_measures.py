@@ -14,7 +14,7 @@ from helpers.transcripts import Script, kept
 from tallybook.ledger.events import SessionMeasured
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import measures, schedule, worker
+from tallybook.projections.surfaces.reflection import schedule, transcript, worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 
@@ -36,7 +36,7 @@ RECORDED_NUMBERS: dict[str, dict[str, float]] = {
 @pytest.mark.parametrize("title", SESSIONS)
 def test_a_recorded_session_is_measured_without_its_subagents(title: str, tmp_path: Path) -> None:
     """The numbers are those that a person counts in what each client wrote; a subagent's calls and tokens are left."""
-    found = measures.measure(SESSIONS[title].put(tmp_path), ended=True)
+    found = transcript.measure(SESSIONS[title].put(tmp_path), ended=True)
     assert found is not None
     assert 0 < found["seconds"] < 5
     assert RECORDED_NUMBERS[title] == {name: value for name, value in found.items() if name != "seconds"}
@@ -57,7 +57,7 @@ def test_a_session_of_claude_code_is_measured(tmp_path: Path) -> None:
     script.user("[Request interrupted by user]").line("system", subtype="compact_boundary")
     script.agent("Now from a subagent", isSidechain=True)
     script.user("Go on", timestamp="2026-11-21T18:00:00Z").agent("Done.", timestamp="2026-11-21T18:00:09Z")
-    found = measures.measure(script.path, ended=False)
+    found = transcript.measure(script.path, ended=False)
     assert found is not None
     assert 9 < found["seconds"] < 60
     assert {
@@ -80,7 +80,7 @@ def test_a_branch_is_measured_without_what_it_copied(tmp_path: Path) -> None:
     copied = {"forkedFrom": {"sessionId": "s1", "messageUuid": "s1-1"}}
     script = Script(tmp_path / "s2.jsonl").user("Fix it", **copied).user("Go on")
     script.tool("Bash", {"command": "make"}, "no target", failed=True)
-    found = measures.measure(script.path, ended=True)
+    found = transcript.measure(script.path, ended=True)
     assert found is not None
     assert (1, 1, 1) == (found["prompts"], found["calls"], found["failed"])
 
@@ -139,7 +139,7 @@ def test_a_failure_is_found_by_its_exit_code(name: str, tmp_path: Path) -> None:
     """Codex, Gemini and Copilot call a command with exit code 3 completed or a success, and each says it elsewhere."""
     path = tmp_path / name
     path.write_text("".join(json.dumps(line) + "\n" for line in OTHER_FAILURES[name]))
-    found = measures.measure(path, ended=False)
+    found = transcript.measure(path, ended=False)
     assert found is not None
     wanted = ("prompts", "failed", "aborted", "tests", "tests_failed", "last_test_failed")
     assert (1, 1, 1, 1, 1, True) == tuple(found[number] for number in wanted)
@@ -160,7 +160,7 @@ OTHERS = (
 def test_a_run_of_tests_is_known_by_its_command(command: str, tmp_path: Path) -> None:
     """A command counts as tests where it starts a test runner, not where it names one."""
     script = Script(tmp_path / "s1.jsonl").user("Go").tool("Bash", {"command": command}, "")
-    found = measures.measure(script.path, ended=True)
+    found = transcript.measure(script.path, ended=True)
     assert found is not None
     assert found["tests"] == (command in RUNNERS)
 
@@ -179,7 +179,7 @@ def test_what_is_not_understood_gives_no_numbers(lines: list[Any], tmp_path: Pat
     """A transcript of another form, or without a prompt, is not measured as one without failures."""
     path = tmp_path / "s1.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert measures.measure(path, ended=True) is None
+    assert transcript.measure(path, ended=True) is None
 
 
 # The worker

@@ -20,13 +20,7 @@ from tallybook.projections.surfaces.reflection.chunks import (
     all_pieces,
     next_piece,
 )
-from tallybook.projections.surfaces.reflection.transcript import (
-    CUT,
-    MESSAGE_CHARS,
-    TOOL_CHARS,
-    format_turn,
-    lines,
-)
+from tallybook.projections.surfaces.reflection.transcript import CUT, MESSAGE_CHARS, TOOL_CHARS, format_turn, lines
 
 if TYPE_CHECKING:
     from pathlib import Path

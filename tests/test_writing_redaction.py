@@ -32,8 +32,8 @@ from tallybook.ledger.events import PointRated
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
 from tallybook.ledger.storage.redaction import PENDING_FILE, PendingRedaction
-from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes
+from tallybook.projections.playbook.view import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading

@@ -21,7 +21,7 @@ from tallybook.projections.event_rows import entry_line, name_line, numbered_row
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, needs_ratings
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.options import HUMAN, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.console.output import format_count

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallybook.projections.surfaces.agents import installation, table
-from tallybook.projections.surfaces.install import hook_entries
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.install import hook_entries, places
 
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.agents.installation import Installation
+    from tallybook.projections.surfaces.install.places import Installation
 
-AGENTS = {name: installation.FILES[name] for name in table.AGENTS}
+AGENTS = {name: places.FILES[name] for name in table.AGENTS}
 _ENTRY = {"type": "command", "command": "theirs"}
 _NESTED = {"hooks": {"Stop": [{"matcher": "x", "hooks": [_ENTRY]}], "SessionStart": []}, "theirs": 1}
 _FLAT = {"version": 1, "hooks": {"stop": [{"command": "theirs", "bash": "theirs"}], "SessionStart": []}}
@@ -58,7 +58,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def settings_of(files: Installation, root: Path, *, user: bool = False) -> Path:
     """Return the file with an agent's hooks in a project, or the user's."""
-    return (Path.home() / files.home[1] if user else root / files.folder) / files.file
+    return (Path.home() / table.AGENTS[files.name].home[1] if user else root / files.folder) / files.file
 
 
 def theirs(files: Installation, **layout: Any) -> str:

@@ -1,7 +1,9 @@
-"""The agents: what each of them describes, the table of them, and which of them calls. Standard library only.
+"""The agents: what each of them describes, the table of them, which of them calls, and in whose shell a command runs.
 
 The caller is told from the payload and the environment: agents run each other's settings files and inherit each other's
 variables, so neither the file that names a hook nor one variable says who calls it.
+
+What an agent types is the agent's: it is recorded as such and screened for secrets, and never is a person's consent.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from io import BytesIO
 import os
 import sys
 
+from tallybook.ledger.errors import EXIT_NO, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, BinaryIO
@@ -298,46 +302,89 @@ def jsonl_files(folder: str, endings: tuple[str, ...] = (".jsonl",)) -> list[str
 # The table, and who calls
 
 
-class Marks(NamedTuple):
-    """How to recognise an agent.
+class Row(NamedTuple):
+    """The facts about an agent that are needed before its module is loaded.
 
     Attributes:
         session_variable: Variable that holds the id of the session whose hook it calls, which is proof; empty if none.
         variables: Variables that it sets for its hooks. Agents that are started in its shell inherit them.
         fields: Fields that only its payloads have.
-        transcripts: Its folder's variable, its folder below the home folder, and the folder of transcripts in there;
-            empty if they are not known.
         has_timestamp: Whether each of its payloads has a ``timestamp``; None if that is not known.
+        home: The variable that names its folder of a user, empty if none does, and that folder below the home folder.
+        transcripts: The folder of transcripts in there; empty if it is not known.
+        shell_variables: Variables that it sets for its commands.
+        shell_session: The one of those that holds the session's id; empty if none does.
+        reads: The files in the folder of a project that it reads at the start of a session.
     """
 
     session_variable: str = ""
     variables: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    transcripts: tuple[str, ...] = ()
     has_timestamp: bool | None = False
+    home: tuple[str, str] = ("", "")
+    transcripts: str = ""
+    shell_variables: tuple[str, ...] = ()
+    shell_session: str = ""
+    reads: tuple[str, ...] = ()
 
 
 CLAUDE = "claude"
-AGENTS: dict[str, Marks] = {
+AGENTS_MD = "AGENTS.md"
+CURSOR_RULES = ".cursor/rules/tallybook.mdc"
+AGENTS: dict[str, Row] = {
     # Gemini and Copilot set CLAUDE_PROJECT_DIR as well, so it is no mark.
-    CLAUDE: Marks("CLAUDE_CODE_SESSION_ID", (), ("prompt_id",), ("CLAUDE_CONFIG_DIR", ".claude", "projects")),
+    CLAUDE: Row(
+        session_variable="CLAUDE_CODE_SESSION_ID",
+        fields=("prompt_id",),
+        home=("CLAUDE_CONFIG_DIR", ".claude"),
+        transcripts="projects",
+        shell_variables=("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"),
+        shell_session="CLAUDE_CODE_SESSION_ID",
+        reads=("CLAUDE.md",),
+    ),
     # At the start and the end of a session only the path of the transcript says that Codex calls.
-    "codex": Marks(fields=("turn_id",), transcripts=("CODEX_HOME", ".codex", "sessions")),
-    "gemini": Marks("GEMINI_SESSION_ID", ("GEMINI_SESSION_ID",), (), ("", ".gemini", "tmp"), has_timestamp=True),
-    "copilot": Marks(
+    "codex": Row(
+        fields=("turn_id",),
+        home=("CODEX_HOME", ".codex"),
+        transcripts="sessions",
+        shell_variables=("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_CI", "CODEX_SANDBOX"),
+        shell_session="CODEX_THREAD_ID",
+        reads=(AGENTS_MD,),
+    ),
+    "gemini": Row(
+        session_variable="GEMINI_SESSION_ID",
+        variables=("GEMINI_SESSION_ID",),
+        has_timestamp=True,
+        home=("", ".gemini"),
+        transcripts="tmp",
+        shell_variables=("GEMINI_CLI", "GEMINI_SESSION_ID"),
+        shell_session="GEMINI_SESSION_ID",
+        reads=("GEMINI.md",),
+    ),
+    "copilot": Row(
         variables=("COPILOT_CLI",),
         fields=("initial_prompt", "initialPrompt", "sessionId"),
-        transcripts=("COPILOT_HOME", ".copilot", "session-state"),
         has_timestamp=True,
+        home=("COPILOT_HOME", ".copilot"),
+        transcripts="session-state",
+        shell_variables=("COPILOT_CLI",),
+        reads=(AGENTS_MD,),
     ),
-    "cursor": Marks(variables=("CURSOR_VERSION",), fields=("conversation_id", "workspace_roots"), has_timestamp=None),
+    "cursor": Row(
+        variables=("CURSOR_VERSION",),
+        fields=("conversation_id", "workspace_roots"),
+        has_timestamp=None,
+        home=("", ".cursor"),
+        shell_variables=("CURSOR_AGENT", "CURSOR_VERSION"),
+        reads=(AGENTS_MD, CURSOR_RULES),
+    ),
 }
-"""Name of an agent → its marks. The module of the same name has the rest: its ``AGENT``."""
+"""Name of an agent → its row. The module of the same name has the rest: its ``AGENT``."""
 
 VARIABLES = tuple(
     variable
-    for marks in AGENTS.values()
-    for variable in (marks.session_variable, *marks.variables, *marks.transcripts[:1])
+    for row in AGENTS.values()
+    for variable in (row.session_variable, *row.variables, row.home[0], *row.shell_variables)
     if variable
 )
 """Every variable that is read here."""
@@ -354,12 +401,16 @@ def load(name: str) -> Agent:
     return agent
 
 
+def users_folder(name: str) -> str:
+    """Return an agent's folder of this user."""
+    variable, folder = AGENTS[name].home
+    return os.environ.get(variable) or os.path.join(os.path.expanduser("~"), folder)
+
+
 def transcripts_folder(name: str) -> str:
     """Return the folder where an agent keeps its transcripts, empty if it is not known."""
-    if not AGENTS[name].transcripts:
-        return ""
-    variable, folder, below = AGENTS[name].transcripts
-    return os.path.join(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), folder), below)
+    below = AGENTS[name].transcripts
+    return os.path.join(users_folder(name), below) if below else ""
 
 
 def recognise(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -404,3 +455,46 @@ def _payload_marks(name: str, document: Mapping[str, Any], path: object) -> tupl
     if isinstance(path, str) and (folder := transcripts_folder(name)) and path.startswith(os.path.join(folder, "")):
         return (*fields, "transcript_path")
     return fields
+
+
+class PersonsOnlyError(TallybookError):
+    """An agent typed what only a person may do."""
+
+    exit_code = EXIT_NO
+
+
+class RunningAgent(NamedTuple):
+    """The agent in whose shell a command was typed.
+
+    Attributes:
+        agent: Its name; the first of the table where several run within each other.
+        session: Id of its session; empty where it does not say.
+        variable: The variable by which it was recognised.
+    """
+
+    agent: str
+    session: str
+    variable: str
+
+
+def find_agent(environment: Mapping[str, str] | None = None) -> RunningAgent | None:
+    """Return the agent in whose shell this process runs; None outside of one."""
+    environment = os.environ if environment is None else environment
+    for agent, row in AGENTS.items():
+        for variable in row.shell_variables:
+            if environment.get(variable):
+                return RunningAgent(agent, environment.get(row.shell_session, ""), variable)
+    return None
+
+
+def require_person(verb: str, rater: str | None = "human") -> None:
+    """Refuse a verb that only a person may use, inside an agent and for another rater.
+
+    Raises:
+        PersonsOnlyError: An agent typed it.
+    """
+    # A hook that names itself as the rater decides nothing either.
+    agent = find_agent()
+    if agent is not None or rater != "human":
+        who = f"it was typed inside {agent.agent} ({agent.variable} is set)" if agent else f"the rater is {rater}"
+        raise PersonsOnlyError(f"{verb}: only a person may do this, and {who}; nothing was recorded")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookError
-from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, complain, note, run_guarded
 from tallybook.projections.surfaces.hooks import notices, sync_results

@@ -17,8 +17,8 @@ from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.event_rows import entry_line, numbered_rows
 from tallybook.projections.fold import history
-from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.surfaces.agents.inside import require_person
+from tallybook.projections.playbook.view import REDACTED
+from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.options import Verb, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, recorded_lines, say
 from tallybook.projections.surfaces.history import reading

@@ -146,7 +146,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
 def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Print what a session is given, for a task or at its start."""
     from tallybook.projections.event_rows import CAUSES
-    from tallybook.projections.surfaces.agents.inside import find_agent
+    from tallybook.projections.surfaces.agents.table import find_agent
     from tallybook.projections.surfaces.selection import answers
 
     task, explain = options["for"], options["explain"]

@@ -13,7 +13,7 @@ from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, Cannot
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.event_rows import by_json
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.inside import require_person
+from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
 from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say

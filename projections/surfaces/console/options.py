@@ -14,7 +14,7 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEn
 from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.surfaces.agents.inside import find_agent
+from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.workspace import personal
 

@@ -20,7 +20,7 @@ from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_WRITTEN,
 from tallybook.ledger.sharing.numbers import plain_value
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.surfaces.agents.inside import find_agent, require_person
+from tallybook.projections.surfaces.agents.table import find_agent, require_person
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

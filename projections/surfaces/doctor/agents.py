@@ -17,7 +17,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import INTERRUPTED, last_failure
 from tallybook.projections.review import AGENT, DISPUTED, why_shown
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -35,9 +35,9 @@ from tallybook.projections.surfaces.writing import proposals
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.surfaces.agents.installation import Installation
     from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.install.hook_entries import Call
+    from tallybook.projections.surfaces.install.places import Installation
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -71,7 +71,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
     read = {name: _read_files(name, folder) for name in table.AGENTS}
     calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
     for name in table.AGENTS:
-        files, option = installation.FILES[name], "" if name == table.CLAUDE else f" {name}"
+        files, option = places.FILES[name], "" if name == table.CLAUDE else f" {name}"
         # Copilot also runs the hooks of Claude Code, those of the project and not of the user.
         served = files.runs and any(file.path.is_relative_to(folder) for file in calling[files.runs])
         if calling[name]:
@@ -142,12 +142,12 @@ def _find_notes(ledger: Path) -> Iterator[Finding]:
     document = _read_document(path)
     marks = document.get("marks")
     # An agent whose hooks take no answer is known, and nothing fixes that.
-    if isinstance(marks, list) and document.get("agent") not in tuple(table.AGENTS):
+    if isinstance(marks, list) and document.get("agent") not in table.AGENTS:
         named = ", ".join(mark for mark in marks if isinstance(mark, str))
         why = f"its marks disagree: {named}" if named else "nothing in it or its environment names an agent"
         message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {why}"
         fix = "`tallybook show` and `tallybook mcp` give it the playbook"
-        if inherited := [mark for mark in marks if mark in tuple(table.VARIABLES)]:
+        if inherited := [mark for mark in marks if mark in table.VARIABLES]:
             fix = f"start it without {' and '.join(inherited)} in its environment"
         yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
     path = ledger / ledger_access.ERROR_FILE
@@ -178,8 +178,8 @@ def _start_folder(start: Path) -> Path:
 
 def _read_files(name: str, folder: Path) -> list[HookFile]:
     """Return the files from which an agent, started in a folder, reads hooks; Claude Code's local settings first."""
-    files = installation.FILES[name]
-    users = places.users_folder(files)
+    files = places.FILES[name]
+    users = places.users_folder(name)
     own = [folder / files.folder / files.file, users / files.file]
     others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
     others += [path for pattern in files.users_hooks for path in sorted(users.glob(pattern))]
@@ -229,7 +229,7 @@ def _texts(value: object) -> Iterator[str]:
 def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
     """Say whether an agent is used here; every project has the folder of Claude Code."""
     if name != table.CLAUDE:
-        return places.is_used(places.InstallTarget(folder), installation.FILES[name])
+        return places.is_used(places.InstallTarget(folder), places.FILES[name])
     state = Path(os.environ.get("CLAUDE_CONFIG_DIR") or places.home()) / ".claude.json"
     return bool(read) or state.exists() or (places.users_folder() / "projects").exists()
 

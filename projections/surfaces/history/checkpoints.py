@@ -36,7 +36,7 @@ from tallybook.ledger.lookup import read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import State, fold, fold_history
-from tallybook.projections.playbook.checkpoint import pack, unpack
+from tallybook.projections.playbook.render import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:

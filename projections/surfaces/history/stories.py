@@ -23,7 +23,7 @@ from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
 from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, NamedEvent, Uses, entries_view
 from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
-from tallybook.projections.playbook.checkpoint import pack, unpack
+from tallybook.projections.playbook.render import pack, unpack
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history import checkpoints

@@ -12,6 +12,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook import inject
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import contains, repository_folders
 
 TYPE_CHECKING = False
@@ -23,18 +24,10 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 BEGIN, END = b"<!-- tallybook:begin -->", b"<!-- tallybook:end -->"
-AGENTS_MD = "AGENTS.md"
-RULES = ".cursor/rules/tallybook.mdc"
-"""A file of Tallybook's own: all of it is the block, without markers."""
-READ_BY = {
-    "claude": ("CLAUDE.md",),
-    "codex": (AGENTS_MD,),
-    "gemini": ("GEMINI.md",),
-    "copilot": (AGENTS_MD,),
-    "cursor": (AGENTS_MD, RULES),
-}
-"""Name of an agent → the files in the folder of a project that it reads at the start of a session."""
-FILES = tuple(dict.fromkeys(name for names in READ_BY.values() for name in names))
+AGENTS_MD, RULES = table.AGENTS_MD, table.CURSOR_RULES
+"""The second is a file of Tallybook's own: all of it is the block, without markers."""
+FILES = tuple(dict.fromkeys(name for row in table.AGENTS.values() for name in row.reads))
+"""The files in the folder of a project that agents read at the start of a session."""
 MAX_FILE_BYTES = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _IMPORTS = (b"@AGENTS.md", b"@./AGENTS.md")
@@ -83,7 +76,8 @@ def place_of(folder: str, name: str) -> str:
 
 def find_read(project: AnyProject, payload: Payload) -> Block | None:
     """Return the block that a session reads, None without one; what a subagent reads is not known."""
-    return None if payload.subagent else find(project, READ_BY.get(payload.agent, ()))
+    names = table.AGENTS[payload.agent].reads if payload.agent and not payload.subagent else ()
+    return find(project, names)
 
 
 def find(project: AnyProject, names: Iterable[str]) -> Block | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
 from tallybook.projections.surfaces.install import places, plan
@@ -168,10 +168,10 @@ def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
     """Return the other agents that are there and not installed, and say of which another one's hooks are enough."""
     done = plan.find_installed(target)
     others = [name for name in table.AGENTS if name not in {*names, *done}]
-    here = [name for name in others if places.is_used(target, installation.FILES[name])]
+    here = [name for name in others if places.is_used(target, places.FILES[name])]
     served = {name: runs for name in here if (runs := plan.served_by(target, name, {*names, *done}))}
     for name, runs in served.items():
-        title, path = installation.FILES[name].title, places.settings_file(target, installation.FILES[runs])
+        title, path = places.FILES[name].title, places.settings_file(target, places.FILES[runs])
         note(f"{title} runs the hooks in {path} as well; `tallybook init {name}` installs its own")
     return [name for name in here if name not in served]
 
@@ -219,7 +219,7 @@ def _changes(steps: Sequence[Step]) -> list[Step]:
 
 def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> tuple[str, ...]:
     """Return what an installation came to, and what a person should do next."""
-    agents = [installation.FILES[name] for name in names]
+    agents = [places.FILES[name] for name in names]
     if not _changes(steps):
         folders = [str(places.agent_folder(target, files)) for files in agents]
         return (f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it.",)

@@ -28,7 +28,7 @@ from tallybook.projections.surfaces.workspace import installation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallybook.projections.surfaces.agents.installation import Installation
+    from tallybook.projections.surfaces.install.places import Installation
 
 
 COMMAND: Final = "tallybook"

@@ -1,4 +1,4 @@
-"""The folders and files of an agent: where it is started, where it reads its settings, and what it trusts."""
+"""The files of each agent: where it reads its settings, what init writes there, and what the agent trusts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,205 @@ import re
 import shutil
 import stat
 import tomllib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces.agents import installation, table
-from tallybook.projections.surfaces.agents.installation import Prompt
+from tallybook.projections.surfaces.agents import gemini, table
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace import project as projects
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from tallybook.projections.surfaces.agents.installation import Installation
+
+class Prompt(NamedTuple):
+    """A packaged slash command.
+
+    Attributes:
+        name: Its name, without a slash.
+        description: One line that says what it does.
+        body: The text after the front matter, in the form of Claude Code.
+        text: All of the file.
+    """
+
+    name: str
+    description: str
+    body: str
+    text: str
+
+
+class PromptFiles(NamedTuple):
+    """Where an agent looks for slash commands or skills.
+
+    Attributes:
+        folder: Their folder in the project and at home; empty for the agent's own.
+        path: The path of one in that folder, with ``{}`` for its name.
+        form: Returns the text of its file.
+    """
+
+    folder: str
+    path: str
+    form: Callable[[Prompt], str]
+
+
+class Installation(NamedTuple):
+    """The files of an agent.
+
+    Attributes:
+        name: Its name in the table.
+        title: Its name for people.
+        folder: Its folder in a project.
+        file: The file with hooks, as a path in either folder.
+        events: Its own name of each event that calls the hook → the timeout, in its own unit.
+        timeout: The key of the timeout; empty if a hook is its command line alone.
+        key: The key of the command line.
+        is_nested: Whether an item of an event's list holds a list of hooks, or is a hook.
+        document: The rest of a new file.
+        signs: Files and folders of a project that show that the agent is used there; empty for its folder.
+        programs: The commands that start it.
+        prompts: Its slash commands or skills, None without any.
+        other_hooks: Patterns of other files of a project that may hold its hooks.
+        users_hooks: Patterns of other files in its folder of a user that may hold its hooks, plugins included.
+        runs: The agent of the table whose project settings it runs as well; empty if there is none.
+        keeps_line: Whether a changed command line makes it distrust the hook.
+        record_of_trust: Its file, in the user's folder, that records which hooks are trusted; empty if there is none.
+        remark: What ``init`` says about it, empty if there is nothing to say.
+    """
+
+    name: str
+    title: str
+    folder: str
+    file: str
+    events: Mapping[str, int]
+    timeout: str = "timeout"
+    key: str = "command"
+    is_nested: bool = True
+    document: Mapping[str, Any] = {}
+    signs: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    prompts: PromptFiles | None = None
+    other_hooks: tuple[str, ...] = ()
+    users_hooks: tuple[str, ...] = ()
+    runs: str = ""
+    keeps_line: bool = False
+    record_of_trust: str = ""
+    remark: str = ""
+
+    def item(self, line: str, timeout: int) -> dict[str, Any]:
+        """Return an item of an event's list that calls a command line."""
+        hook = {"type": "command", self.key: line, self.timeout: timeout} if self.timeout else {self.key: line}
+        return {"hooks": [hook]} if self.is_nested else hook
+
+
+def as_markdown(prompt: Prompt) -> str:
+    """Return a slash command of Claude Code."""
+    return prompt.text
+
+
+def as_toml(prompt: Prompt) -> str:
+    """Return a slash command of Gemini CLI."""
+    lines = [f"!{{{command}}}" if (command := _command_in(line)) else line for line in prompt.body.split("\n")]
+    # The body becomes a literal string of TOML, in which no backslash begins an escape.
+    body = "\n".join(lines).replace("$ARGUMENTS", "{{args}}")
+    return f"description = {dumps(prompt.description)}\nprompt = '''\n{body}'''\n"
+
+
+def as_skill(prompt: Prompt) -> str:
+    """Return a skill, which an agent runs itself: it runs the commands, and there are no arguments."""
+    lines = [line for line in prompt.body.split("\n\n") if "$ARGUMENTS" not in line]
+    body = "\n\n".join(
+        f"the output of `{command}`; run it first." if (command := _command_in(line)) else line for line in lines
+    )
+    return f"---\nname: {prompt.name}\ndescription: {prompt.description}\n---\n\n{body}"
+
+
+def _command_in(line: str) -> str:
+    """Return the command whose output stands in place of a line, empty without one."""
+    return line[2:-1] if line.startswith("!`") and line.endswith("`") else ""
+
+
+_CLAUDES_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
+_SKILLS: Final = PromptFiles(".agents", "skills/{}/SKILL.md", as_skill)
+_ALL_FILES: Final = (
+    Installation(
+        name=table.CLAUDE,
+        title="Claude Code",
+        folder=".claude",
+        file="settings.json",
+        events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), 10),
+        programs=("claude",),
+        prompts=PromptFiles("", "commands/{}.md", as_markdown),
+        other_hooks=(".claude/settings.local.json",),
+    ),
+    Installation(
+        name="codex",
+        title="Codex CLI",
+        folder=".codex",
+        file="hooks.json",
+        # Of SessionEnd it cuts a longer timeout down to 3 seconds, and warns.
+        events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStop", "PreCompact"), 10) | {"SessionEnd": 3},
+        programs=("codex",),
+        # No folder of slash commands is known of it.
+        prompts=_SKILLS,
+        other_hooks=(".codex/config.toml",),
+        users_hooks=("config.toml", "plugins/cache/*/*/*/hooks/hooks.json"),
+        # Codex trusts a hook by the hash of its command and timeout, and skips a changed one without a word.
+        keeps_line=True,
+        record_of_trust="config.toml",
+    ),
+    Installation(
+        name="gemini",
+        title="Gemini CLI",
+        folder=".gemini",
+        file="settings.json",
+        # Its timeouts are milliseconds.
+        events=dict.fromkeys(gemini.EVENTS, 10_000),
+        programs=("gemini",),
+        prompts=PromptFiles("", "commands/{}.toml", as_toml),
+        users_hooks=("extensions/*/hooks/hooks.json",),
+    ),
+    Installation(
+        name="copilot",
+        title="Copilot CLI",
+        folder=".github",
+        file="hooks/tallybook.json",
+        # Only names of events in this spelling come back in the payload.
+        events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStart", "PreCompact", "SessionEnd"), 10),
+        timeout="timeoutSec",
+        key="bash",
+        is_nested=False,
+        document={"version": 1},
+        signs=(".github/hooks", ".github/copilot", ".github/copilot-instructions.md"),
+        programs=("copilot",),
+        prompts=_SKILLS,
+        other_hooks=(".github/hooks/*.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"),
+        users_hooks=("hooks/*.json", "settings.json"),
+        runs=table.CLAUDE,
+    ),
+    # By the descriptions of others, as its module.
+    Installation(
+        name="cursor",
+        title="Cursor",
+        folder=".cursor",
+        file="hooks.json",
+        # As it is given nothing, only events with citations and ends are installed.
+        events=dict.fromkeys(("postToolUse", "afterAgentResponse", "stop", "sessionEnd"), 0),
+        timeout="",
+        is_nested=False,
+        document={"version": 1},
+        programs=("cursor", "cursor-agent"),
+        remark="is not given the playbook, because no answer of its hooks is known to reach the model; "
+        "its hooks record which entries it cites",
+    ),
+)
+FILES: Final = {files.name: files for files in _ALL_FILES}
+"""Name of an agent of the table → its files."""
 
 
 FOLDER: Final = "CLAUDE_PROJECT_DIR"
@@ -76,7 +258,7 @@ def agent_folder(target: InstallTarget, files: Installation) -> Path:
         CannotWriteError: It leads out of the project, or is not a folder.
     """
     if target.folder is None:
-        return Path(os.path.realpath(users_folder(files)))
+        return Path(os.path.realpath(users_folder(files.name)))
     folder = Path(projects.claude_folder(target.folder, files.folder))
     if os.path.lexists(folder) and not folder.is_dir():
         raise CannotWriteError(folder, "is not a folder", "move it away")
@@ -85,7 +267,7 @@ def agent_folder(target: InstallTarget, files: Installation) -> Path:
 
 def own_folder(target: InstallTarget) -> Path:
     """Return the folder that has Tallybook's own settings."""
-    return agent_folder(target, installation.FILES[table.CLAUDE])
+    return agent_folder(target, FILES[table.CLAUDE])
 
 
 def top_folder(target: InstallTarget, files: Installation, folder: Path) -> Path:
@@ -101,7 +283,7 @@ def is_used(target: InstallTarget, files: Installation) -> bool:
     """Say whether an agent is there: its folder in the project or at home, or its command."""
     signs = files.signs or (files.folder,)
     paths = [] if target.folder is None else [target.folder / sign for sign in signs]
-    return any(map(os.path.exists, (*paths, users_folder(files)))) or any(map(shutil.which, files.programs))
+    return any(map(os.path.exists, (*paths, users_folder(files.name)))) or any(map(shutil.which, files.programs))
 
 
 def working_folder(given: str | None) -> Path:
@@ -138,9 +320,10 @@ def home() -> Path:
         return Path(os.devnull) / "home"
 
 
-def users_folder(files: Installation | None = None) -> Path:
-    """Return an agent's own folder of this user; Claude Code's where none is named."""
-    return Path(installation.users_folder(files or installation.FILES[table.CLAUDE], str(home())))
+def users_folder(name: str = table.CLAUDE) -> Path:
+    """Return an agent's own folder of this user."""
+    variable, folder = table.AGENTS[name].home
+    return Path(os.environ.get(variable) or home() / folder)
 
 
 def settings_file(target: InstallTarget, files: Installation) -> Path:
@@ -238,7 +421,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 def record_of_trust(files: Installation) -> Path:
     """Return the file in which an agent records the hooks that it trusts."""
-    return users_folder(files) / files.record_of_trust
+    return users_folder(files.name) / files.record_of_trust
 
 
 def trusted_events(files: Installation, path: Path) -> set[str]:

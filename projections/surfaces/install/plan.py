@@ -12,7 +12,7 @@ import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces.agents import installation, table
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_entries, places
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from tallybook.projections.surfaces.agents.installation import Installation
-    from tallybook.projections.surfaces.install.places import InstallTarget, PackagedFile
+    from tallybook.projections.surfaces.install.places import Installation, InstallTarget, PackagedFile
     from tallybook.projections.surfaces.workspace.project import Project
 
 BACKUP: Final = ".before-tallybook"
@@ -148,7 +147,7 @@ def diff(step: Step) -> str:
 
 def find_installed(target: InstallTarget) -> list[str]:
     """Return the agents whose settings call Tallybook; settings that cannot be read do not."""
-    return [name for name in table.AGENTS if _own_commands(target, installation.FILES[name])]
+    return [name for name in table.AGENTS if _own_commands(target, places.FILES[name])]
 
 
 def _own_commands(target: InstallTarget, files: Installation) -> list[str]:
@@ -168,7 +167,7 @@ def served_by(target: InstallTarget, name: str, others: Collection[str]) -> str:
         name: The agent.
         others: The agents that are, or will be, installed.
     """
-    runs = installation.FILES[name].runs
+    runs = places.FILES[name].runs
     return runs if runs in others and target.folder is not None else ""
 
 
@@ -185,7 +184,7 @@ def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str])
         names: The agents.
         verbs: The verbs of this version; a slash command that runs another verb is not installed.
     """
-    agents = [installation.FILES[name] for name in names]
+    agents = [places.FILES[name] for name in names]
     packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files, verbs)}
     config = places.config_file(target)
     planned = [_install_file(file) for file in (*packaged.values(), config)]
@@ -228,7 +227,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
     found: list[str] = []
     after = {step.path: step.after or b"" for step in planned if step.has_diff}
     for name in names:
-        files = installation.FILES[name]
+        files = places.FILES[name]
         path = places.settings_file(target, files)
         found += map(hook_entries.remark, hook_entries.own_commands(after[path], files, str(path)))
         # A new worktree has the files that git tracks and no others.
@@ -239,7 +238,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
         if files.remark:
             found.append(f"{files.title} {files.remark}")
         if runs := served_by(target, name, (*names, *find_installed(target))):
-            other = places.settings_file(target, installation.FILES[runs])
+            other = places.settings_file(target, places.FILES[runs])
             found.append(f"{files.title} also runs the hooks in {other}; each event counts once")
     return tuple(dict.fromkeys(filter(None, found)))
 
@@ -279,11 +278,11 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
     """
     here = find_installed(target)
     leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
-    kept = [installation.FILES[name] for name in here if name not in leaving]
+    kept = [places.FILES[name] for name in here if name not in leaving]
     kept_paths = {file.path for files in kept for file in places.prompt_files(target, files)}
     deleted: set[Path] = set()
     for name in leaving:
-        files = installation.FILES[name]
+        files = places.FILES[name]
         path = places.settings_file(target, files)
         before = read(path)
         if before is not None:
@@ -301,7 +300,7 @@ def _may_be_installed(target: InstallTarget, name: str) -> bool:
     """Return whether an agent that nobody named may have files of ours: settings of other agents may be in any form."""
     if name == table.CLAUDE:
         return True
-    files = installation.FILES[name]
+    files = places.FILES[name]
     try:
         data = read(places.settings_file(target, files)) or b""
         return hook_entries.COMMAND.encode() in data or any(
@@ -367,7 +366,7 @@ def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     """Return where an agent keeps its record of trust in hooks that an uninstallation removes, a line each."""
     changed = [step.path for step in planned if step.has_diff]
     found = []
-    for files in installation.FILES.values():
+    for files in places.FILES.values():
         if files.record_of_trust and any(places.trusted_events(files, path) for path in changed):
             record = places.record_of_trust(files)
             found.append(f"{files.title} keeps its record of trust in {record}, under [hooks.state]; it stays")

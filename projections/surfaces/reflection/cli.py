@@ -17,7 +17,7 @@ from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, Ca
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.inside import require_person
+from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
 from tallybook.projections.surfaces.hooks import ledger_access

@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.reflection import chunks, measures, raters, schedule, transcript
+from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import replies as prompts
 from tallybook.projections.surfaces.reflection.marks import mark_requests
 from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
@@ -295,7 +295,7 @@ def _measure(session: Session) -> events.Numbers | None:
     """Return the numbers of a session's transcript; None where it is not understood, or cannot be read any more."""
     with suppress(OSError):
         path = transcript.locate(Path(session.transcript or os.devnull))
-        return measures.measure(path, ended=session.trigger in schedule.ENDS)
+        return transcript.measure(path, ended=session.trigger in schedule.ENDS)
     return None
 
 

@@ -20,7 +20,7 @@ from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.checkpoint import pack, unpack_as
+from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.scores.config import SESSION, score_id
 from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
 from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view

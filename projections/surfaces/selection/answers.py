@@ -12,8 +12,7 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.projections.playbook import ranking
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.agents.inside import find_agent
-from tallybook.projections.surfaces.agents.table import Payload
+from tallybook.projections.surfaces.agents.table import Payload, find_agent
 from tallybook.projections.surfaces.hooks import citations, draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import find_paths

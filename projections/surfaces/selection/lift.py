@@ -12,7 +12,7 @@ from tallybook.projections.lift.view import CLEAN
 from tallybook.projections.surfaces.console import notices
 from tallybook.projections.surfaces.console.options import Verb, at_when, provenance_of
 from tallybook.projections.surfaces.console.output import answer, say
-from tallybook.projections.surfaces.selection import lift_questions, lift_wording
+from tallybook.projections.surfaces.selection import lift_questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,29 +60,29 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
 
 def _print(state: Lift, shown: Sequence[Question], *, as_json: bool) -> None:
     if as_json:
-        answer([lift_wording.question_json(state, question) for question in shown])
+        answer([lift_questions.question_json(state, question) for question in shown])
         return
-    say(*(line for question in shown for line in lift_wording.question_lines(state, question)))
+    say(*(line for question in shown for line in lift_questions.question_lines(state, question)))
 
 
 def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
     """Print what is known of an entry."""
     asked = {name: None for question in state.questions.values() for name in question.event.names}
     name = find_name(word, asked)
-    about = None if name is None else lift_wording.question_of(state, name)
+    about = None if name is None else lift_questions.question_of(state, name)
     if about is None:
         raise NothingToDoError(word, lift_questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
     if as_json:
-        answer([lift_wording.question_json(state, about[0])])
+        answer([lift_questions.question_json(state, about[0])])
         return
-    say(f"{name}: {lift_wording.entry_line(state, str(name))}")
+    say(f"{name}: {lift_questions.entry_line(state, str(name))}")
 
 
 def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
     if as_json:
         state = lift_questions.load_state(project)
         answer(
-            lift_wording.question_json(state, asked.question)
+            lift_questions.question_json(state, asked.question)
             | {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld], "plan": asked.plan}
         )
         return
@@ -92,7 +92,7 @@ def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
 def _asked_lines(asked: Asked) -> Iterator[str]:
     """Yield a new question as lines for people: what is withheld, and what to pin first."""
     question = asked.question
-    yield f"Question {question.number} is open: {lift_wording.describe(question)} By {question.event.outcome}."
+    yield f"Question {question.number} is open: {lift_questions.describe(question)} By {question.event.outcome}."
     each = "each of these entries is withheld by a draw of its own" if question.event.question == "names" else ""
     yield f"From {asked.hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:"
     yield from (f"  {entry.name}  {' '.join(entry.text.split())}" for entry in asked.withheld)

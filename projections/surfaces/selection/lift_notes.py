@@ -11,14 +11,13 @@ from tallybook.projections.surfaces.history import reading
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
-    from tallybook.projections.surfaces.selection import lift_questions, lift_wording
+    from tallybook.projections.surfaces.selection import lift_questions
     from tallybook.projections.surfaces.workspace.project import Project
 else:
     # They load the modules of the scores, and most ledgers have no question.
-    configuration, lift_questions, lift_wording = import_lazily(
+    configuration, lift_questions = import_lazily(
         "tallybook.projections.surfaces.scores.configuration",
         "tallybook.projections.surfaces.selection.lift_questions",
-        "tallybook.projections.surfaces.selection.lift_wording",
     )
 
 _ASKED: Final = b'"kind":"lift.asked"'
@@ -33,7 +32,7 @@ def entry_lines(project: Project, name: str, moment: Moment | None = None) -> li
     """Return what lift knows of an entry as of a moment, in a line."""
     if not was_asked(project):
         return []
-    line = lift_wording.entry_line(lift_questions.load_state(project, moment), name)
+    line = lift_questions.entry_line(lift_questions.load_state(project, moment), name)
     return [f"Lift: {line}."] if line else []
 
 
@@ -41,12 +40,14 @@ def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
     """Return what lift knows as of a moment, a line for each unit of each question."""
     if not was_asked(project):
         return []
-    return [f"lift: {line}" for line in lift_wording.summary_lines(lift_questions.load_state(project, moment))]
+    return [f"lift: {line}" for line in lift_questions.summary_lines(lift_questions.load_state(project, moment))]
 
 
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
-    return lift_wording.hurting_names(lift_questions.load_state(project, moment)) if was_asked(project) else frozenset()
+    return (
+        lift_questions.hurting_names(lift_questions.load_state(project, moment)) if was_asked(project) else frozenset()
+    )
 
 
 def page_section(project: Project) -> str:

@@ -35,7 +35,7 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
-from tallybook.projections.playbook.checkpoint import pack, unpack_as
+from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import Form, fold_log
 from tallybook.projections.surfaces.sharing.own_history import (

@@ -16,7 +16,7 @@ from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.inside import require_person
+from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of, spans_of
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id

@@ -15,7 +15,7 @@ from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
 from tallybook.projections.review import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.inside import find_agent, require_person
+from tallybook.projections.surfaces.agents.table import find_agent, require_person
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation
