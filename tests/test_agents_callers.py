@@ -10,7 +10,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here, set_to
-from helpers.injections import give, injected
+from helpers.injections import give
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
@@ -88,56 +88,6 @@ def test_a_transcript_in_an_agents_folder_is_a_mark_of_that_agent(agent: str, mo
         assert "claude" == table.recognise({"session_id": "s1", "transcript_path": str(usual)})[0]
         named = {"session_id": "s1", "transcript_path": f"/elsewhere/{below}/t.jsonl"}
         assert agent == table.recognise(named)[0]
-
-
-ANSWERS: dict[str, tuple[dict[str, Any], dict[str, str], tuple[str, ...]]] = {
-    "claude": (CLAUDE, {}, ("hookSpecificOutput", "additionalContext")),
-    "codex": (CODEX, {}, ("hookSpecificOutput", "additionalContext")),
-    "gemini": (GEMINI, {"GEMINI_SESSION_ID": "s1"}, ("hookSpecificOutput", "additionalContext")),
-    "copilot": (COPILOT_PROMPT, {"COPILOT_CLI": "1"}, ("additionalContext",)),
-}
-
-
-@pytest.mark.parametrize("agent", ANSWERS)
-def test_each_agent_is_answered_once_in_the_shape_that_it_takes(
-    here: Project, agent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer repeats the agent's own name of the event where it is nested, and the ledger has one injection."""
-    document, environment, path = ANSWERS[agent]
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    answer = json.loads(call(document))
-    if path[0] == "hookSpecificOutput":
-        assert {"hookEventName", "additionalContext"} == answer[path[0]].keys()
-        assert document["hook_event_name"] == answer[path[0]]["hookEventName"]
-    for key in path:
-        assert [path[0]] == list(answer) or key in answer
-        answer = answer[key]
-    assert "[kpt_001] helpful=0 harmful=0 :: Use type hints" in answer
-    assert "" == call(document)
-    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
-
-
-@pytest.mark.parametrize(
-    ("document", "environment"),
-    [
-        (CURSOR, {}),
-        (CLAUDE, {"COPILOT_CLI": "1"}),
-        (GEMINI, {}),
-        ({**GEMINI, "hook_event_name": "SessionStart", "source": "startup"}, {"GEMINI_SESSION_ID": "s1"}),
-        (COPILOT, {}),
-        ({"sessionId": "s1", "hookEventName": "SessionStart", "timestamp": "x"}, {}),
-    ],
-    ids=["Cursor", "contradicting marks", "unknown", "Gemini's start", "Copilot's start", "Visual Studio Code"],
-)
-def test_nothing_is_recorded_as_injected_where_no_answer_is_taken(
-    here: Project, document: dict[str, Any], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The hook prints nothing, and the ledger says nothing of an injection."""
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert "" == call(document)
-    assert [] == events(here, PlaybookInjected)
 
 
 def test_codex_is_given_no_more_bytes_than_it_passes_on(here: Project) -> None:

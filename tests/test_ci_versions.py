@@ -5,14 +5,11 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, distribution
 import os
 import re
-import signal
 import subprocess
-import sys
 import tomllib
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-import pytest
 import yaml
 
 from helpers.repository import ROOT
@@ -71,29 +68,3 @@ def test_a_python_that_is_too_old_is_refused() -> None:
         "no-such-python is not Python 3.11 or later; if yours has another name: PYTHON=python3.12 sh .ci/install\n"
     )
     assert (1, expected) == (answer.returncode, answer.stderr)
-
-
-@pytest.mark.parametrize("start", ["signal.SIG_IGN", "signal.SIG_DFL"])
-def test_an_ignored_interrupt_does_not_reach_what_tests_start(start: str) -> None:
-    """Under nohup, where SIGINT and SIGHUP are ignored, a child of a test still ends by them."""
-    code = (
-        "import signal, subprocess, sys, pytest; "
-        f"signal.signal(signal.SIGINT, {start}); signal.signal(signal.SIGHUP, {start}); "
-        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', sys.argv[1]]))"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code, f"{__file__}::test_a_child_heeds_an_interrupt"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 0 == answer.returncode, answer.stdout
-
-
-@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
-def test_a_child_heeds_an_interrupt(name: str) -> None:
-    """A process that a test starts ends by SIGINT and SIGHUP, however this run was started."""
-    child = f"import os, signal, time; os.kill(os.getpid(), signal.{name}); time.sleep(5); print('deaf')"
-    answer = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=False)
-    assert (-getattr(signal, name), "") == (answer.returncode, answer.stdout)

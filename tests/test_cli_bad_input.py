@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,25 +50,17 @@ def assert_refused(answer: Answer, code: int, says: str) -> None:
 ADDS = json.dumps({"new_key_points": ["new"]})
 PAYLOADS: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "standard input: is empty"),
-    ("blank", b" \n", "is empty"),
     ("not JSON", b"kpt_001 helpful", "is not JSON"),
     ("cut off", ADDS[:-2].encode(), "is not JSON"),
     ("two values", f"{ADDS}{ADDS}".encode(), "is not JSON"),
-    ("a number", b"5", "expected an object, got int"),
-    ("null", b"null", "expected an object, got NoneType"),
-    ("a text", b'"found"', "expected an object, got str"),
     ("a list", b"[]", "expected an object, got list"),
     ("an object of another kind", b'{"name": "kpt_001", "rating": "helpful"}', "neither new_key_points nor"),
     ("texts that are no list", b'{"new_key_points": "new"}', "expected a list"),
-    ("evaluations that are no list", b'{"evaluations": {"kpt_001": "helpful"}}', "expected a list"),
     ("null instead of a list", b'{"evaluations": null, "new_key_points": ["new"]}', "expected a list"),
     ("NaN", b'{"evaluations": [], "x": NaN}', "NaN"),
-    ("Infinity", b'{"evaluations": [], "x": [-Infinity]}', "Infinity"),
     ("a key twice", b'{"evaluations": [], "evaluations": []}', "'evaluations' twice"),
     ("a number beyond 2^53", b'{"evaluations": [], "x": 9007199254740993}', "beyond 2^53"),
-    ("a number of 5000 digits", b'{"evaluations": [], "x": ' + b"9" * 5000 + b"}", "beyond 2^53"),
     ("not UTF-8", b'{"new_key_points": ["caf\xe9"]}', "is not UTF-8"),
-    ("UTF-16", ADDS.encode("utf-16"), "is not UTF-8"),
     ("100,000 levels", b"[" * 100_000, "nested too deeply"),
     ("17 MiB", b'{"new_key_points": ["' + b"x" * 17 * MIB + b'"]}', "more than 16,777,216 bytes"),
 ]
@@ -87,26 +77,16 @@ def test_other_input_than_an_extraction_result_is_refused(here: Project, run: Ru
 ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("an unknown name", ["rate", "kpt_999", "helpful"], 1, "no entry ever had this name"),
     ("an empty name", ["rate", "", "helpful"], 2, "expected a text as name"),
-    ("a name of 1,000 characters", ["rate", "x" * 1000, "helpful"], 2, "1,000 characters"),
     ("an unknown rating", ["rate", "kpt_001", "great"], 2, "rating: 'great' is not a rating; use helpful"),
-    ("a rating with a typo", ["rate", "kpt_001", "HELPFULL"], 2, "is not a rating"),
     ("an empty rating", ["rate", "kpt_001", ""], 2, "expected a text as rating"),
-    ("a rating of two lines", ["rate", "kpt_001", "a\nb"], 2, "is not a rating"),
     ("an empty text", ["add", ""], 2, "the text is empty"),
-    ("a blank text", ["add", " \n\t"], 2, "the text is empty"),
     ("a text of 1 MiB", ["add", "x" * MIB], 2, "1,048,576 characters"),
     ("half of a surrogate pair", ["add", "\udce9"], 2, "surrogate pair"),
-    ("half of a surrogate pair as name", ["rate", "\udce9", "helpful"], 2, "surrogate pair"),
     ("a rater that steers a terminal", ["add", "new", "--rater", "\x1b[2J"], 2, "printable characters"),
-    ("an empty rater", ["add", "new", "--rater", ""], 2, "--rater"),
-    ("a blank rater", ["add", "new", "--rater", " "], 2, "--rater"),
     ("an empty session", ["add", "new", "--session", ""], 2, "--session: needs 1 to 200"),
-    ("a blank session", ["record", "--session", " "], 2, "--session"),
     ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "needs 1 to 200"),
-    ("an agent of two lines", ["rate", "kpt_001", "helpful", "--agent", "a\nb"], 2, "--agent"),
     ("an empty model", ["rate", "kpt_001", "helpful", "--model", ""], 2, "--model"),
     ("an empty key", ["add", "new", "--key", ""], 2, "key: is empty"),
-    ("an empty key for a rating", ["rate", "kpt_001", "helpful", "--key", ""], 2, "key: is empty"),
     ("a file that is not there", ["record", "nowhere.json"], 2, "nowhere.json: cannot be read"),
     ("a folder instead of a file", ["import", "."], 2, "cannot be read"),
     ("an unknown verb", ["forget", "kpt_001"], 2, "forget"),
@@ -115,11 +95,8 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("an argument too many", ["add", "two", "words"], 2, "words"),
     ("a moment that is none", ["show", "--at", "yesterday"], 2, "is not a moment"),
     ("a moment to come", ["show", "--at", "6"], 2, "the ledger ends at seq 5"),
-    ("a number that no moment has", ["show", "--at", "1" * 30], 2, "the ledger ends at seq 5"),
     ("a check of a moment", ["replay", "--check", "--at", "1"], 2, "--check"),
     ("a project that is not a folder", ["--project", "nowhere", "show"], 2, "is not a folder"),
-    ("a project in a file", ["--project", ".claude/playbook.json/x", "show"], 2, "is not a folder"),
-    ("a project of too long a name", ["--project", "x" * 300, "show"], 2, "is not a folder"),
     ("an output that has no folder", ["replay", "--output", "nowhere/book.json"], 4, "No such file"),
 ]
 
@@ -132,31 +109,10 @@ def test_bad_arguments_are_refused(here: Project, run: Run, arguments: list[str]
     assert before == protected_bytes(here)
 
 
-@pytest.mark.parametrize("words", [("show",), ("add", "new")])
-def test_a_folder_that_cannot_be_read_is_not_reported_as_missing(
-    here: Project, run: Run, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error of the disk is named, with the exit code for errors of the disk."""
-    before, looked, folder = protected_bytes(here), os.stat, str(here.root)
-
-    def fails(path: Any, *rest: Any, **more: Any) -> os.stat_result:
-        if path == folder:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-        return looked(path, *rest, **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", fails)
-        answer = run("--project", folder, *words)
-    assert_refused(answer, 4, f"{folder}: cannot be examined: {os.strerror(errno.EIO)}")
-    assert before == protected_bytes(here)
-
-
 FILES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "is empty"),
     ("not JSON", b"- use types", "is not JSON"),
     ("not UTF-8", b'{"key_points": ["caf\xe9"]}', "is not UTF-8"),
-    ("another shape", b'{"points": ["use types"]}', "key_points"),
-    ("a number", b"7", "standard input"),
     ("100,000 levels", b"[" * 100_000, "nested"),
 ]
 
@@ -197,6 +153,3 @@ def test_an_invalid_item_does_not_affect_the_others(
     assert [True] == [says in line for line in answer.out.splitlines() if line.startswith("ignored ")]
     points = commands.playbook(here).state.entries
     assert (2, "good") == (points["kpt_001"].helpful, points["kpt_002"].text)
-
-
-# Ledgers that cannot be used

@@ -92,16 +92,6 @@ def test_a_playbook_that_differs_exits_with_1(here: Project, run: Run, change: s
     assert "; run `tallybook replay`, which keeps manual edits; then commit the file\n" in run("check").out
 
 
-def test_a_score_file_that_differs_exits_with_1(here: Project, run: Run) -> None:
-    """The score files are compared as `replay --check` does."""
-    record_events(here.root, "s1", events(plain(80, "ac09")), DAY)
-    run("replay")
-    assert 0 == run("check").code
-    (file,) = here.root.joinpath(".claude", "metrics", "scores", "sessions").iterdir()
-    file.unlink()
-    assert (1, {"score files": "bad", "gate": "note"}) == found(run)
-
-
 def test_options_reach_the_gate(here: Project, run: Run) -> None:
     """80 points open it, `--min 85` closes it, and so does a component without data, unless that is allowed."""
     record_events(here.root, "s1", events(plain(80, "ac09")), DAY)
@@ -112,19 +102,6 @@ def test_options_reach_the_gate(here: Project, run: Run) -> None:
     assert "bad   gate: ac09 is 80, below 85, the minimum that was asked for (2026-01-01)\n" in done.out
     assert (1, {"gate": "bad"}) == found(run, "--component", "ac06")
     assert (0, {"gate": "note"}) == found(run, "--component", "ac06", "--allow-no-data")
-
-
-def test_a_drop_names_the_command_that_acknowledges_it(here: Project, run: Run) -> None:
-    """The gate is closed by a score of 84 against a baseline of 90, until `score baseline` acknowledges it."""
-    record_events(here.root, "s1", events(plain(90, "ac09")), DAY)
-    run("score", "baseline", "ac09")
-    record_events(here.root, "s2", events(plain(84, "ac09")), noon("2026-01-02"))
-    run("replay")
-    done = run("check")
-    assert 1 == done.code
-    assert "; `tallybook score baseline ac09` acknowledges it\n" in done.out
-    run("score", "baseline", "ac09")
-    assert 0 == run("check").code
 
 
 @pytest.mark.parametrize("options", [("--component", "ac99"), ("--min", "101"), ("--no-drop", "nan")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from helpers.authors import HUMAN
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -38,23 +36,6 @@ def here(project: Path) -> Project:
 def names(project: Project) -> list[str]:
     """Return the names of the entries in the playbook."""
     return [point["name"] for point in commands.show(project)["key_points"]]
-
-
-def on_terminal(words: list[str], project: Path, keys: bytes) -> tuple[int, str, str]:
-    """Run a command with a terminal as standard input; return its exit code, output and error output."""
-    ours, theirs = os.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLAUDE_PROJECT_DIR": str(project)}
-    with subprocess.Popen(
-        [*COMMAND, *words], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        os.close(theirs)
-        os.write(ours, keys)
-        try:
-            out, err = process.communicate(timeout=30)
-        finally:
-            process.kill()
-    os.close(ours)
-    return process.returncode, out, err
 
 
 # Names and ratings
@@ -141,24 +122,14 @@ def test_the_project_and_json_options_are_accepted_anywhere(
 @pytest.mark.parametrize(
     ("word", "right"),
     [
-        ("list", "`tallybook show`"),
-        ("status", "`tallybook doctor`"),
         ("edit", "`tallybook reword NAME TEXT`"),
-        ("remove", "`tallybook retire NAME`"),
-        ("delete", "`tallybook retire NAME`"),
         ("ls", "`tallybook show` for entries, or `tallybook log` for events"),
         ("rm", "`tallybook retire NAME`"),
         ("search", "`tallybook why WORDS`"),
-        ("find", "`tallybook why WORDS`"),
-        ("get", "`tallybook why NAME`"),
         ("config", "`.claude/config/tallybook.toml`"),
-        ("settings", "`.claude/config/tallybook.toml`"),
         ("version", "`tallybook --version`"),
-        ("history", "`tallybook log`"),
         ("install", "`tallybook init`"),
         ("push", "`tallybook sync`"),
-        ("pull", "`tallybook sync`"),
-        ("revert", "`tallybook undo`"),
         ("retir", "did you mean retire"),
     ],
 )
@@ -184,22 +155,6 @@ def test_an_unknown_verb_is_answered_with_the_right_one(run: Run, word: str, rig
 def test_a_wrong_option_is_answered_with_the_nearest_one(run: Run, words: list[str], says: str) -> None:
     """A wrong command line exits 2 with what is wrong and what to do about it."""
     assert (2, "", f"tallybook: {says}\n") == run(*words)
-
-
-def test_verbs_of_the_alternatives_exist() -> None:
-    """Each word that people try is no verb, and its answer names verbs that there are, or a file or an option."""
-    for word, answer in main.ALTERNATIVES.items():
-        verbs = re.findall(r"`tallybook ([a-z]\S*?)[` ]", answer)
-        assert word not in main.VERBS
-        assert {*verbs} <= main.VERBS.keys()
-        assert verbs or "--version" in answer
-
-
-@pytest.mark.usefixtures("project")
-def test_show_of_an_entry_is_answered_with_why(run: Run) -> None:
-    """`show NAME` exits 2 and names `why NAME`, which explains an entry."""
-    says = "tallybook: show kpt_001: takes no entry; run `tallybook why kpt_001`, which explains it\n"
-    assert (2, "", says) == run("show", "kpt_001")
 
 
 @pytest.mark.parametrize(
@@ -249,8 +204,6 @@ def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
     "words",
     [
         ["hook", "--project", "{}"],
-        ["hook", "--project={}"],
-        ["hook", "claude", "--project", "{}"],
         ["--project", "{}", "hook"],
     ],
     ids=" ".join,
@@ -281,26 +234,3 @@ def test_add_reads_standard_input(here: Project, run: Run) -> None:
     """`add -` adds the text of standard input, without its last line end."""
     assert 0 == run("add", "-", stdin="Keep “lines”\napart.\n".encode()).code
     assert "Keep “lines”\napart." == commands.show(here)["key_points"][-1]["text"]
-
-
-def test_reword_reads_its_text_from_standard_input(here: Project, run: Run) -> None:
-    """`-` means the same as for `add`, so it never becomes the text of an entry."""
-    assert 0 == run("reword", "kpt_001", "-", stdin="Quote “ids”\nalways.\n".encode()).code
-    assert "Quote “ids”\nalways." == commands.show(here)["key_points"][0]["text"]
-
-
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-@pytest.mark.parametrize(
-    ("words", "keys", "waits"),
-    [
-        (["record"], b'{"new_key_points": ["a"]}\n\x04', "an extraction result, a JSON object"),
-        (["score", "record", "--session", "s1"], b'{"metrics": {"a": 1}}\n\x04', "what was measured, as JSON"),
-        (["add", "-"], b"Quote ids.\n\x04", "the text of the entry"),
-    ],
-)
-def test_a_command_that_reads_a_terminal_asks_for_input(
-    project: Path, words: list[str], keys: bytes, waits: str
-) -> None:
-    """A command that reads a terminal prints on standard error what it expects, and how to end the input."""
-    code, out, err = on_terminal(words, project, keys)
-    assert (0, f"note: type or paste {waits}, then press Ctrl-D") == (code, err.splitlines()[0]), (out, err)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from helpers.command_line import Run
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
-RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated", "repeated"]
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 
 
@@ -63,35 +62,7 @@ def test_record_names_each_unknown_key_as_ignored(ask: Callable[..., Any]) -> No
     assert [] == answer["added"]
 
 
-@pytest.mark.usefixtures("here")
-def test_a_second_delivery_answers_with_the_events_of_the_first(ask: Callable[..., Any]) -> None:
-    """A second delivery under one key is not recorded, and its answer has the event numbers of the first."""
-    first = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
-    again = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
-    assert (4, 5) == (first["seq_from"], first["seq_to"])
-    assert dict(zip(RECORDED, (4, 5, [], [], [], False, [], True), strict=True)) == again
-    assert 1 == ask("show")["key_points"][0]["helpful"]
-
-
 # Exit codes
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("arguments", [["show"], ["log"]], ids=" ".join)
-def test_an_empty_project_is_no_error(project: Path, run: Run, arguments: list[str]) -> None:
-    """Without a ledger, reading verbs answer that nothing is there, and create nothing."""
-    assert (0, "") == (run(*arguments).code, run(*arguments).err)
-    assert [] == list((project / ".claude").iterdir())
-
-
-@pytest.mark.parametrize("arguments", [["verify"], ["replay", "--check"]], ids=" ".join)
-def test_an_empty_project_proves_nothing(project: Path, run: Run, arguments: list[str]) -> None:
-    """Without a ledger, a verb that checks exits with 1, says that there is none, and creates nothing."""
-    reason = "there is no ledger; the first command that writes begins one"
-    expected = (1, "", f"tallybook: {project / '.claude' / 'ledger'}: {reason}\n")
-    answer = run(*arguments)
-    assert expected == (answer.code, answer.out, answer.err)
-    assert [] == list((project / ".claude").iterdir())
 
 
 def test_replay_writes_to_the_given_output(here: Project, run: Run, tmp_path: Path) -> None:
@@ -158,8 +129,6 @@ def test_a_day_with_the_real_command(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("encoding", "arguments"),
     [
-        ("ascii", ["show"]),
-        ("latin-1", ["show", "--json"]),
         ("cp1252", ["why", "kpt_001", "--json"]),
         ("ascii", ["log"]),
     ],

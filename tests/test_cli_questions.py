@@ -18,7 +18,6 @@ from tallybook.projections.surfaces.writing import curation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.command_line import Run
 
 HUMAN = {"rater": "human", "session": "s1"}
 EVENT = ["seq", "id", "at", "by", "summary"]
@@ -107,15 +106,6 @@ def test_an_answer_about_the_past_names_its_moment(capsys: pytest.CaptureFixture
     assert "as of" not in ask(capsys, "show", form)
 
 
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("words", [["why", "kpt_003"], ["what-if"]], ids=" ".join)
-def test_a_resolved_moment_is_a_note_with_other_answers(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
-    """A note gives the event number and the given words, unless a number was given."""
-    for when, told in (("session:s1+", "note: session:s1+ is event 11, after session s1\n"), ("11", "")):
-        assert 0 == main.run([*words, "--at", when])
-        assert told == capsys.readouterr().err
-
-
 def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Return what the command prints on standard error."""
     capsys.readouterr()
@@ -145,34 +135,3 @@ def test_an_answer_names_manual_edits_that_it_leaves_out(here: Project, capsys: 
     told = "note: playbook.json has manual edits of kpt_003, kpt_004, kpt_001"
     assert told + hint == notes(capsys, "what-if")
     assert "manual edits" not in notes(capsys, "what-if", "--at", "3")
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("words", [("why", "kpt_001"), ("what-if",)])
-def test_a_moment_inside_a_batch_is_noted(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
-    """A batch counts as a whole, so the answer is of the event before it; the note is not printed with `--json`."""
-    assert notes(capsys, *words, "--at", "6").startswith("note: as of event 4, 20")
-    assert "(event 6 is inside a batch, which counts as a whole)\n" in notes(capsys, *words, "--at", "6")
-    assert ["", ""] == [notes(capsys, *words, "--at", "4"), notes(capsys, *words, "--at", "6", "--json")]
-
-
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        (["AC-06"], "ac06 is a component of the scores; run: tallybook score --component ac06 --detail"),
-        (["score.session.overall"], "session.overall is a score; run: tallybook score --session --detail"),
-        (["ac99"], ""),
-    ],
-)
-@pytest.mark.usefixtures("here")
-def test_why_of_a_score_names_the_right_verb(words: list[str], hint: str, run: Run) -> None:
-    """`why` of a component or a composite answers that it is no entry, and names the verb for scores."""
-    done = run("why", *words)
-    assert (1, f"note: {hint}\n" if hint else "") == (done.code, done.err)
-
-
-def test_an_invalid_configuration_of_scores_does_not_affect_why(here: Project, run: Run) -> None:
-    """A mistake in the configuration of scores is not reported by `why`."""
-    (here.root / ".claude/config").mkdir(exist_ok=True)
-    (here.root / ".claude/config/scoring-config.yaml").write_text("scoring: 7\n", encoding="utf-8")
-    assert (1, "") == ((done := run("why", "ac06")).code, done.err)

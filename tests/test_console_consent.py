@@ -49,15 +49,6 @@ def test_sharing_is_refused_inside_an_agent(clone: tuple[Path, Machine], more: l
     assert not (machine.root / ".claude/ledger/book").exists()
 
 
-def test_an_agent_may_look_at_what_sharing_would_publish(clone: tuple[Path, Machine]) -> None:
-    """`share git --dry-run` inside an agent shows what would be published, and publishes nothing."""
-    remote, machine = clone
-    before = refs(remote)
-    machine.environment |= INSIDE
-    assert "Publishes the texts and ratings of 1 entry" in machine.do("share", "git", "--dry-run")
-    assert before == refs(remote)
-
-
 def test_sharing_off_a_terminal_needs_yes(clone: tuple[Path, Machine]) -> None:
     """`share git` without a terminal and without `--yes` exits 2, says what it would publish, and publishes nothing."""
     remote, machine = clone
@@ -126,14 +117,3 @@ def test_an_agent_chooses_no_rater(clone: tuple[Path, Machine], tmp_path: Path, 
     machine.environment |= INSIDE
     answer = machine.run(*(word.format(old=old) for word in words))
     assert (code, code == 1) == (answer.code, "only a person may do this" in answer.err), answer
-
-
-def test_a_declined_undo_is_a_no(tmp_path: Path) -> None:
-    """`undo --writer` that is declined exits with 1 and one line, as every declined question."""
-    _, machines = make_clones(tmp_path, "anna")
-    share_all(machines, "git", "--as", "anna")
-    (machine,) = machines
-    before = machine.entries()
-    said = "\n".join(machine.at_terminal("undo", "--writer", "anna", typed="\n"))
-    assert "undo: not confirmed; nothing was changed" in said
-    assert before == machine.entries()

@@ -46,8 +46,6 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
     ("module", "words"),
     [
         ("tallybook.projections.surfaces.cli.show", ["show"]),
-        ("attrs", ["show"]),
-        ("tallybook.projections.surfaces.cli.main", ["log"]),
         ("click", ["log"]),
     ],
 )

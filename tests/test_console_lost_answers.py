@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.spool_files import held, spooled
 from tallybook.ledger.codec import decode
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.console import output
@@ -95,15 +94,6 @@ def test_a_recorded_event_with_a_lost_answer_is_no_failure(
     code, said = run_full(*WRITING[verb], *as_json, stdin=INPUT.get(verb, ""))
     assert (0, NOTE) == (code, said.splitlines(keepends=True)[-1])
     assert before < count_events(here)
-
-
-def test_a_spooled_rating_with_a_lost_answer_is_no_failure(
-    here: Project, run_full: Callable[..., tuple[int, str]]
-) -> None:
-    """A rating that waits for the lock counts once, and is reported as recorded."""
-    with held(here):
-        assert (0, NOTE) == run_full("rate", "kpt_001", "helpful", "--json")
-    assert 1 == len(spooled(here))
 
 
 @pytest.mark.usefixtures("here")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -92,8 +91,6 @@ def on_terminal(project: Project, words: list[str], pager: str) -> str:
         ["replay"],
         ["why", "kpt_001"],
         ["log"],
-        ["import", "{}/old.json"],
-        ["score"],
     ],
     ids=lambda words: words[0],
 )
@@ -109,42 +106,11 @@ def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str
     assert "%" not in out or words[0] == "score"
 
 
-def test_a_short_command_shows_no_progress(here: Project) -> None:
-    """A command that ends before the delay writes no progress to the terminal."""
-    program = AT_ONCE.replace("0.0", "600.0")
-    assert (0, "") == with_errors_on_terminal(here, ["log"], program)[::2]
-
-
 @pytest.mark.usefixtures("here")
 def test_no_progress_is_shown_without_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """If standard error is not a terminal, no progress is shown."""
     monkeypatch.setattr("tallybook.projections.surfaces.console.output.DELAY_S", 0.0)
     assert (0, "") == run("log")[::2]
-
-
-@pytest.mark.usefixtures("here")
-def test_log_lists_the_last_events(run: Run) -> None:
-    """`log -n N` lists the last N of the requested events, in their order."""
-
-    def seqs(*words: str) -> list[int]:
-        return [json.loads(line)["seq"] for line in run("log", *words, "--json").out.splitlines()]
-
-    every = seqs()
-    assert every[-2:] == seqs("-n", "2")
-    assert every == seqs("-n", "100")
-    assert seqs("--kind", "point.added")[-2:] == seqs("--kind", "point.added", "--limit", "2")
-    assert every[2:4] == seqs("--until", str(every[3]), "-n", "2")
-    assert 2 == run("log", "-n", "0").code
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("words", [["log", "-n"], ["log", "--limit"], ["review", "--limit"]])
-@pytest.mark.parametrize("number", ["x", "0", "1.5", ""])
-def test_an_invalid_limit_is_refused_with_the_valid_range(run: Run, words: list[str], number: str) -> None:
-    """A limit that is not a whole number, or is too small, is refused with the allowed numbers."""
-    done = run(*words, number)
-    assert (2, "") == done[:2]
-    assert f": {number!r} is not a whole number; use one of 1 or more; see `tallybook {words[0]} --help`" in done[2]
 
 
 @pytest.mark.parametrize("verb", ["log", "show"])
@@ -160,22 +126,3 @@ def test_log_and_show_on_a_terminal_are_paged(here: Project, run: Run, tmp_path:
     page.unlink()
     assert run(verb, "--json").out == on_terminal(here, [verb, "--json"], pager).replace("\r\n", "\n")
     assert not page.exists()
-
-
-@pytest.mark.parametrize("verb", ["log", "show"])
-def test_what_fits_on_the_screen_does_not_wait(here: Project, run: Run, verb: str) -> None:
-    """Without PAGER, `log` and `show` print a few lines and end without a key press."""
-    shown = ANSI.sub("", on_terminal(here, [verb, "-n", "3"], ""))
-    lines = run(verb, "-n", "3").out.splitlines()
-    assert lines
-    assert lines == [line for line in lines if line in shown]
-
-
-def test_damage_is_reported_after_the_pager(here: Project, tmp_path: Path) -> None:
-    """The events before the damage are paged, and the error is printed after them."""
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes().replace(b"Test first.", b"Test later."))
-    page = tmp_path / "page"
-    shown = on_terminal(here, ["log"], f"tee {page}")
-    assert "Quote ids." in page.read_text(encoding="utf-8")
-    assert "tallybook: events.jsonl:" in shown.splitlines()[-1]

@@ -88,25 +88,6 @@ def test_a_terminal_gets_colour_unless_it_is_turned_off(name: str, no_color: boo
     assert no_color == (re.search(r"\x1b\[(\d+;)*3[12]m", stream.getvalue()) is None)
 
 
-@pytest.mark.parametrize(
-    ("helpful", "harmful", "bar"),
-    [
-        (1, 0, "#...."),
-        (5, 0, "###.."),
-        (37, 1, "####."),
-        (1000, 0, "#####"),
-        (1000, 1, "####."),
-        (1, 1, "....."),
-        (0, 5, "....."),
-        (0, 0, "unrated"),
-    ],
-)
-def test_a_bar_is_the_lower_end_of_the_interval(helpful: int, harmful: int, bar: str) -> None:
-    """The bar of an entry grows with its ratings; with a harmful one among a thousand it is not full."""
-    point = {"name": "kpt_001", "text": "x", "helpful": helpful, "harmful": harmful}
-    assert bar in shown(lambda console: terminal.print_playbook(console, [point], None), encoding="ascii").split()
-
-
 @WIDTHS
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -127,46 +108,6 @@ def test_a_text_is_shown_literally(text: str, expected: str, width: int) -> None
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
     assert expected in shown(lambda console: terminal.print_playbook(console, [point], None), width)
     assert expected in shown(lambda console: story_text.print_story(console, KEPT | {"text": text}, {}), width)
-
-
-@WIDTHS
-def test_the_log_is_one_line_per_event(width: int) -> None:
-    """Long texts and line breaks in a name leave one uncut line, so that grep finds the event."""
-    long = BRIEF | {"seq": 7, "summary": "a\nb " + "x" * 200}
-    lines = shown(lambda console: terminal.print_log_rows(console, [BRIEF, long]), width).splitlines()
-    assert '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"' == lines[0]
-    assert [rf"     7  2026-11-21 20:17 UTC  reflector  a\nb {'x' * 200}"] == lines[1:]
-
-
-def test_the_log_is_printed_event_by_event() -> None:
-    """Each event is printed before the next is read."""
-    stream = StringIO()
-    seen = []
-
-    def reading() -> Any:
-        for seq in (1, 2):
-            seen.append(stream.getvalue().count("\n"))
-            yield BRIEF | {"seq": seq}
-
-    terminal.print_log_rows(Console(file=stream, width=80), reading())
-    assert [0, 1] == seen
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (AT, "2026-11-21 20:17 UTC"),
-        ("2026-11-21T22:17:03+02:00", "2026-11-21 20:17 UTC"),
-        ("2026-11-21T20:17:03.5", "2026-11-21 20:17"),
-        ("yesterday", "yesterday"),
-        ("0001-01-01T00:00:00+02:00", "0001-01-01T00:00:00+02:00"),
-        (None, "never"),
-        (17, "17"),
-    ],
-)
-def test_a_moment_reads_the_same_everywhere(value: object, expected: str) -> None:
-    """Times are shown to the minute with their zone; an invalid time is shown unchanged."""
-    assert expected == output.format_time(value)
 
 
 @pytest.fixture

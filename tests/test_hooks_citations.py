@@ -16,7 +16,6 @@ from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
 from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.workspace.project import Project
@@ -34,33 +33,25 @@ FORMS = {
     "[kpt_001]": ["kpt_001"],
     "[KPT_001]": ["kpt_001"],
     "[kpt_1]": ["kpt_001"],
-    "[MY_01]": ["my_001"],
     "[pat-001]": ["Pat-001"],
     "[kpt_001, kpt_002]": BOTH,
-    "[kpt_001; kpt_002]": BOTH,
     "[kpt_001/kpt_002]": BOTH,
-    "[kpt_001 & kpt_002]": BOTH,
     "[kpt_001 kpt_002]": BOTH,
     "[kpt_001 and kpt_002]": BOTH,
     "[my_001, kpt_001, and kpt_002]": ["my_001", *BOTH],
-    r"\[kpt_001\]": ["kpt_001"],
     r"\[kpt\_001\]": ["kpt_001"],
     "[`kpt_001`]": ["kpt_001"],
-    "[**kpt_001**]": ["kpt_001"],
     "[\u00a0kpt_001\u200b]": ["kpt_001"],
     "[[kpt_001]]": ["kpt_001"],
     "[kpt_001](https://example.org)": ["kpt_001"],
-    "[a, b]": ["a, b"],
     "[two words]": ["two words"],
     "[back\\slash]": ["back\\slash"],
     "[kpt_404, kpt_001]": ["kpt_001"],
     # A mark, a remark and an index are no citations.
     "[kpt_001 helpful]": [],
     "[see kpt_001]": [],
-    "[and]": [],
     "[]": [],
     "[kpt_001\n]": [],
-    "kpt_001]": [],
     "[kpt_001": [],
     f"[kpt_001{' ' * 200}]": [],
 }
@@ -94,14 +85,6 @@ def say(text: str, session: str = "s1", **fields: str) -> None:
 def cited(project: Project) -> list[str]:
     """Return the entries that were cited."""
     return [event.name for event in events(project, PointCited)]
-
-
-def test_the_hook_records_each_form(here: Project) -> None:
-    """A citation is recorded under the entry's own name, in whatever form it was written."""
-    give(here, "s1", "kpt_001", "kpt_002")
-    for text in (r"\[kpt\_001\]", "[KPT_002; kpt_1]", "[kpt_001 and kpt_002]"):
-        say(text)
-    assert ["kpt_001", "kpt_002", "kpt_001", "kpt_001", "kpt_002"] == cited(here)
 
 
 def test_an_agent_that_changes_the_folder_cites_nothing_of_another_project(
@@ -175,25 +158,6 @@ def test_the_ledger_says_what_was_given_where_the_markers_are_gone(here: Project
     say("As [kpt_001] says.", "s3")
     say("As [kpt_001] says.", "s4")
     assert ["kpt_001"] == cited(here)
-
-
-def test_no_more_than_the_end_of_a_long_log_is_searched(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search ends at its bound, so that a hook is as quick at a large ledger."""
-    give(here, "s1", "kpt_001")
-    assert {"kpt_001"} == find_given(here, "s1", ["kpt_001", "kpt_002"])
-    give(here, "s2", *(f"kpt_{number:03d}" for number in range(2, 1_000)))
-    monkeypatch.setattr(citations, "MAX_SEARCHED_BYTES", 4_096)
-    assert set() == find_given(here, "s1", ["kpt_001"])
-
-
-def test_lines_that_are_no_injections_give_nothing(here: Project) -> None:
-    """A line with the session's id that another kind of event, a text or damage holds gives the session nothing."""
-    forged = '{"by":{"rater":"x","session":"s1"},\t"kind":"playbook.injected","v":2,"body":'
-    commands.add(here, '"session":"s1" [kpt_001]', HUMAN)
-    with (here.ledger / "events.jsonl").open("a", encoding="utf-8") as file:
-        for body in ("[]", '{"names":null}', '{"names":[7,["kpt_001"]],"lineage":7}', '{"lineage":"s1"}', "{"):
-            file.write(f"{forged}{body}}}\n")
-    assert set() == find_given(here, "s1", ["kpt_001"])
 
 
 def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) -> None:

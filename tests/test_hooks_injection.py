@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.hook_calls import START, call, call_apart, events, here, set_to, told
+from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.injections import continued, injected
 from helpers.spool_files import held, spooled
 from tallybook.ledger import clock
 from tallybook.ledger.events import PlaybookInjected
-from tallybook.projections.surfaces.hooks import draws, handler
+from tallybook.projections.surfaces.hooks import handler
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -52,16 +50,6 @@ def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, fi
     assert (1 if first_is_recorded else 2) == len(spooled(here))
 
 
-@pytest.mark.parametrize("is_held", [False, True])
-def test_a_compaction_that_settings_and_a_plugin_deliver_is_told_once(here: Project, *, is_held: bool) -> None:
-    """Both hooks fire at the same moment, in processes of their own, whether or not the ledger is held."""
-    compacted = {**START, "source": "compact", "prompt_id": "p1"}
-    with ThreadPoolExecutor(6) as pool, held(here) if is_held else nullcontext():
-        answers = list(pool.map(lambda _: call_apart(compacted), range(6)))
-    assert 1 == sum("Use type hints" in told(answer) for answer in answers)
-    assert 1 == len(events(here, PlaybookInjected)) + len(spooled(here))
-
-
 def codex(home: Path, session: str, parent: str = "") -> dict[str, str]:
     """Return what Codex says with each event of a session, of which it wrote a transcript; of a fork, its start."""
     path = home / ".codex" / "sessions" / "2026" / "11" / "25" / f"rollout-2026-11-25T12-00-00-{session}.jsonl"
@@ -89,15 +77,6 @@ def test_a_fork_of_codex_is_given_the_playbook_once(here: Project) -> None:
     assert "Use type hints" in told(call({**START, "source": "compact", **codex(home, "c3", "c2")}, "c3"))
 
 
-def test_a_fork_of_codex_has_the_draw_of_its_lineage(here: Project) -> None:
-    """The marker of a fork's lineage is that of the session that it continues."""
-    call({**START, **codex(Path.home(), "c1")}, "c1")
-    lineage = Path(draws.lineage_file(here, "c1"))
-    lineage.write_text('{"id":"c1","question":"q","probability":0.5}', encoding="utf-8")
-    call({**START, "source": "fork", **codex(Path.home(), "c2", "c1")}, "c2")
-    assert draws.read_lineage(here, "c1") == draws.read_lineage(here, "c2")
-
-
 def test_a_fork_whose_transcript_comes_late_is_known_at_its_first_prompt(here: Project) -> None:
     """A fork's start without a transcript is given nothing; the prompt decides."""
     home, start = Path.home(), {**START, "source": "fork", "transcript_path": "/nowhere/rollout-c2.jsonl"}
@@ -107,13 +86,6 @@ def test_a_fork_whose_transcript_comes_late_is_known_at_its_first_prompt(here: P
     assert "" == call({**prompt, **codex(home, "c2", "c1")}, "c2")
     assert "Use type hints" in told(call({**prompt, **codex(home, "c9")}, "c9"))
     assert [continued("c1")] == [event for event in events(here, PlaybookInjected) if event.lineage]
-
-
-def test_a_fork_of_a_session_that_was_given_nothing_is_given_the_playbook(here: Project) -> None:
-    """A session from before `init` has no playbook, so its fork is given it."""
-    start = {**START, "source": "fork", **codex(Path.home(), "c2", "c1")}
-    assert "Use type hints" in told(call(start, "c2"))
-    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
 
 
 def test_a_branch_of_claude_code_is_given_the_playbook_once(here: Project, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +93,9 @@ def test_after_a_compaction_a_session_is_given_the_same_again(here: Project) -> 
 @pytest.mark.parametrize("identity", [{}, {"prompt_id": "p1"}], ids=["without an id", "with an id"])
 def test_a_doubled_installation_gives_an_entry_once(here: Project, identity: dict[str, str]) -> None:
     """Of hooks that get the same prompt at once, one answers, also while the ledger is held (rule 22)."""
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(4) as pool:
         prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "commit", **identity}
-        answers = list(pool.map(lambda _: told(call_apart(prompt)), range(8)))
+        answers = list(pool.map(lambda _: told(call_apart(prompt)), range(4)))
     assert [["kpt_003", "kpt_001", "kpt_002"]] == [names(answer) for answer in answers if answer]
     with held(here):
         assert ["kpt_004"] == names(ask("units"))
@@ -138,18 +137,6 @@ def test_a_session_is_given_no_more_than_the_budget(here: Project) -> None:
     assert sum(map(bool, sizes)) > 2
 
 
-def test_switching_the_setting_gives_nothing_twice(here: Project) -> None:
-    """A session that has the playbook, or parts of it, keeps to that until its next compaction."""
-    set_to(here, "")
-    assert 4 == len(names(told(call(START))))
-    set_to(here, BY_TASK)
-    assert "" == ask("commit")
-    assert ["kpt_003", "kpt_001", "kpt_002"] == names(ask("commit", "s2"))
-    set_to(here, "")
-    assert ["", ""] == [call(START, "s2"), ask("units", "s2")]
-    assert 4 == len(names(told(call({**START, "source": "compact"}))))
-
-
 CALLERS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "claude": ({"hook_event_name": "UserPromptSubmit", "prompt_id": "p1"}, {}),
     "codex": ({"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "model": "m"}, {}),
@@ -169,26 +156,4 @@ def test_every_agent_whose_prompts_take_an_answer_is_served(
     answer = json.loads(call({**payload, "prompt": "units, please"}))
     context = answer["additionalContext"] if agent == "copilot" else answer["hookSpecificOutput"]["additionalContext"]
     assert ["kpt_004", "kpt_002"] == names(context)
-    assert 1 == len(events(here, PlaybookInjected))
-
-
-def test_copilot_begins_anew_after_a_compaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reports only that one begins, so its next prompt is its first, and may have an entry again (rule 22)."""
-    monkeypatch.setenv("COPILOT_CLI", "1")
-    at = {"timestamp": "2026-11-23T10:00:00Z"}
-    answer = partial(call, {"hook_event_name": "UserPromptSubmit", "prompt": "units", **at})
-    assert "kpt_004" in answer()
-    assert "" == answer()
-    call({"hook_event_name": "PreCompact", "trigger": "auto", **at})
-    assert "kpt_004" in answer()
-    assert 2 == len(events(here, PlaybookInjected))
-
-
-def test_a_marker_that_is_not_readable_counts_as_none(here: Project) -> None:
-    """Whatever a damaged cache says, the hook answers or stays silent, and records nothing false (rule 22)."""
-    ask("commit")
-    [marker] = (here.ledger / "marks").glob("told-*")
-    for data in (b"[", b"{}", b"[1,2]", b'[1,2,["kpt_001"],"",5]', b'["x",1,[],""]', b"\xff"):
-        marker.write_bytes(data)
-        assert "" == ask("units", prompt_id=data.hex())
     assert 1 == len(events(here, PlaybookInjected))

@@ -206,12 +206,8 @@ def test_no_import_breaks_a_rule() -> None:
     [
         ("projections/fold.py", "from . import surfaces", "0"),
         ("ledger/line.py", "import click", "1"),
-        ("ledger/line.py", "import orjson", "1"),
         ("ledger/codec.py", "import cattrs", "1"),
-        ("ledger/event_json.py", "from rich import print", "1"),
         ("ledger/sharing/engines/memory.py", "import psycopg", "1"),
-        ("ledger/sharing/engines/postgres.py", "import attrs", "1"),
-        ("ledger/sharing/engines/postgres.py", "import click", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
             "projections/entry_history/view.py",
@@ -219,7 +215,6 @@ def test_no_import_breaks_a_rule() -> None:
             "3",
         ),
         ("projections/__init__.py", "from tallybook.projections import surfaces", "5"),
-        ("projections/scores/trends.py", "import tallybook.ledger.line", "3"),
         ("prompts/__init__.py", "from tallybook.ledger import log", "4"),
         ("projections/fold.py", "from ledger import events", "0"),
     ],

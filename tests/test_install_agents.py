@@ -186,17 +186,3 @@ def test_the_folder_of_a_user_may_be_another(
         assert AGENTS[name].events.keys() == {event for event, _ in lines_of(AGENTS[name], own / AGENTS[name].file)}
         assert 0 == run("uninstall", "--user", name).code
         assert not own.exists()
-
-
-def test_codex_keeps_its_record_of_trust(project: Path, run: Callable[..., Answer]) -> None:
-    """It is in its own settings, which are not edited; one line says where."""
-    path = settings_of(AGENTS["codex"], project)
-    record = Path.home() / ".codex" / "config.toml"
-    record.parent.mkdir()
-    text = f'[hooks.state."{path}:session_start:0:0"]\ntrusted_hash = "sha256:0"\n'
-    record.write_text(text)
-    run("init", "codex")
-    answer = run("uninstall", "codex")
-    assert f"note: Codex CLI keeps its record of trust in {record}, under [hooks.state]; it stays\n" == answer.err
-    assert text == record.read_text()
-    assert "" == run("uninstall", "codex").err

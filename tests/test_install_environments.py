@@ -15,8 +15,6 @@ import pytest
 from helpers.agent_settings import AGENTS, lines_of, settings_of
 from helpers.git_repositories import git
 from helpers.installation import installed
-from tallybook.projections.surfaces.install import hook_entries
-from tallybook.projections.surfaces.workspace.installation import tool_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,18 +91,6 @@ def test_a_file_that_git_does_not_track_names_the_program_by_its_path(inside: En
     assert "Quote ids as strings." in out
 
 
-def test_a_bare_line_of_an_earlier_version_is_replaced(inside: Environment) -> None:
-    """`init` replaces the bare command, which an earlier version wrote in an environment, for Codex too."""
-    for name in ("claude", "codex"):
-        files = AGENTS[name]
-        path = settings_of(files, inside.root)
-        path.parent.mkdir(exist_ok=True)
-        group = {"hooks": {event: [files.item("tallybook hook || :", 10)] for event in files.events}}
-        path.write_text(json.dumps(group), encoding="utf-8")
-        assert 0 == inside.run("init", name)[0]
-        assert {True} == {str(inside.folder) in line for _, line in lines_of(files, path)}
-
-
 def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) -> None:
     """A tracked file has the bare command: `init` and `doctor` name the environment and `uv tool install`."""
     settings = settings_of(AGENTS["claude"], inside.root)
@@ -137,50 +123,3 @@ def test_a_tracked_file_that_names_programs_of_this_machine_is_noted(inside: Env
     assert 0 == inside.run("init")[0]
     assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
     assert note not in inside.run("doctor")[1]
-
-
-def test_init_says_that_new_worktrees_run_no_untracked_hooks(inside: Environment) -> None:
-    """`init` names `claude --worktree`, unless git tracks the settings or they are the user's own."""
-    settings = settings_of(AGENTS["claude"], inside.root)
-    note = f"note: `claude --worktree` runs no hooks of {settings} while git does not track it; commit it"
-    assert note in inside.run("init")[2]
-    git(inside.root, "add", "--force", str(settings))
-    assert "--worktree" not in inside.run("init")[2]
-    assert "--worktree" not in inside.run("init", "--user")[2]
-
-
-@pytest.mark.parametrize(
-    ("active", "base", "expected"),
-    [
-        (True, "work", "is on PATH only in the environment {}"),
-        (True, "base", ""),
-        (False, "work", ""),
-    ],
-    ids=["an environment", "the base environment", "a folder that stays on PATH"],
-)
-def test_an_environment_of_conda_hides_the_command_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, expected: str, *, active: bool
-) -> None:
-    """The command in an active environment of conda is found only there; the base environment is always active."""
-    program = tmp_path / "bin" / "tallybook"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{SYSTEM_PATH}")
-    monkeypatch.setenv("CONDA_DEFAULT_ENV", base)
-    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path if active else tmp_path / "other"))
-    assert expected.format(tmp_path) == hook_entries.why_not_found()
-
-
-def test_the_command_of_another_folder_is_found_behind_an_environment(
-    inside: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command that `uv tool install` put on PATH is found, whichever environment is active."""
-    tool = tmp_path / "local" / "bin" / "tallybook"
-    tool.parent.mkdir(parents=True)
-    tool.symlink_to(inside.program)
-    monkeypatch.setenv("PATH", f"{inside.program.parent}:{SYSTEM_PATH}")
-    assert hook_entries.why_not_found()
-    assert tool_command() in hook_entries.remark("tallybook hook || :")
-    monkeypatch.setenv("PATH", f"{inside.program.parent}:{tool.parent}:{SYSTEM_PATH}")
-    assert "" == hook_entries.why_not_found() == hook_entries.remark("tallybook hook || :")

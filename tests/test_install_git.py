@@ -125,12 +125,6 @@ def test_a_pointer_to_a_foreign_repository_is_not_followed(
     assert before == (clone / ".git" / "info" / "exclude").read_text()
 
 
-def test_without_a_repository_there_is_no_exclude_file(project: Path, run: Callable[..., Answer]) -> None:
-    """`init` says nothing of git."""
-    assert "exclude" not in run("init").out
-    assert not (project / ".git").exists()
-
-
 @pytest.fixture
 def tracked(clone: Path) -> Path:
     """Return the repository with a ``playbook.json`` that git tracks."""

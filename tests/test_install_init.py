@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 import shlex
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -175,34 +173,9 @@ def test_without_the_command_on_path_its_own_path_is_written(
     assert {} == tree(claude)
 
 
-def test_without_any_program_the_plain_name_is_written(
-    claude: Path, run: Callable[..., Answer], on_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the interpreter is no Python either, as in a frozen program; a note says that it must be on PATH."""
-    on_path.unlink()
-    monkeypatch.setattr(sys, "executable", str(on_path.with_name("frozen")))
-    monkeypatch.setattr(sys, "argv", ["-c"])
-    works = f"hooks and slash commands work once `{tool_command()}` has put it there for every shell"
-    assert f"note: `tallybook` is not on PATH: {works}\n" == run("init").err
-    installed = (claude / "settings.json").read_bytes()
-    assert {"tallybook hook"} == set(hook_entries.own_commands(installed, CLAUDE, ""))
-
-
 def test_what_slash_commands_run_exists() -> None:
     """Each one in the package names verbs of the command line in its front matter, and runs no others."""
     for path in (places.PACKAGED / "commands").glob("*.md"):
         verbs = places.verbs_of(path.read_text(encoding="utf-8"))
         assert verbs
         assert verbs <= set(main.tallybook.list_commands(click.Context(main.tallybook)))
-
-
-def test_a_reader_who_has_seen_enough_ends_nothing_half_way(claude: Path, on_path: Path) -> None:
-    """All is installed before the first line is printed."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    environment = {**os.environ, "PATH": str(on_path.parent), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "init"]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, env=environment)
-    os.close(writer)
-    assert (0, b"") == (done.returncode, done.stderr)
-    assert OURS == list(tree(claude))

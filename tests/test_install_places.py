@@ -76,21 +76,6 @@ def test_the_folder_is_where_the_agent_is_started(  # noqa: PLR0913 - the folder
     }
 
 
-def test_the_folder_may_be_named(project: Path, run: Callable[..., Answer]) -> None:
-    """By --project before CLAUDE_PROJECT_DIR."""
-    (project / "named").mkdir()
-    assert 0 == run("--project", str(project / "named"), "init").code
-    assert {} == tree(project / ".claude")
-    assert OURS == list(tree(project / "named" / ".claude"))
-
-
-def test_the_root_folder_is_no_project_to_install_in(run: Callable[..., Answer]) -> None:
-    """Hooks find no project in the root folder, so that `init` installs none there, even where it is named."""
-    assert_refused(
-        run("--project", "/", "init", "--dry-run"), 2, "/: is the root folder, not a project; go into a project"
-    )
-
-
 @pytest.mark.parametrize("words", [["--project", "~"], []], ids=["named", "found"])
 def test_the_home_folder_is_no_project(
     home: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, words: list[str]
@@ -126,11 +111,6 @@ def test_the_users_own_settings_have_no_ledger(
     assert [] == list(claude.iterdir())
     assert 0 == run("uninstall", "--user").code
     assert [] == list(own.iterdir())
-
-
-def test_a_project_beside_user_is_refused(claude: Path, run: Callable[..., Answer]) -> None:
-    """It can be only one of them."""
-    assert_refused(run("--project", str(claude.parent), "init", "--user"), 2, "--user: excludes --project")
 
 
 @pytest.mark.parametrize(

@@ -65,16 +65,6 @@ def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, 
 
 
 @pytest.mark.parametrize(
-    "line", ["cd /x && tallybook hook", "mine; tallybook hook", "mine\ntallybook hook", f"mine && {COMMAND}"]
-)
-def test_a_command_line_that_does_more_is_not_taken_out(line: str) -> None:
-    """It counts as installed, and taking it out would take somebody else's command."""
-    data = json.dumps({"hooks": {event: [CLAUDE.item(line, 10)] for event in CLAUDE.events}}).encode()
-    assert data == install(data)
-    assert data == remove(data)
-
-
-@pytest.mark.parametrize(
     ("data", "says"),
     [
         (b"", "is empty"),

@@ -152,13 +152,6 @@ def test_unreadable_settings_switch_the_updates_off(damaged: bytes | None) -> No
     assert {"model": "opus", "playbook_update_on_clear": True} == compat.load_settings()
 
 
-@pytest.mark.usefixtures("project")
-def test_key_points_are_awaited() -> None:
-    """extract_keypoints is a coroutine; without a rater its result is empty."""
-    found = compat.extract_keypoints([{"role": "user", "content": "x"}], compat.load_playbook())
-    assert {"new_key_points": [], "evaluations": []} == asyncio.run(found)
-
-
 def test_the_function_of_the_specification_respects_the_daily_tokens(project: Path, client: Client) -> None:
     """Its cost counts with the rest, a run beyond the limit does not begin, and no secret is sent."""
     choose(rater="claude", tokens_per_day=6_000)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from helpers.hook_calls import START, call, events, told
-from helpers.lift import PROMPT, TEXTS, hold, hook, injections, load, measured, observe, six_entries
+from helpers.hook_calls import START, events
+from helpers.lift import PROMPT, TEXTS, hold, hook, injections, load, six_entries
 from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.events import PointRated
 from tallybook.projections.surfaces import commands
@@ -238,63 +238,31 @@ def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -
     }
 
 
-def test_real_hooks_draw_end_and_score(here: Project, run: Run) -> None:
-    """Sessions that real processes draw end and are scored; with few of them the answer says so and nothing else."""
-    run("lift", "ask", "playbook")
-    answers = [told(call(START, f"s{number}")) for number in range(8)]
-    assert [not injection.held for injection in injections(here)] == ["Use type hints" in answer for answer in answers]
-    told_ones = 0
-    for number, one in enumerate(injections(here)):
-        told_ones += not one.held
-        observe(here, f"s{number}", measured(8 * bool(one.held)))
-    counts = f"{told_ones} with it and {8 - told_ones} without it have an outcome"
-    said = run("lift").out
-    assert f"  not known yet: too few sessions: {counts}, and at least 5 of each are needed\n" == said.split("\n", 1)[1]
-
-
-def find_held(project: Project) -> str:
-    """Start sessions until one is held, and return it."""
-    for number in range(100):
-        hook(project, f"s{number}")
-        if injections(project)[-1].held:
-            return f"s{number}"
-    raise AssertionError("no session was held")
-
-
 # Rule 11
 
 
+@pytest.mark.parametrize("in_a_fork", [False, True], ids=["the session", "a fork of it"])
 def test_a_reflector_sees_what_was_withheld_without_names(
-    here: Project, run: Run, client: Client, project: Path
+    here: Project, run: Run, client: Client, *, in_a_fork: bool
 ) -> None:
-    """Rule 11: its text is in the prompt, its name is not, and a rating of it in that reflection is ignored."""
+    """Rule 11: its text is in the prompt, its name is not, and a rating of it in that reflection is ignored.
+
+    A fork without an injection of its own has the draw of the session that it continues.
+    """
     run("lift", "ask", "kpt_001")
-    session = find_held(here)
-    asked_for(project, Script(kept(project) / f"{session}.jsonl", session).user("Fix it"))
+    session = held_session(here)
+    if in_a_fork:
+        hook(here, session, {**START, "source": "resume"})
+        session = "fork"
+        hook(here, session, PROMPT)
+    asked_for(here.root, Script(kept(here.root) / f"{session}.jsonl", session).user("Fix it"))
     client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
     said = run("reflect", "--rater", "claude").out
-    (prompt,) = [one["prompt"] for one in client.asked]
+    (prompt,) = [asked["prompt"] for asked in client.asked]
     assert (True, False, True) == ("- Use type hints\n" in prompt, "kpt_001" in prompt, "[kpt_002]" in prompt)
     assert "ignored the rating of kpt_001: the prompt did not show it" in said
     assert [PointRated("kpt_002", "helpful")] == events(here, PointRated)
     assert list(TEXTS) == [entry["text"] for entry in commands.show(here)["key_points"]]
-
-
-def test_a_forks_reflection_knows_what_its_lineage_was_not_given(
-    here: Project, run: Run, client: Client, project: Path
-) -> None:
-    """Rule 11: a fork without an injection of its own has the draw of the session that it continues."""
-    run("lift", "ask", "kpt_001")
-    session = find_held(here)
-    hook(here, session, {**START, "source": "resume"})
-    hook(here, "fork", PROMPT)
-    asked_for(project, Script(kept(project) / "fork.jsonl", "fork").user("Fix it"))
-    client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
-    said = run("reflect", "--rater", "claude").out
-    (prompt,) = [one["prompt"] for one in client.asked]
-    assert (True, False) == ("- Use type hints\n" in prompt, "kpt_001" in prompt)
-    assert "ignored the rating of kpt_001: the prompt did not show it" in said
-    assert [PointRated("kpt_002", "helpful")] == events(here, PointRated)
 
 
 # Rule 10
@@ -303,7 +271,7 @@ def test_a_forks_reflection_knows_what_its_lineage_was_not_given(
 def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
     """Rule 10: its tool, its resource and its stories give out nothing that the session's draw withholds."""
     run("lift", "ask", "kpt_001")
-    session = find_held(here)
+    session = held_session(here)
     server = Server(here, session)
     tool = {"name": "playbook", "arguments": {}}
     for text in (
@@ -329,7 +297,7 @@ def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
     run("init", "--mine")
     run("add", "--mine", "Commit small steps")
     run("lift", "ask", "playbook")
-    session = find_held(here)
+    session = held_session(here)
     tool = {"name": "playbook", "arguments": {}}
     server = Server(here, session)
     for text in (
@@ -362,7 +330,7 @@ def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: 
 def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 10: an agent is not given under another session's name what is withheld from its own."""
     run("lift", "ask", "playbook")
-    session = find_held(here)
+    session = held_session(here)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
     said = run("show", "--as-agent", "--for", "use type hints", "--session", "another")
     assert (0, False) == (said.code, "Use type hints" in said.out)

@@ -346,16 +346,6 @@ def test_a_lost_marker_is_made_again_by_the_next_hook(here: Project, run: Run, c
     assert (load(here).open, True) == (injections(here)[-1].question, path.exists())
 
 
-def test_a_rating_leaves_the_marker_as_it_is(here: Project, run: Run) -> None:
-    """A hook does not read the ledger for a question again after events that do not concern it."""
-    run("lift", "ask", "playbook")
-    path = Path(draws.question_file(here))
-    before = path.read_bytes()
-    run("rate", "kpt_001", "helpful")
-    hook(here, "s1")
-    assert (before, load(here).open) == (path.read_bytes(), injections(here)[-1].question)
-
-
 def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:
     """`--at` answers from the events up to a moment, before the question and in it."""
     before = commands.list_events(here)
@@ -415,11 +405,3 @@ def test_pruning_by_lift_is_a_policy_to_choose(here: Project, run: Run) -> None:
     assert "kpt_001 would be retired" in said
     assert "nothing would differ" in run("what-if", "--policy", "final").out
     assert before == here.playbook.read_bytes()
-
-
-def test_what_helps_stays_in_the_alternative_playbook(here: Project, run: Run) -> None:
-    """Rule 9: only "hurts" takes an entry out."""
-    judge(here, run, 95, 55)
-    assert "nothing would differ" in run("what-if", "--policy", "lift").out
-    assert "Lift: helps (question 1).\n" in run("why", "kpt_001").out
-    assert 1 == len(events(here, LiftAsked))

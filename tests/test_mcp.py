@@ -136,15 +136,13 @@ def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -
     assert '"text": "Quote ids as strings."' in review
 
 
-@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
-def test_every_version_of_the_handshake_is_spoken(playbook: Project, version: str) -> None:
+def test_every_version_of_the_handshake_is_spoken(playbook: Project) -> None:
     """The server answers in the version that the client asks for, and in its newest one where it does not know it."""
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    unknown = hello | {"id": 2, "params": params | {"protocolVersion": "1999-01-01"}}
-    first, second = talk(playbook, hello, unknown)
-    assert version == first["result"]["protocolVersion"]
-    assert HANDSHAKE_VERSIONS[-1] == second["result"]["protocolVersion"]
+    client = {"capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    asked = (*HANDSHAKE_VERSIONS, "1999-01-01")
+    answers = talk(playbook, *(hello | {"params": client | {"protocolVersion": version}} for version in asked))
+    assert [*HANDSHAKE_VERSIONS, HANDSHAKE_VERSIONS[-1]] == [answer["result"]["protocolVersion"] for answer in answers]
 
 
 def test_a_request_in_a_version_that_is_not_spoken_names_those_that_are(playbook: Project) -> None:
@@ -177,10 +175,10 @@ def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
     assert (0, 1) == (entry.helpful, entry.harmful)
 
 
-NAMES = ["half \ud800 of a pair", "x" * 100_000, "line\nbreak \u2028\t\x00", ""]
+NAMES = ["half \ud800 of a pair" + "x" * 100_000, "line\nbreak \u2028\t\x00"]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=["half a surrogate pair", "long", "controls", "empty"])
+@pytest.mark.parametrize("name", NAMES, ids=["half a surrogate pair", "controls"])
 def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: str) -> None:
     """What the ledger cannot hold of a client's name is replaced, in both eras of the protocol."""
     info = {"name": name, "version": "1"}
@@ -216,22 +214,24 @@ def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> Non
     assert 3 == len(commands.playbook(playbook).state.entries)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"name": "kpt_001"}, "rate: rating: missing"),
-        ({"name": 1, "rating": "helpful"}, "rate: name: not of type string"),
-        ({"name": "kpt_001", "rating": "helpful", "force": True}, "rate: force: no such argument"),
-        ({"name": "kpt_001", "rating": "good"}, "not a rating"),
-        ({"name": "kpt_999", "rating": "helpful"}, "kpt_999"),
-    ],
-)
-def test_a_wrong_call_is_answered_in_words(playbook: Project, arguments: dict[str, object], why: str) -> None:
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"name": "kpt_001"}, "rate: rating: missing"),
+    ({"name": 1, "rating": "helpful"}, "rate: name: not of type string"),
+    ({"name": "kpt_001", "rating": "helpful", "force": True}, "rate: force: no such argument"),
+    ({"name": "kpt_001", "rating": "good"}, "not a rating"),
+    ({"name": "kpt_999", "rating": "helpful"}, "kpt_999"),
+]
+"""Arguments of the tool `rate`, and what is said of them."""
+
+
+def test_a_wrong_call_is_answered_in_words(playbook: Project) -> None:
     """The model reads what was wrong, and nothing is recorded."""
     before = commands.playbook(playbook).state.stamp
-    (answer,) = talk(playbook, call("rate", **arguments))
-    assert answer["result"]["isError"]
-    assert why in answer["result"]["content"][0]["text"]
+    answers = talk(playbook, *(call("rate", **arguments) for arguments, _ in WRONG))
+    assert [(True, True)] * len(WRONG) == [
+        (answer["result"]["isError"], why in answer["result"]["content"][0]["text"])
+        for answer, (_, why) in zip(answers, WRONG, strict=True)
+    ]
     assert before == commands.playbook(playbook).state.stamp
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 import inspect
 import os
 from pathlib import Path
@@ -12,13 +11,8 @@ import sys
 
 import pytest
 
-from mutation.__main__ import Change, change_of, explained, place_of, table
-from mutation.plugin import BUDGET_S, chosen
+from mutation.__main__ import Change, change_of, explained, place_of
 
-OWN = "tests/test_ledger_head.py::test_a"
-MORE = "tests/test_ledger_head_file.py::test_b"
-OTHER = "tests/test_ledger_header.py::test_c"
-SLOW = "tests/test_ledger_log.py::test_d"
 LEAVING = """
 import os
 from mutation import plugin
@@ -31,14 +25,6 @@ if undone:
     plugin.pytest_unconfigure()
 os._exit(0)
 """
-
-
-def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
-    """A module's own tests run whatever they cost; others follow as long as their time is within the budget."""
-    durations = {OWN: 2 * BUDGET_S, MORE: 0.1, OTHER: 0.2, SLOW: BUDGET_S}
-    assert [MORE, OWN, OTHER] == chosen([SLOW, OTHER, OWN, MORE], "tallybook.ledger.head", durations)
-    assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "tallybook.ledger.header", durations)
-    assert [SLOW, MORE, OTHER] == chosen([SLOW, OTHER, MORE], "tallybook.ledger.log", durations)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +64,3 @@ def test_every_explanation_is_of_existing_code() -> None:
         lines = inspect.getsource(pkgutil.resolve_name(change.place)).splitlines()
         assert change.was in " ".join(line.strip() for line in lines)
         assert reason.endswith(".")
-
-
-def test_the_table_counts_every_mutant() -> None:
-    """Percentages are of all mutants, explained ones included; the last row is the total."""
-    counts = {"a": Counter({"noticed": 2, "survived": 1, "explained": 1}), "b": Counter({"out of time": 4})}
-    assert [
-        "| a | 4 | 2 | 0 | 1 | 1 | 50.0 % |",
-        "| b | 4 | 0 | 4 | 0 | 0 | 100.0 % |",
-        "| all | 8 | 2 | 4 | 1 | 1 | 75.0 % |",
-    ] == table(counts).splitlines()[2:]

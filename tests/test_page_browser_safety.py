@@ -210,16 +210,6 @@ def test_a_list_is_moved_through_by_its_keys(nine: Tab, key: str) -> None:
     assert "true" == nine.page.get_attribute(f"#{active}", "aria-selected")
 
 
-def test_arrows_move_through_the_views(nine: Tab) -> None:
-    """In the row of views the arrows choose the next and the one before, in a circle, with the focus on it."""
-    nine.open("")
-    nine.page.focus("#tab-playbook")
-    for key, view in [("ArrowRight", "lives"), ("ArrowLeft", "playbook"), ("ArrowLeft", "scores")]:
-        nine.page.keyboard.press(key)
-        nine.at(9, tab=view)
-        assert f"tab-{view}" == nine.page.evaluate("document.activeElement.id")
-
-
 def nodes(nine: Tab) -> list[dict[str, Any]]:
     """Return what a screen reader is given: role, name and properties of each node."""
     session = nine.page.context.new_cdp_session(nine.page)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,7 +11,6 @@ import pytest
 
 from helpers.film_reader import play
 from helpers.view_histories import FUTURES, HISTORIES, history
-from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointRated
 from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
@@ -69,24 +67,6 @@ def test_every_moment_shows_what_a_fold_up_to_it_shows(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tallybook.projections.surfaces.page.film._STRIDE", stride)
         check_every_moment(history(stretches), OTHERS[name], most)
-
-
-@pytest.mark.parametrize("most", [10, 4096])
-@pytest.mark.parametrize("name", OTHERS)
-def test_early_and_nested_undos_show_what_a_fold_shows(name: str, most: int) -> None:
-    """Undos of the first ratings, of a first session, and of undos up to three deep agree at every moment."""
-    chance = Random(11)  # noqa: S311 - the same history in every run
-    stretches: list[list[Any]] = [[PointAdded(entry, f"text of {entry}") for entry in ("a", "b", "c", "d")]]
-    for _ in range(30):
-        rated = [PointRated(chance.choice("abcd"), chance.choice(["helpful", "harmful", "harmful"])) for _ in range(4)]
-        stretches.append([*rated, PlaybookUpdated(0, 4, 0)])
-    # Events 5 to 9 are the first session of ratings; numbers 155 to 161 are these undos, the last within a batch.
-    undone = [("id-5",), (), ("id-155",), ("id-157",), ("id-156", "id-6"), ("id-158", "id-10"), ("id-2",)]
-    stretches += [[EventsVoided(ids, None if ids else "s1", "")] for ids in undone]
-    stretches.append(
-        [PointRated("a", "harmful"), EventsVoided(("id-159", "id-11"), None, ""), PlaybookUpdated(0, 1, 0)]
-    )
-    check_every_moment(history(stretches), OTHERS[name], most)
 
 
 @pytest.mark.parametrize("half_life_us", [50_000_000, 90 * DAY_US])

@@ -15,7 +15,7 @@ from helpers.film_reader import bytes_of, read_page
 from helpers.reference_model import extraction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
-from tallybook.projections.surfaces.page.document import ALTERNATIVES, assemble, is_page, security_policy
+from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -182,17 +182,6 @@ def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
         assert [event["seq"] for event in extras["deciding"]] == told["deciding"]
         others = [[names[name], status, relation, names[of]] for name, status, relation, of in told["others"]]
         assert [[row[key] for key in ("name", "status", "relation", "of")] for row in extras["lineage"]] == others
-
-
-def test_a_long_history_has_no_half_lives_and_says_so(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was not computed is named with its command, and has no stream."""
-    meta, document, _ = page(here, run)
-    assert ([], set(ALTERNATIVES)) == (meta["omitted_policies"], {policy["stream"] for policy in meta["policies"]})
-    monkeypatch.setattr("tallybook.projections.surfaces.page.document.AGED_EVENTS", 10)
-    meta, document, _ = page(here, run)
-    assert ["--half-life 30d", "--half-life 90d"] == [policy["stream"] for policy in meta["omitted_policies"]]
-    assert ["tallybook what-if --half-life 30d --at {event}"] == [meta["omitted_policies"][0]["command"]]
-    assert {policy["stream"] for policy in meta["policies"]} == document["film"]["policies"].keys()
 
 
 def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,62 +112,6 @@ def test_a_name_of_the_project_hides_an_own_entry(run: Run, project: Path) -> No
     assert "your own playbook" not in run("rate", "my_001", "helpful").out
     assert "The project's" == json.loads(run("why", "my_001", "--json").out)["text"]
     assert "which hide your own my_001" in run("doctor").out
-
-
-@pytest.mark.usefixtures("mine")
-def test_an_own_name_without_mine_is_explained(run: Run) -> None:
-    """A verb of curation on an own entry names the option that it needs; nothing is recorded."""
-    answer = run("retire", "my_001")
-    assert 1 == answer.code
-    assert "did you mean an entry of your own playbook (--mine)?" in answer.err
-    assert ["my_001"] == names(run, "--mine")
-
-
-@pytest.mark.usefixtures("mine")
-def test_commands_that_are_printed_for_it_have_mine(run: Run) -> None:
-    """A command that undoes, redoes or merges names the own playbook, and run as printed leaves the project alone."""
-    before = run("log", "--json").out
-    assert run("proposals", "accept", "2", "--mine").err.endswith("see `tallybook proposals --mine`\n")
-    assert run("redact", "99", "--mine", "--reason", "x").err.endswith("see `tallybook log --mine --json`\n")
-    assert run("what-if", "--mine", "--without", "99").err.endswith("see `tallybook log --mine`\n")
-    run("rate", "my_001", "helpful", "--session", "s1")
-    for undone in ("--of s1", "2"):
-        redo = run("undo", *undone.split(), "--mine").out.splitlines()[-1].partition("run: tallybook ")[2]
-        assert 0 == run(*redo.split()).code
-        assert [OWN] == [point["text"] for point in json.loads(run("show", "--mine", "--json").out)["key_points"]]
-    run("undo", "2", "--mine")
-    run("undo", "--of", "s1", "--mine")
-    for refused in ("restore my_001", "undo 2", "undo", "undo --of s1"):
-        error = run(*refused.split(), "--mine").err
-        assert (True, []) == ("tallybook undo " in error, re.findall(r"tallybook undo \d+(?! --mine|\d)", error)), error
-    run("add", "--mine", "Run the tests before each commit.")
-    run("add", "--mine", "Before each commit, run the tests.")
-    assert (
-        run("review", "--list", "duplicates", "--mine")
-        .out.splitlines()[0]
-        .endswith("tallybook merge my_002 my_003 --mine")
-    )
-    merge = json.loads(run("review", "--list", "duplicates", "--mine", "--json").out)[0]["merge"]
-    assert 0 == run(*merge.split()[1:]).code
-    assert before == run("log", "--json").out
-
-
-@pytest.mark.parametrize("kind", ["link", "another user's"])
-def test_the_folder_itself_can_be_wrong(
-    run: Run, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """What is wrong with the folder has advice about the folder, where no variable is set (rule 23)."""
-    if kind == "link":
-        mine.rename(tmp_path / "moved")
-        mine.symlink_to(tmp_path / "moved")
-        fix = "replace the link with the folder that it leads to"
-    else:
-        owner = mine.stat().st_uid
-        monkeypatch.setattr("os.geteuid", lambda: owner + 1)
-        fix = "if it is yours, make yourself its owner with chown; else rename it"
-    assert f"the folder is {'a link' if kind == 'link' else kind}; {fix}\n" in run("show", "--mine").err
-    shown = " ".join(run("doctor").out.split())
-    assert (True, False) == (fix in shown, "CLAUDE_CONFIG_DIR" in shown), shown
 
 
 def test_damage_of_it_is_named_and_leaves_the_project_alone(run: Run, mine: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.command_line import Run
     from helpers.transcripts import Client
 
@@ -116,18 +117,6 @@ def test_operations_and_tags_go_to_the_ledger_of_their_entry(run: Run, mine: Pro
         events(mine, PointNoted),
         json.loads(run("proposals", "--json").out),
     )
-
-
-def test_at_most_ten_operations_of_both_count(run: Run, mine: Project) -> None:
-    """The eleventh of a result that is divided counts in neither ledger, and is named by its place (rule 14)."""
-    assert mine.ledger.exists()
-    adds: list[dict[str, object]] = [{"type": "ADD", "text": f"New entry of number {number}"} for number in range(9)]
-    own = {"type": "DELETE", "target_id": "my_001", "reason": "old"}
-    late = {"type": "ADD", "text": "One too many"}
-    made = json.loads(run("record", "--json", stdin=json.dumps({"operations": [own, *adds, late, own]}).encode()).out)
-    late_items = [("operations[10]", "at most 10 operations count"), ("operations[11]", "at most 10 operations count")]
-    assert (9, late_items) == (len(made["added"]), [(one["item"], one["reason"]) for one in made["ignored"]])
-    assert 1 == len(json.loads(run("proposals", "--mine", "--json").out))
 
 
 @pytest.mark.parametrize("writes", [0, 1])
@@ -233,15 +222,3 @@ def test_a_reflection_rates_both_and_learns_nothing_anew(
     assert [["kpt_001"], ["my_001"]] == [[event.name for event in events(of, PointCited)] for of in (here, mine)]
     run("undo", "--of", "s1")
     assert ({"kpt_001": (0, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))
-
-
-def test_without_an_own_playbook_no_file_is_read(run: Run, project: Path) -> None:
-    """A project whose person has none is told, rated and undone as ever, and no own folder appears (rule 23)."""
-    run("add", "Write tests")
-    assert "own playbook" not in told(call(START))
-    made = json.loads(run("rate", "kpt_001", "helpful", "--session", "s1", "--json").out)
-    assert "mine" not in made
-    assert "mine" not in json.loads(run("undo", "--of", "s1", "--json").out)
-    assert 1 == run("rate", "my_001", "helpful").code
-    assert not (Path.home() / ".claude" / "my-playbook").exists()
-    assert (project / ".claude" / "ledger").exists()

@@ -23,7 +23,6 @@ from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.workspace.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -149,12 +148,6 @@ def unknown_options(words: Iterable[str]) -> list[str]:
     return [word for word in given if word not in known | {"--help", "--json", "--project"}]
 
 
-def test_the_first_screen_names_two_commands() -> None:
-    """They are scripts that the repository ships."""
-    found = re.findall(r"^sh (\S+)", PAGES[FIRST][: PAGES[FIRST].index("## How it works")], re.MULTILINE)
-    assert [".ci/demo", ".ci/test"] == found
-
-
 def test_the_demo_explains_the_entry_as_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The two records of .ci/demo lead to the story on the first screen, except for the times."""
     monkeypatch.setenv("COLUMNS", "130")
@@ -272,14 +265,6 @@ def test_the_example_of_a_migration_runs(project: Path) -> None:
     (project / ".claude" / "playbook.json").write_text('{"key_points": ["Use type hints"]}', encoding="utf-8")
     exec(compile(example.code, FIRST, "exec"), {})  # noqa: S102 - the documentation is what is tested
     assert '"helpful": 1' in (project / ".claude" / "playbook.json").read_text(encoding="utf-8")
-
-
-def test_settings_on_the_first_page_are_settings() -> None:
-    """The first page names settings that exist, with valid values."""
-    found = [tomllib.loads(line) for line in re.findall(r'`(\w+ = "\w+")`', PAGES[FIRST])]
-    rules = {key: rule for (_, key), rule in SETTINGS.items()}
-    assert {"marks", "learned", "rater"} == {key for setting in found for key in setting}
-    assert all(rules[key].fits(value) for setting in found for key, value in setting.items())
 
 
 @pytest.mark.parametrize(

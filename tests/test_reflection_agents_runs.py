@@ -165,20 +165,6 @@ def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
     )
 
 
-def test_the_hook_and_the_transcript_count_a_message_once(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codex gives the hook the last message of the session, and that of a subagent, just as it writes them."""
-    path = CODEX.put(place.root)
-    give(place, CODEX.session, "kpt_001")
-    subagent = "01a20862-9f37-7c22-9330-b6917a9a98e7"
-    payload, environment = stop(CODEX, path)
-    hook(payload, environment, monkeypatch)
-    hook({**payload, "hook_event_name": "SubagentStop", "agent_id": subagent}, environment, monkeypatch)
-    before = [PointCited("kpt_001", "message")] * 2
-    assert before == events(place, PointCited)
-    worker.work(place, schedule.Plan())
-    assert CODEX.cited == len(events(place, PointCited))
-
-
 def test_a_subagent_of_codex_requests_no_reflection(here: Project) -> None:
     """Its events name its own transcript, which would take the place of its session's."""
     path = CODEX.put(here.root)

@@ -75,16 +75,6 @@ def test_a_session_of_claude_code_is_measured(tmp_path: Path) -> None:
     } == {name: value for name, value in found.items() if name not in {"seconds", "first_answer_s"}}
 
 
-def test_a_branch_is_measured_without_what_it_copied(tmp_path: Path) -> None:
-    """Prompts and calls that a branch of Claude Code copied count in the session that they come from alone."""
-    copied = {"forkedFrom": {"sessionId": "s1", "messageUuid": "s1-1"}}
-    script = Script(tmp_path / "s2.jsonl").user("Fix it", **copied).user("Go on")
-    script.tool("Bash", {"command": "make"}, "no target", failed=True)
-    found = transcript.measure(script.path, ended=True)
-    assert found is not None
-    assert (1, 1, 1) == (found["prompts"], found["calls"], found["failed"])
-
-
 def codex(kind: str, **payload: Any) -> dict[str, Any]:
     """Return a line of Codex."""
     return {"timestamp": "2026-11-23T12:00:00Z", "type": kind, "payload": payload}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -102,19 +100,13 @@ def test_quotes_become_notes() -> None:
     ("text", "what"),
     [
         ("", "holds no whole JSON object"),
-        ("I cannot help with that.", "holds no whole JSON object"),
         ('{"new_key_points": ["Run the te', "holds no whole JSON object"),
-        ("[]", "holds no whole JSON object"),
-        ('{"points": []}', "holds no whole JSON object"),
         (json.dumps(GOOD) * 2, "holds 2 JSON objects"),
         ('{"new_key_points": []}', "has no list as evaluations"),
         ('{"evaluations": []}', "has no list as new_key_points"),
-        ('{"new_key_points": {}, "evaluations": []}', "has no list as new_key_points"),
         (json.dumps(GOOD | {"new_key_points": ["x"] * 21}), "has 21 new key points; the limit is 20"),
         ('{"new_key_points": [7], "evaluations": []}', r"has no text as new_key_points\[0\]"),
-        ('{"new_key_points": [" "], "evaluations": []}', r"has no text as new_key_points\[0\]"),
         ('{"new_key_points": [], "evaluations": ["kpt_001"]}', r"has no name and rating as evaluations\[0\]"),
-        ('{"new_key_points": [], "evaluations": [{"rating": "helpful"}]}', r"has no name and rating"),
         (
             '{"new_key_points": [], "evaluations": [{"name": "a", "rating": "good"}]}',
             "rates a 'good', which is not",
@@ -123,10 +115,8 @@ def test_quotes_become_notes() -> None:
             '{"new_key_points": [], "evaluations": [{"name": "a", "rating": ["x"]}]}',
             "which is not a rating",
         ),
-        ('{"new_key_points": [], "evaluations": [{"name": "a", "rating": "helpful", "quote": 1}]}', "has no name"),
         (json.dumps(GOOD | {"evaluations": [*RATED, *RATED]}), "rates kpt_001 twice"),
         ('{"new_key_points": [], "new_key_points": [], "evaluations": []}', "is not JSON: .*twice"),
-        ('{"new_key_points": [], "evaluations": [NaN]}', "is not JSON"),
         ('{"new_key_points": [' + "[" * 200 + "]" * 200 + '], "evaluations": []}', "is not JSON"),
     ],
 )
@@ -151,12 +141,6 @@ def test_a_template_of_the_user_replaces_the_packaged_one(own_template: Path) ->
     assert "Mine, ünï: {key_points} \ufffd\n" == load_template()
 
 
-def test_a_template_that_cannot_be_read_leaves_the_packaged_one(own_template: Path) -> None:
-    """A pipe in its place is not waited for."""
-    os.mkfifo(own_template)
-    assert load_template().count("{key_points}") == 1
-
-
 def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
     project: Path, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,12 +154,6 @@ def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
     assert ["kpt_001"] == [note.name for note in events(place, PointNoted)]
     said = "s1: 1 rated, learned kpt_002, ignored the rating of kpt_002: the prompt did not show it, 1,250 tokens\n"
     assert said == capsys.readouterr().out
-
-
-def test_the_example_in_the_prompt_names_no_entry() -> None:
-    """The shape of an answer in the prompt has no JSON string as a name, so that it cannot be an entry's name."""
-    assert [] == re.findall(r"kpt_[0-9]+", TEMPLATE)
-    assert ["NAME,"] == re.findall(r'"name": (\S+)', TEMPLATE)
 
 
 def test_operations_become_proposals(project: Path, client: Client, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,11 +103,7 @@ def test_the_client_sends_the_prompt_and_little_else(
 
 CLIENT_FAILURES: dict[str, tuple[dict[str, Any], str, str, int]] = {
     "no login": ({"stdout": "Invalid API key", "code": 1}, "unavailable", "claude ended with 1: Invalid API key", 0),
-    "silence": ({"stdout": "", "code": 7}, "unavailable", "claude ended with 7: and said nothing", 0),
-    "stderr": ({"stdout": "", "stderr": "unknown option", "code": 1}, "unavailable", "unknown option", 0),
     "error": (said("Overloaded", is_error=True), "unavailable", "Overloaded", 1250),
-    "no text": (said("", result=None, subtype="error_max_turns"), "unavailable", "error_max_turns", 1250),
-    "odd usage": (said("", result=7, usage={"input_tokens": "x"}), "unavailable", "success", 0),
     "refusal": (said("I cannot.", stop_reason="refusal"), "refused", "I cannot.", 1250),
     "prose": (said("I cannot help with that."), "unusable", "holds no whole JSON object", 1250),
 }
@@ -121,17 +117,6 @@ def test_what_the_client_comes_to_nothing_with_is_a_failure(owed: Project, clien
     came, events = reflected(owed, "claude")
     assert (cause, tokens) == (events[-1]["body"]["cause"], came.tokens)
     assert reason in came.failed
-
-
-def test_a_client_that_hangs_or_is_not_there_is_a_failure(
-    owed: Project, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is ended after its time."""
-    monkeypatch.setenv("TALLYBOOK_TIMEOUT_S", "1")
-    client.plans(said(TEXT) | {"sleep_s": 30})
-    assert "claude gave no answer within 1 s" == reflected(owed, "claude")[0].failed
-    monkeypatch.setenv("PATH", os.devnull)
-    assert reflected(owed, "claude")[0].failed.startswith("claude cannot be run: ")
 
 
 def own_command(folder: Path, prints: str) -> list[str]:
@@ -250,19 +235,14 @@ CODEX_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
     "no command of that name": ([{"stdout": "", "stderr": "unrecognized subcommand", "code": 2}], "unavailable",
                                 "codex ended with 2: unrecognized subcommand", 0),
     "another catalog": ([printed([1])], "unavailable", "codex has no list of models that Tallybook can read", 0),
-    "another list": ([printed(MODELS), printed({})], "unavailable", "no list of MCP servers", 0),
     "a server stays": ([printed(MODELS), printed(SERVERS), printed(SERVERS)], "unavailable",
                        'codex does not turn off the MCP server od"d.1, so it is not asked', 0),
     "a tool": ([printed(MODELS), printed([]), events({"type": "command_execution"}, MESSAGE)], "unusable",
                "codex ran a tool, command_execution, although it has none", -1),
     "failed": ([printed(MODELS), printed([]), printed({"type": "turn.failed", "error": {"message": "no login"}})],
                "unavailable", "codex ended with 0: no login", 0),
-    "broken off": ([printed(MODELS), printed([]), {"stdout": "{", "stderr": "it broke", "code": 1}], "unavailable",
-                   "codex ended with 1: it broke", 0),
     "prose": ([printed(MODELS), printed([]), events({"type": "agent_message", "text": "no"}, input_tokens=7)],
               "unusable", "the answer holds no whole JSON object", 7),
-    "no usage": ([printed(MODELS), printed([]), events({"type": "agent_message", "text": "no"})],
-                 "unusable", "the answer holds no whole JSON object", -1),
 }  # fmt: skip
 """What Codex prints, call by call → cause, reason, tokens; -1 for what was expected."""
 
@@ -321,10 +301,8 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
 GEMINI_FAILURES: dict[str, tuple[dict[str, Any], str, str, int]] = {
     "no login": (printed({"error": {"message": "no login", "code": 41}}) | {"code": 41}, "unavailable",
                  "gemini ended with 41: no login", 0),
-    "silence": ({"stdout": "", "stderr": "it broke", "code": 1}, "unavailable", "gemini ended with 1: it broke", 0),
     "a tool": (printed({"response": TEXT, "stats": stats(totalSuccess=1)}), "unusable",
                "gemini ran a tool, although it has none", 1100),
-    "odd": (printed({"response": 7, "stats": 1}), "unavailable", "gemini ended with 0", 0),
     "prose": (printed({"response": "no", "stats": stats()}), "unusable", "holds no whole JSON object", 1100),
 }  # fmt: skip
 
@@ -513,12 +491,8 @@ BIG = b" " * (replies.MAX_ANSWER_BYTES + 1)
 CALL = [{"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}]
 FAILURES: dict[str, tuple[Step, str, str, int]] = {
     "401": (failed(401, {"error": {"message": f"wrong key {KEY}"}}), "unavailable", "answered 401: wrong key …", 0),
-    "404": (failed(404, b"<html>no</html>"), "unavailable", "answered 404: <html>no</html>", 0),
-    "429": (failed(429, {"error": {"message": "slow down"}}), "unavailable", "answered 429: slow down", 0),
     "500": (failed(500, {"error": "it broke"}), "unavailable", "answered 500: it broke", 0),
-    "an error of another shape": (failed(503, [1]), "unavailable", "answered 503: [1]", 0),
     "no JSON": ({"body": b"<html>hello</html>"}, "unavailable", "not a chat completion", 0),
-    "another JSON": ({"body": {"choices": [7]}}, "unavailable", "not a chat completion", 0),
     "too long": ({"body": BIG}, "unavailable", "the answer has more than 4,194,304 bytes", 0),
     "cut connection": ({"body": b"{}", "headers": {"content-length": "9"}}, "unavailable", "", 0),
     "cut off": (completion(TEXT[:30], "length"), "unusable", "the answer was cut off", 1200),
@@ -526,9 +500,7 @@ FAILURES: dict[str, tuple[Step, str, str, int]] = {
     "refusal": (completion(None, refusal="I cannot."), "refused", "I cannot.", 1200),
     "a tool": (completion(None, "tool_calls", tool_calls=CALL), "unusable", "it called a tool", 1200),
     "prose": (completion("I cannot help."), "unusable", "holds no whole JSON object", 1200),
-    "parts": (completion(None), "unusable", "holds no whole JSON object", 1200),
     "no usage": (completion("no", usage=()), "unusable", "holds no whole JSON object", -1),
-    "odd usage": (completion("no", usage={"prompt_tokens": "x"}), "unusable", "holds no whole JSON object", -1),
 }
 """What the address answers → cause, reason, tokens; -1 for what was expected."""
 
@@ -546,7 +518,7 @@ def test_what_comes_to_nothing_is_a_failure(address: Address, name: str) -> None
     assert 1 == len(address.asked)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [302, 308])
 def test_a_redirect_is_not_followed(address: Address, status: int) -> None:
     """Neither the key nor the session goes where the user's settings do not say."""
     with Address() as other:

@@ -34,7 +34,6 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.replies import RaterError
-from tallybook.projections.surfaces.workspace.project import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -255,18 +254,6 @@ def test_a_worker_outlives_its_killed_session_end(owed: Project, client: Client,
             assert 0 == agent.wait()
     settle(owed)
     assert 1 == len(events(owed, PointRated))
-
-
-def test_without_pending_work_no_process_is_started(owed: Project, client: Client) -> None:
-    """Once a worker has found nothing to do, sessions start none until work is requested."""
-    choose(rater="claude")
-    client.plans(NOTHING)
-    run_here(["reflect"])
-    settled = owed.ledger / MARKS / "settled"
-    assert settled.exists()
-    script = Script(kept(owed.root) / "s1.jsonl").agent("more")
-    hook("PreCompact", script, trigger="auto")
-    settle(owed, TranscriptRead, 2)
 
 
 def test_a_span_is_rated_once_however_it_is_delivered(owed: Project, client: Client, script: Script) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.git_repositories import commit, git, make_remote
+from helpers.git_repositories import commit, git
 from helpers.injections import continued, injected
 from helpers.reviews import DAY_US, Terminal, events, give, items, record
 from helpers.transcripts import Script, ask_again, kept
@@ -76,20 +76,6 @@ def test_an_entry_with_more_harmful_than_helpful_ratings_is_contested_at_once(pr
         run("rate", "kpt_001", "helpful")
     assert [] == items(run)
     assert project.exists()
-
-
-def test_off_a_terminal_items_are_listed_and_nothing_is_decided(contested: Path, run: Run) -> None:
-    """In a pipe and with --json `review` records nothing (rule 21)."""
-    before = events(run)
-    shown = "contested: more harmful than helpful ratings; 1 more harmful rating would let an update prune it\n"
-    assert (0, f"{shown}    kpt_001  +1 -2  Clear the cache first.\n", "") == run("review", stdin=b"k")
-    entry = {"name": "kpt_001", "text": "Clear the cache first.", "helpful": 1, "harmful": 2}
-    (item,) = json.loads(run("review", "--json").out)
-    assert ("contested", ["kpt_001"], [entry], None) == tuple(
-        item[field] for field in ("why", "names", "entries", "proposal")
-    )
-    assert before == events(run)
-    assert contested.exists()
 
 
 @pytest.mark.parametrize(("variable", "words"), [("CLAUDECODE", ()), ("NONE", ("--rater", "reflector"))])
@@ -190,9 +176,9 @@ def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pyte
     assert [("unproven", ["kpt_005"])] == items(run)
 
 
-@pytest.mark.parametrize(("end", "code"), [("\x03", 130), ("q", 0), ("\x04", 0)], ids=["ctrl-c", "quit", "ctrl-d"])
+@pytest.mark.parametrize(("end", "code"), [("\x03", 130), ("q", 0)], ids=["ctrl-c", "quit"])
 def test_leaving_a_review_loses_nothing(contested: Path, run: Run, end: str, code: int) -> None:
-    """Ctrl-C, Ctrl-D and quit leave what was decided recorded, and the rest for the next review (rule 21)."""
+    """Ctrl-C and quit leave what was decided recorded, and the rest for the next review (rule 21)."""
     run("add", "Clear all caches, always.")
     for rating in ("helpful", "harmful"):
         run("rate", "kpt_002", rating)
@@ -244,30 +230,6 @@ def test_at_most_thirty_items_are_shown(project: Path, run: Run) -> None:
     terminal.press("q")
     end = "1 decision recorded; `tallybook undo` undoes the last.\n31 items left for the next review.\n"
     assert terminal.end()[1].endswith(end)
-
-
-def test_a_decision_stays_on_its_machine(contested: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A shared book gets the change that a review made, and not the decision; the item stays decided (rule 21)."""
-    remote = make_remote(tmp_path_factory.mktemp("server") / "remote.git")
-    run("add", "Never push on Friday.")
-    for rating in ("helpful", "harmful"):
-        run("rate", "kpt_002", rating)
-    terminal = Terminal(contested, "review")
-    terminal.wait_for("[q] quit")
-    terminal.press("t")
-    terminal.wait_for("2 of 2")
-    terminal.wait_for("[q] quit")
-    terminal.press("w")
-    terminal.wait_for("new text")
-    terminal.enter("Push on Monday.\n")
-    assert 0 == terminal.end()[0]
-    assert [] == items(run)
-    assert 0 == run("share", "git", str(remote), "--book", "demo", "--yes").code
-    (book,) = (contested / ".claude/ledger/book").glob("*/events.jsonl")
-    assert (True, False) == (b"point.retired" in book.read_bytes(), b"point.reviewed" in book.read_bytes())
-    assert [] == items(run)
-    run("rate", "kpt_002", "helpful")
-    assert [("contested", ["kpt_002"])] == items(run)
 
 
 def test_no_sign_of_use_needs_ten_sessions_whose_citations_are_seen(project: Path, run: Run) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from helpers.score_examples import config, example, folded, handoffs, noon, plain
 from helpers.screens import shown
@@ -118,15 +115,6 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
         assert [] == [line for line in text.splitlines() if name != "table" and cell_len(line) > width]
         assert not set("\x1b\x07") & set(text)
         assert encoding == "utf-8" or text.isascii()
-
-
-@pytest.mark.parametrize("no_color", [True, False])
-def test_a_terminal_gets_colour_unless_it_wants_none(no_color: bool) -> None:
-    """Good, fair and bad are green, yellow and red."""
-    stream = StringIO()
-    console = Console(file=stream, width=80, force_terminal=True, color_system="standard", no_color=no_color)
-    box.show(console, page(example(config())))
-    assert no_color == (re.search(r"\x1b\[(\d+;)*3[123]m", stream.getvalue()) is None)
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.integers(20, 200), st.booleans())

@@ -18,7 +18,6 @@ from tallybook.projections.scores.drops import lead_json, leads_view
 CLOSE = kinds.PlaybookUpdated(0, 0, 0)
 A, B = kinds.PointAdded("kpt_001", "Use types."), kinds.PointAdded("kpt_002", "Mock time.")
 HARMED = [*[kinds.PointRated("kpt_001", "harmful")] * 3, CLOSE]
-VOID_A = kinds.EventsVoided(("id-1",), None, "")
 
 
 def measured(score: int) -> kinds.MetricsRecorded:
@@ -86,18 +85,6 @@ def test_an_injection_of_other_entries_is_a_lead() -> None:
         (9, "told", ["kpt_001"], [], []),
     ]
     assert expected == leads(*rows, *rest)
-
-
-def test_an_undone_change_is_listed_only_as_its_undo() -> None:
-    """Before the undo the addition is a lead; an undo of an event outside the scores is none."""
-    rows = (
-        ("06 01", "s", A),
-        ("06 02", "s", VOID_A),
-        ("06 03", "s", measured(9)),
-        ("06 04", "s", kinds.EventsVoided(("id-3",), None, "")),
-    )
-    assert [(1, "added", ["kpt_001"], [], [])] == leads(*rows, until=1)
-    assert [(2, "undone", [], [], ["kpt_001"])] == leads(*rows)
 
 
 @given(HISTORIES)

@@ -204,29 +204,18 @@ def test_every_key_of_a_wrong_type_is_named() -> None:
                 read_config(placed((*path, "colour"), 1))
 
 
-def test_the_file_is_merged_into_the_default(project: Path) -> None:
-    """One key changes one thing."""
-    write(project, "scoring:\n  thresholds:\n    warning: 75\n")
-    assert [75, 60, 50] == [level.below for level in load(Project(project)).levels]
-
-
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
         # What the library says: its versions word it differently after this.
         ("scoring: [", "is not valid YAML: while parsing a flow node, "),
-        ("a: *nowhere", "is not valid YAML: found undefined alias"),
-        ("a: 1\n---\nb: 2", "is not valid YAML: expected a single document in the stream, but found another document"),
-        ("{[a]: 1}", "is not valid YAML: while constructing a mapping, found unhashable key, at line 1, column 2"),
-        ("a: \x1b[31m", "is not valid YAML: unacceptable character #x001b: "),
         (b"a: \xff", "is not valid YAML: unacceptable character #x00ff: invalid "),
         ("a: 1" + "0" * 5000, "is not valid YAML: Exceeds the limit (4300 digits)"),
         ("{a: " * 250_000, f"is not valid YAML: it is nested more than {MAX_DEPTH} deep, at line 1, column "),
-        ("[" * 500_000, "is not valid YAML: "),
         ("scoring: {timezone: " + "x" * 3000 + "}", "scoring.timezone is not a known time zone; use one such as "),
         (b"#" * (MAX_BYTES + 1), ""),
     ],
-    ids=range(11),
+    ids=range(6),
 )
 def test_a_hostile_file_is_refused(project: Path, own: str | bytes, expected: str) -> None:
     """A file of any size and depth is refused in a line; one of exactly a mebibyte is read."""

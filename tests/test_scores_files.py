@@ -6,7 +6,6 @@ import json
 import os
 from pathlib import Path
 import re
-import shutil
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -16,7 +15,6 @@ import pytest
 from helpers.score_examples import (
     AT,
     EXAMPLE,
-    MEASURED,
     config,
     events,
     example,
@@ -28,7 +26,6 @@ from helpers.score_examples import (
 )
 from helpers.score_files import SESSION_FILE
 from tallybook.ledger.errors import BadInputError, LockHeldError
-from tallybook.ledger.events import PointAdded
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.surfaces.scores import configuration, files
@@ -37,8 +34,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from helpers.command_line import Run
     from tallybook.projections.surfaces.scores.files import Written
 
@@ -142,20 +137,6 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     assert 0 == run("replay", "--check").code
 
 
-def test_a_scored_playbook_has_files_by_its_own_events(project: Path, run: Run) -> None:
-    """A rating of a session alone makes no score until the configuration scores the playbook."""
-    assert 0 == run("add", "Quote ids.", "--session", "s1").code
-    assert 0 == run("replay").code
-    assert not (project / SCORES).exists()
-    configure(project, "scoring: {components: {playbook: {enabled: true}}}")
-    assert 0 == run("replay").code
-    before = there(project)
-    assert "sessions/s1.json" in before
-    assert 0 == run("rate", "kpt_001", "harmful", "--session", "s1").code
-    assert 0 < bring(project).written
-    assert before != there(project)
-
-
 def test_only_changed_files_are_written(project: Path) -> None:
     """A session on the next day adds four files and changes the month; the others keep their time."""
     record_example(project)
@@ -205,28 +186,6 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
     assert f"{folder / 'copy.json'} is not a score file of Tallybook's and was left as it is" in told
 
 
-def test_score_files_of_an_earlier_path_stay_and_are_named(project: Path, run: Run) -> None:
-    """After storage.path changed, `score` names the old folder once, and `replay` as long as it has files."""
-    record_example(project)
-    assert "" == run("score").err
-    before = there(project)
-    stays = "score files of an earlier storage.path stay as they are; delete them if nothing reads them"
-    for path in ("scores", "other"):
-        configure(project, f"scoring: {{storage: {{path: {path}}}}}")
-        done = run("score")
-        assert f"note: {project / SCORES}: {stays}\n" in done.err
-        assert "" == run("score").err
-    said = run("replay").err
-    assert [f"note: {project / SCORES}: {stays}", f"note: {project / 'scores'}: {stays}"] == [
-        line for line in said.splitlines() if stays in line
-    ]
-    assert before == there(project)
-    shutil.rmtree(project / SCORES)
-    shutil.rmtree(project / "scores")
-    done = run("replay")
-    assert stays not in done.out + done.err
-
-
 @pytest.mark.parametrize("path", ["../elsewhere", ".claude/ledger/scores", "out/s", ".claude", "in"])
 def test_a_folder_outside_of_the_project_is_refused(
     project: Path, path: str, tmp_path_factory: pytest.TempPathFactory, run: Run
@@ -240,17 +199,6 @@ def test_a_folder_outside_of_the_project_is_refused(
         bring(project, anew=True)
     done = run("score")
     assert (2, 1, "") == (done.code, done.err.count("\n"), done.out)
-
-
-def test_an_older_state_does_not_replace_newer_files(project: Path) -> None:
-    """A process that read the ledger earlier and writes later leaves the newer files."""
-    record_example(project)
-    place = Project(project)
-    earlier = state_of(place)
-    record_events(project, "s2", events(plain(80)), noon("2026-01-17"))
-    bring(project)
-    assert (0, 0) == (files.write_files(place, earlier).written, files.write_files(place, earlier).deleted)
-    assert "sessions/s2.json" in there(project)
 
 
 def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
@@ -269,22 +217,3 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
         assert "nothing was recorded" not in done.err
     finally:
         os.close(fd)
-
-
-@pytest.mark.parametrize("longer", [-1, 0, 1])
-def test_another_ledger_in_its_place_has_other_files(
-    project: Path, new_project: Callable[[], Path], longer: int
-) -> None:
-    """The files follow a ledger that is shorter, as long or longer, put in place of theirs."""
-    record_example(project)
-    for _ in range(3):
-        record_events(project, None, (PointAdded("kpt_001", "x"),))
-    bring(project)
-    other = new_project()
-    record_events(other, EXAMPLE, events(MEASURED | plain(1), "2.0.0"), noon("2025-01-01"))
-    for _ in range(3 + longer):
-        record_events(other, None, (PointAdded("kpt_001", "x"),))
-    for name in ("events.jsonl", "head"):
-        (project / ".claude" / "ledger" / name).write_bytes((other / ".claude" / "ledger" / name).read_bytes())
-    bring(project)
-    assert "daily/2025-01-01.json" in there(project)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from copy import deepcopy
 from fractions import Fraction
 from itertools import accumulate
 from math import floor
@@ -19,7 +18,7 @@ from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.scores.inputs import KINDS
-from tallybook.projections.scores.view import PERIODS, Scores, day_of, group_days, scores_view
+from tallybook.projections.scores.view import Scores, day_of, scores_view
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])
@@ -82,16 +81,6 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRec
         fold(scores_view(config), batches(record), state).count()
     in_time = sorted(records, key=lambda record: (record.when or record.at, record.at, record.seq))
     assert shown(folded(in_time, config)) == shown(state)
-
-
-@given(records=HISTORIES)
-def test_recomputing_a_period_changes_nothing(records: list[EventRecord]) -> None:
-    """A second count, or grouping of days, is the same to the last number."""
-    state = folded(records)
-    before = deepcopy(shown(state))
-    weeks = [group_days(state.days, name_of) for _, name_of in PERIODS.values()]
-    assert before == shown(state.count())
-    assert weeks == [group_days(state.days, name_of) for _, name_of in PERIODS.values()]
 
 
 @given(records=HISTORIES, zone=ZONES)

@@ -20,15 +20,15 @@ from helpers.telemetry_files import AT, TELEMETRY, bodies, event, rows, written
 from tallybook.ledger import clock
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores import read as ingest
-from tallybook.projections.surfaces.scores.read import PROBLEMS_SHOWN, Item, defaults, feed, items
+from tallybook.projections.surfaces.scores.read import Item, defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
+    from tallybook.projections.surfaces.scores.read import IngestReport
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def crowd(project: Path) -> Project:
     return begun
 
 
-def feed_file(project: Project, file: Path) -> ingest.IngestReport:
+def feed_file(project: Project, file: Path) -> IngestReport:
     """Record a file in this process."""
     return feed(project, [items(str(file))], defaults(), lambda _: None)
 
@@ -326,38 +326,3 @@ def test_processes_that_record_the_same_file_record_it_once(crowd: Project, tmp_
     assert [0] * 3 == [worker.wait() for worker in workers]
     commands.replay(crowd)
     assert expected(tmp_path, objects) == bodies(crowd)
-
-
-def test_odd_objects_are_listed_up_to_a_bound(project: Path) -> None:
-    """A few of each sort and some hundred in all are listed, with their number, and so are types."""
-    lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
-    lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
-    answer = feed_file(Project(project), written(project / "a.jsonl", lines)).as_json()
-    assert 20 == sum(problem["message"] == "is not a JSON object; it is not recorded" for problem in answer["problems"])
-    assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
-        len(answer["problems"]),
-        len(answer["problems"]) + answer["more_problems"],
-    )
-    assert (501, 200, 700) == (len(answer["kept"]), answer["kept"]["others"], sum(answer["kept"].values()))
-
-
-def test_a_long_file_is_recorded_in_parts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most two parts are in memory at once, whatever the file's length, and all of them are recorded."""
-    monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 10)
-    file = written(project / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)])
-    read: list[int] = []
-    ahead: list[int] = []
-
-    def counted(source: Iterator[Item]) -> Iterator[Item]:
-        for item in source:
-            read.append(1)
-            yield item
-
-    def tell(done: int) -> None:
-        ahead.append(len(read) - done)
-
-    source = items(str(file))
-    fed = feed(Project(project), [counted(source)], defaults(), tell)  # type: ignore[arg-type]
-    assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
-    assert 10 == len(ahead)
-    assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(Project(project))]

@@ -61,15 +61,6 @@ def test_a_trend(series: list[float], days: int, expected: Trend) -> None:
     assert expected == trend(series, days)
 
 
-@given(st.lists(st.integers(1, 100), min_size=4, max_size=4), st.lists(st.integers(1, 100), min_size=4, max_size=4))
-def test_a_drop_mirrors_a_rise(one: list[int], other: list[int]) -> None:
-    """In reverse order, the difference is the same with the other sign."""
-    there, back = trend(one + other, 4), trend(other + one, 4)
-    assert there is not None
-    assert back is not None
-    assert there.delta == -back.delta
-
-
 BEGIN = date(2026, 1, 5)
 Series = list[tuple[date, int]]
 

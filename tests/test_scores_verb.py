@@ -81,17 +81,6 @@ def test_answers_are_the_files_with_their_coverage(
 DAY_FILE = "daily/2026-01-16.json"
 
 
-def test_a_moment_shows_its_scores(scored: Path, run: Run) -> None:
-    """Before the last session the score differs; an export names the moment, and no file follows it."""
-    run("score")
-    before = {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
-    then = ("--at", f"session:{EXAMPLE}")
-    found = json.loads(run("score", *then, "--json").out)
-    assert ("2026-01-07", 80) == (found["date"], found["session_scores"]["overall"])
-    assert f"before session {EXAMPLE} began.".replace("_", "\\_") in run("score", *then, "--export", "-").out
-    assert before == {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
-
-
 def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], run: Run) -> None:
     """An export goes to a given file, to the day's file, or to standard output."""
     assert "health.md written\n" == run("score", "--weekly", "--export", "health.md").out
@@ -195,14 +184,6 @@ def ask_gate(run: Run, *options: str) -> tuple[int, list[str]]:
     return done.code, [
         f"{reason['rule']} {reason['score_id']}".strip() for reason in told["reasons"] if reason["closes"]
     ]
-
-
-def test_a_gate_without_data_is_closed_and_creates_nothing(project: Path, run: Run) -> None:
-    """In an empty folder it exits with 1, as its tape says, --allow-no-data opens it, and nothing is created."""
-    for named in ((), ("--component", "ac06"), ("--component", "overall")):
-        assert EXIT_NO == ask_gate(run, *named)[0]
-        assert (0, []) == ask_gate(run, *named, "--allow-no-data")
-    assert [] == list((project / ".claude").iterdir())
 
 
 def test_a_critical_score_blocks_all(project: Path, run: Run) -> None:

@@ -89,18 +89,6 @@ def _encode(payload: Mapping[str, Any] | bytes, session: str) -> bytes:
     return payload if isinstance(payload, bytes) else json.dumps({"session_id": session, **payload}).encode()
 
 
-def opened_files(payload: Mapping[str, Any], session: str = "s1") -> str:
-    """Let an agent call the hook, and return the names of the files that it opens, those of modules too, in lines."""
-    code = (
-        "import sys; names = []\n"
-        "sys.addaudithook(lambda event, words: names.append(str(words[0])) if event == 'open' else None)\n"
-        "from tallybook.projections.surfaces.hooks.handler import run\n"
-        "run([]); sys.stderr.write('\\n'.join(names))"
-    )
-    data = json.dumps({"session_id": session, **payload}).encode()
-    return subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True).stderr.decode()
-
-
 def told(answer: str) -> str:
     """Return the context that an answer hands to the model, empty without an answer."""
     said = json.loads(answer or '{"hookSpecificOutput":{"additionalContext":""}}')

@@ -29,11 +29,6 @@ def continued(parent: str) -> PlaybookInjected:
     return attrs.evolve(injected(()), left_out=Numbers({}), lineage=parent)
 
 
-def injected_by_task(names: Sequence[str], lowest: float, **left_out: float) -> PlaybookInjected:
-    """Return the injection of the entries that fitted a prompt."""
-    return PlaybookInjected(tuple(names), (), Numbers(left_out), lowest, "", "", "", (), 0.0)
-
-
 def give(project: Project, session: str, *names: str) -> None:
     """Record once that a session was given these entries, as the hook of its start does."""
     by = {"rater": "tallybook", "session": session}

@@ -42,7 +42,6 @@ ODD = 'kpt "007" \\ ü\t\n'
 LONG = "word " * 3_000
 NAMES = ("kpt_001", "kpt_002", ODD)
 CLOSED = PlaybookUpdated(0, 0, 0)
-CLOSING = "playbook.updated"
 NAMED = st.sampled_from(NAMES)
 NONE = st.just("")
 IDS = st.integers(2, 25).map("id-{}".format)
