@@ -16,13 +16,12 @@ import pytest
 
 from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
-from helpers.ledger_lines import stamp
 from helpers.repository import ROOT
 from tallybook.ledger import event_json
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import Draft, frame
+from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import Verification, verify
 from tallybook.projections.surfaces.workspace.project import Project
@@ -146,23 +145,6 @@ def test_ambiguous_json_is_refused_as_input(name: str) -> None:
     with pytest.raises(BadInputError) as caught:
         event_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
     assert 1 == len(str(caught.value).splitlines())
-
-
-@pytest.mark.parametrize("name", [*AGREE, *CANONICAL])
-def test_unambiguous_json_is_stored_in_one_spelling(name: str) -> None:
-    """Accepted input gets a canonical spelling with the same meaning."""
-    value = event_json.loads(hostile()[name][0], "standard input")
-    canonical = dumps(value).encode()
-    assert value == event_json.loads(canonical, "again")
-    assert (name in CANONICAL) == (canonical == hostile()[name][0])
-
-
-@pytest.mark.parametrize("name", SURROGATES)
-def test_half_of_a_surrogate_pair_is_never_written(name: str) -> None:
-    """The writer itself refuses it as bad input, in one line."""
-    value = event_json.loads(hostile()[name][0], "standard input")
-    with pytest.raises(BadInputError, match="half of a surrogate pair"):
-        frame([Draft("point.starred", 1, {"x": value})], stamp())
 
 
 def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:

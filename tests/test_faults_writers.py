@@ -170,21 +170,6 @@ def test_a_foreign_line_before_a_seal_is_never_acknowledged(tmp_path: Path, monk
     assert () == verify(log).problems
 
 
-def test_a_renamed_log_is_missed_by_a_resident_writer(tmp_path: Path) -> None:
-    """A writer whose log was renamed reports that it is missing, and creates none; after it is put back it works on."""
-    log = JsonlLog(tmp_path / "ledger")
-    append(log, "a")
-    log.path.rename(tmp_path / "away")
-    with pytest.raises(DamagedLedgerError, match="is missing"):
-        append(log, "b")
-    assert not log.path.exists()
-    (tmp_path / "away").rename(log.path)
-    append(log, "c")
-    assert ["a", "c"] == names(log)
-    assert () == verify(log).problems
-    log.close()
-
-
 def test_a_log_replaced_by_a_copy_is_written_to(tmp_path: Path) -> None:
     """A writer whose log was replaced by a copy appends to the copy, which has the log's name."""
     log = JsonlLog(tmp_path / "ledger")

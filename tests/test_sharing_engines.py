@@ -35,78 +35,11 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
         yield open_engine
 
 
-def test_a_new_book_holds_nothing(connect: Connect) -> None:
-    """Before the first append there are no runs, and the end is the beginning."""
-    assert Contents([], NOTHING) == connect().read(0)
-
-
-def test_what_one_machine_appends_another_reads(connect: Connect) -> None:
-    """Runs come back in order with the same bytes and numbers, and the end states the last one's."""
-    runs = make_runs(3)
-    end = append(connect(), *runs)
-    contents = connect().read(0)
-    assert (runs, end) == ([plain(run) for run in contents.runs], contents.end)
-    assert (3, runs[-1].after) == end[:2]
-
-
-def test_reading_goes_on_after_a_number(connect: Connect) -> None:
-    """Only runs whose last event number is larger are returned, and none after the end."""
-    runs = make_runs(4)
-    engine = connect()
-    append(engine, *runs[:2])
-    append(engine, *runs[2:])
-    assert [runs[after:] for after in range(5)] == [held(connect(), after) for after in range(5)]
-
-
 def test_a_run_that_contains_the_number_is_returned_whole(connect: Connect) -> None:
     """A run is never cut, so a reader within one gets all of it."""
     run, _ = make_run(Position(0, NOTHING.chain, 0), "anna", "kpt_001", "kpt_002", "kpt_003")
     append(connect(), run)
     assert [run] == held(connect(), 2)
-
-
-def test_the_second_of_two_appends_at_the_same_end_has_moved(connect: Connect) -> None:
-    """Both expect the same end; the first is stored, the second is told, and nothing of it is stored."""
-    anna, ben = connect(), connect()
-    start = append(anna, *make_runs(1))
-    position = Position(start.seq, start.chain, 0)
-    first, second = make_run(position, "anna", "kpt_002")[0], make_run(position, "ben", "kpt_003")[0]
-    assert anna.append(start, [first]) is not None
-    assert ben.append(start, [second]) is None
-    assert [*make_runs(1), first] == held(ben)
-
-
-def test_only_one_of_two_machines_makes_a_book(connect: Connect) -> None:
-    """Two machines that both expect nothing: one makes the book, the other is told."""
-    anna, ben = connect(), connect()
-    start = anna.read(0).end, ben.read(0).end
-    assert anna.append(start[0], make_runs(1, "anna")) is not None
-    assert ben.append(start[1], make_runs(1, "ben")) is None
-    assert make_runs(1, "anna") == held(ben)
-
-
-def test_who_has_moved_reads_and_appends_again(connect: Connect) -> None:
-    """After a lost race the loser reads the winner's run and appends after it."""
-    anna, ben = connect(), connect()
-    start = append(anna, *make_runs(1))
-    position = Position(start.seq, start.chain, 0)
-    winner, position = make_run(position, "anna", "kpt_002")
-    anna.append(start, [winner])
-    contents = ben.read(start.seq)
-    assert [winner] == [plain(run) for run in contents.runs]
-    loser, _ = make_run(position, "ben", "kpt_003")
-    assert ben.append(contents.end, [loser]) is not None
-    assert [*make_runs(1), winner, loser] == held(anna)
-
-
-def test_an_answered_end_is_the_next_expected_one(connect: Connect) -> None:
-    """A machine that appends several times in a row need not read in between."""
-    engine, runs = connect(), make_runs(5)
-    end = engine.read(0).end
-    for run in runs:
-        end = engine.append(end, [run]) or NOTHING
-        assert run.last == end.seq
-    assert (runs, end) == (held(connect()), connect().read(0).end)
 
 
 def test_a_large_batch_comes_back_whole(connect: Connect) -> None:
@@ -132,51 +65,11 @@ def test_a_book_is_read_in_pieces(connect: Connect) -> None:
     assert (runs, end) == (found, contents.end)
 
 
-def test_many_runs_keep_their_order(connect: Connect) -> None:
-    """Some hundred appends of two machines in turn are read in exactly that order."""
-    anna, ben = connect(), connect()
-    runs = make_runs(60)
-    end = anna.read(0).end
-    for index, run in enumerate(runs):
-        end = (anna, ben)[index % 2].append(end, [run]) or NOTHING
-    assert runs == held(connect())
-    assert [run.last for run in runs] == [run.last for run in connect().read(0).runs]
-
-
 def test_every_run_says_where_it_is(connect: Connect) -> None:
     """A reader can name the place of each run, and no two are the same."""
     append(connect(), *make_runs(3))
     places = [run.place for run in connect().read(0).runs]
     assert (True, 3) == (all(places), len({*places}))
-
-
-def test_replacing_puts_other_runs_in_place_of_all(connect: Connect) -> None:
-    """What a repair stores is all that is read from then on, by every machine."""
-    anna, ben = connect(), connect()
-    append(anna, *make_runs(3))
-    other = make_runs(2, "repaired")
-    assert anna.replace(anna.read(0).end, other) is not None
-    assert other == held(ben)
-
-
-def test_an_append_to_what_was_replaced_has_moved(connect: Connect) -> None:
-    """A machine that read before the replacement cannot append after it."""
-    anna, ben = connect(), connect()
-    old = append(ben, *make_runs(3))
-    anna.replace(anna.read(0).end, make_runs(3, "repaired"))
-    run, _ = make_run(Position(old.seq, old.chain, 0), "ben", "kpt_002")
-    assert ben.append(old, [run]) is None
-    assert make_runs(3, "repaired") == held(ben)
-
-
-def test_a_replacement_of_a_moved_book_is_refused(connect: Connect) -> None:
-    """Who replaces expects an end, too: what others appended meanwhile is not lost."""
-    anna, ben = connect(), connect()
-    start = append(anna, *make_runs(1))
-    run, _ = make_run(Position(start.seq, start.chain, 0), "ben", "kpt_002")
-    ben.append(start, [run])
-    assert anna.replace(start, make_runs(1, "repaired")) is None
-    assert [*make_runs(1), run] == held(anna)
 
 
 def test_an_address_shows_no_password(connect: Connect) -> None:

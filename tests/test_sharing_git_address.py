@@ -275,57 +275,6 @@ def test_nothing_in_the_users_repository_changes(
     )
 
 
-def plant(folder: Path, marker: Path) -> None:
-    """Configure a repository so that any git which obeys it writes a file."""
-    command = f"touch {marker} #"
-    for name, value in {
-        "core.sshCommand": command,
-        "core.fsmonitor": command,
-        "core.pager": command,
-        "core.editor": command,
-        "core.askPass": command,
-        "core.gitProxy": command,
-        "core.alternateRefsCommand": command,
-        "credential.helper": f"!{command}",
-        "uploadpack.packObjectsHook": command,
-        "gpg.program": command,
-        "push.gpgSign": "true",
-        "protocol.ext.allow": "always",
-        "url.ext::sh -c touch% x.insteadOf": "me@server:",
-    }.items():
-        git(folder, "config", name, value)
-    hooks = folder / "planted-hooks"
-    hooks.mkdir()
-    git(folder, "config", "core.hooksPath", str(hooks))
-    for name in ("pre-push", "post-checkout", "reference-transaction", "post-index-change", "fsmonitor-watchman"):
-        (hooks / name).write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
-        (hooks / name).chmod(0o755)
-
-
-@pytest.mark.parametrize("place", ["the user's repository", "the cache"])
-def test_planted_configuration_runs_nothing(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    """Whatever a repository or a planted cache configures, neither ssh, nor helpers, nor hooks of it are run."""
-    marker = tmp_path / "marker"
-    remote = make_remote(tmp_path / "remote.git")
-    monkeypatch.setenv("PATH", f"{make_ssh(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
-    git(repository, "remote", "add", "origin", f"me@server:{remote}")
-    if place == "the cache":
-        make_remote(tmp_path / "cache" / "repository.git")
-        plant(tmp_path / "cache" / "repository.git", marker)
-    else:
-        plant(repository, marker)
-    monkeypatch.chdir(repository)
-    monkeypatch.setenv("GIT_DIR", str(repository / ".git"))
-    for name, value in {"COUNT": "1", "KEY_0": "core.sshCommand", "VALUE_0": f"touch {marker} #"}.items():
-        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
-    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {marker} #")
-    assert default_book(str(repository)).endswith("+remote")
-    assert make_runs(2) == share(git_engine(read_remote(str(repository)), "main", str(tmp_path / "cache")))
-    assert not marker.exists()
-
-
 def test_a_reader_without_rights_is_told_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the server lets a user fetch and not push, reading works and an append says what the server said."""
     remote = make_remote(tmp_path / "remote.git")

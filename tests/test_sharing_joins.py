@@ -108,24 +108,6 @@ def test_two_histories_join(team: Team, order: tuple[str, str]) -> None:
     assert len(team.ids()) == len(set(team.ids()))
 
 
-def test_an_undo_from_before_joining_can_be_taken_back_by_the_other(team: Team) -> None:
-    """An undo that both histories brought is an event like any other: undone anywhere, its ratings count again."""
-    record(team, "anna", "ben")
-    team.share("anna")
-    team.share("ben")
-    rows = [json.loads(line) for line in team.run("ben", "log", "--json").out.splitlines()]
-    undos = [f"book:{row['book']}" for row in rows if row["kind"] == "events.voided"]
-    assert 3 == len(undos)
-    for seq in undos:
-        team.run("ben", "undo", seq)
-    team.sync("ben", "anna")
-    assert team.entries("anna") == team.entries("ben")
-    shown = by_text(team, "anna")
-    assert [(0, 1), (2, 1), (0, 0)] == [
-        shown[one] for one in ("Only anna has this", "Write short commits", "A mistake")
-    ]
-
-
 def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
     """Of a ledger begun with another's file the counts that stand do not count again, and what is only there does."""
     team.run("anna", "add", "Use git")
@@ -206,19 +188,6 @@ def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: py
     assert replicas[0] == replicas[1][: len(replicas[0])]
     team.sync("anna")
     assert team.entries("anna") == team.entries("ben")
-
-
-def test_a_text_that_resembles_an_entry_stays_and_the_very_text_is_joined(team: Team) -> None:
-    """An added text stays next to the entry that it resembles; only a very same text is joined to it."""
-    team.run("anna", "add", "Run the tests before each commit")
-    team.run("anna", "add", "Before each commit, run the unit tests")
-    team.run("ben", "add", "Before each commit, run the unit tests")
-    team.run("ben", "rate", "kpt_001", "helpful")
-    for machine in ("anna", "ben"):
-        team.share(machine)
-    team.sync("anna")
-    expected = {"Run the tests before each commit": (0, 0), "Before each commit, run the unit tests": (1, 0)}
-    assert [expected, expected] == [by_text(team, machine) for machine in ("anna", "ben")]
 
 
 def test_a_writer_is_named_by_its_user(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from helpers.books import make_run
 from helpers.sharing_projects import make_team
-from tallybook.ledger.codec import decode
 from tallybook.ledger.line import Position
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.replica import Replica
@@ -73,27 +72,6 @@ def test_a_branch_that_was_forced_back_and_went_on_is_rejoined(team: Team) -> No
     assert (team.ledger("anna") / "book" / "1").exists()
 
 
-def test_own_batches_that_never_left_land_when_rejoining(team: Team) -> None:
-    """What was recorded offline before the history changed is in the book once, and counts for its entry."""
-    short = team.batches()
-    team.run("ben", "rate", "kpt_002", "helpful")
-    team.sync("ben", "anna")
-    team.run("anna", "rate", "kpt_002", "helpful")
-    team.run("anna", "add", "Measure before you optimise")
-    team.force(short)
-    team.run("cleo", "add", "Name things well")
-    team.share("cleo")
-    team.run("anna", "sync", code=3)
-    team.run("anna", "sync", "--rejoin")
-    team.run("ben", "sync", "--rejoin")
-    team.sync("cleo", "anna")
-    assert team.entries("anna") == team.entries("cleo")
-    assert ("Write short commits", 2, 0) == team.entries("anna")["kpt_002"]
-    assert 4 == len(team.entries("anna"))
-    team.run("anna", "sync")
-    assert len(team.ids()) == len(set(team.ids()))
-
-
 @ON_BOTH
 @pytest.mark.parametrize(("first", "kept"), [("anna", 0), ("ben", 1)])
 def test_an_engine_that_was_emptied_or_rolled_back_gets_its_lines_back(team: Team, first: str, kept: int) -> None:
@@ -151,42 +129,6 @@ def test_a_copy_of_the_book_that_is_lost_or_planted_is_fetched_anew(team: Team, 
     aside = [path.name for path in (team.ledger("anna") / "book").iterdir() if "aside" in path.name]
     assert ([] if how == "missing" else ["1.aside-1"]) == aside
     assert (team.ledger("anna") / "book" / "1" / "events.jsonl").read_bytes() == b"".join(before)
-
-
-def test_a_copied_folder_sends_nothing_until_it_is_shared_again(team: Team) -> None:
-    """The command says what to type; then both go on under labels of their own, and nothing is doubled."""
-    team.run("anna", "rate", "kpt_001", "helpful")
-    shutil.copytree(team.root("anna"), team.folder / "anna.copy")
-    size = len(team.ids())
-    refused = team.run("anna.copy", "sync", code=1).err
-    assert f"tallybook share {team.engine} {team.address}" in refused
-    assert size == len(team.ids())
-    team.share("anna.copy")
-    team.run("anna.copy", "rate", "kpt_002", "helpful")
-    team.run("anna", "rate", "kpt_002", "helpful")
-    team.sync("anna", "anna.copy", "ben", "anna")
-    assert [1, 2] == [helpful for _, helpful, _ in team.entries("ben").values()]
-    assert team.entries("anna") == team.entries("anna.copy") == team.entries("ben")
-    assert len(team.ids()) == len(set(team.ids()))
-    writers = {record.by.writer for batch in decode(team.batches()) for record in batch.records}
-    assert 3 == len(writers)
-
-
-def test_a_restored_backup_catches_up(team: Team) -> None:
-    """An older ledger with its copy of the book, and one without, take in what the book has; nothing is doubled."""
-    shutil.copytree(team.root("anna"), team.folder / "backup")
-    team.run("anna", "rate", "kpt_001", "helpful")
-    team.sync("anna", "ben")
-    for lost in (False, True):
-        shutil.rmtree(team.root("anna"))
-        shutil.copytree(team.folder / "backup", team.folder / "anna")
-        if lost:
-            shutil.rmtree(team.ledger("anna") / "book")
-        team.run("anna", "sync")
-        assert team.entries("anna") == team.entries("ben")
-    team.run("anna", "rate", "kpt_001", "helpful")
-    team.sync("anna", "ben")
-    assert ("Run the tests first", 2, 0) == team.entries("ben")["kpt_001"]
 
 
 def test_sharing_is_turned_off_and_on_again(team: Team) -> None:

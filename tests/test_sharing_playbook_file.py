@@ -78,36 +78,6 @@ def test_a_user_may_have_a_key_of_that_name(tmp_path: Path) -> None:
     assert ("A Tale", 3) == (document(dora)["book"], document(dora)["key_points"][0]["helpful"])
 
 
-def test_a_manual_edit_reaches_every_machine_as_a_difference(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """A person's edit of a count lands on what the others rated meanwhile; no rating is lost."""
-    anna, ben = pair
-    commands.rate(ben.project, "kpt_001", "helpful", HUMAN)
-    ben.sync()
-    edit(anna, count_helpful("kpt_001", 5))
-    anna.sync()
-    anna.sync()
-    ben.sync()
-    # 1 became 5, and another rating came in.
-    assert ("Always test", 6, 0) == anna.entries()["kpt_001"] == ben.entries()["kpt_001"]
-
-
-def test_an_edit_of_an_older_rendering_keeps_what_came_in_since(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """A file that is put back from before a sync, and edited, counts as an edit of that moment."""
-    anna, ben = pair
-    old = document(anna)
-    commands.rate(ben.project, "kpt_002", "helpful", HUMAN)
-    ben.sync()
-    anna.sync()
-    assert ("Use git", 1, 1) == anna.entries()["kpt_002"]
-    count_helpful("kpt_001", 4)(old)
-    anna.project.playbook.write_text(json.dumps(old, indent=2) + "\n")
-    commands.replay(anna.project)
-    assert {"kpt_001": ("Always test", 4, 0), "kpt_002": ("Use git", 1, 1)} == {
-        name: entry for name, entry in anna.entries().items() if name != "kpt_003"
-    }
-    assert [] == aside(anna)
-
-
 def test_drift_is_told_in_a_shared_project(pair: tuple[SharedMachine, SharedMachine]) -> None:
     """`verify` and `replay --check` find the rendering equal, and an edit that is not recorded."""
     anna, _ = pair

@@ -184,27 +184,6 @@ def test_an_author_is_who_logged_in(postgres_database: Database, open_engine: Op
     assert [(True,)] == query("anna", "SELECT at > now() - interval '1 hour' FROM tallybook.runs WHERE book = %s", book)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "postgresql://anna:secret@host/db",
-        "postgres://host/db?password=secret",
-        "postgresql://host/db?sslpassword=secret",
-        "host=db password=secret",
-        "service=",
-        "service=a password=secret",
-        "mysql://host/secret",
-        "postgresql://[secret/db",
-        "",
-    ],
-)
-def test_an_address_with_a_password_is_refused_without_showing_it(address: str) -> None:
-    """A password does not get into the settings, and what is no address is refused as well."""
-    with pytest.raises(BadInputError) as error:
-        postgres_engine(address, "book")
-    assert "secret" not in str(error.value)
-
-
 def test_a_service_names_the_server(
     postgres_database: Database, open_engine: Open, environment: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
-from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,30 +53,6 @@ def test_sections_land_with_their_entries(pair: tuple[SharedMachine, SharedMachi
     assert ["From Anna"] == sections(anna)[MISTAKES]
     assert ["From Ben"] == sections(anna)[PATTERNS]
     assert sections(anna) == sections(ben)
-
-
-def test_the_last_move_in_the_book_counts(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """Two machines move one entry at once; both show the section of the move that landed last, and undo agrees."""
-    anna, ben = pair
-    name = add(anna, "Shared", MISTAKES)
-    sync_all(anna, ben)
-    for machine, section in ((anna, PATTERNS), (ben, "OTHERS")):
-        curation.curate(machine.project, Curation("move", name, section=section), HUMAN)
-    sync_all(anna, ben)
-    assert (["Shared"], sections(ben)) == (sections(anna)["OTHERS"], sections(anna))
-    curation.undo(ben.project, None, None, "", HUMAN)
-    sync_all(anna, ben)
-    assert (["Shared"], sections(ben)) == (sections(anna)[PATTERNS], sections(anna))
-
-
-def test_a_section_lands_with_a_text_that_another_machine_has(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """The entry that stands for both gets the section."""
-    anna, ben = pair
-    sync_all(anna, ben)
-    commands.add(anna.project, "Both say it", HUMAN)
-    add(ben, "Both say it", MISTAKES)
-    sync_all(anna, ben)
-    assert (["Both say it"], sections(ben)) == (sections(anna)[MISTAKES], sections(anna))
 
 
 def test_names_by_section_go_on_by_section(pair: tuple[SharedMachine, SharedMachine]) -> None:

@@ -63,18 +63,6 @@ def test_a_hook_waits_for_no_engine(machines: list[Machine], tmp_path: Path) -> 
     wait_until((anna.home / "asked").exists)
 
 
-def test_nothing_is_started_where_nothing_is_shared(tmp_path: Path) -> None:
-    """A clone of a shared project whose user did not share it starts no sync and asks no engine."""
-    _, (anna, ben) = make_clones(tmp_path, "anna", "ben")
-    share_all([anna])
-    ben.do("add", "Mine")
-    books = (ben.root / ".claude/ledger/book", ben.home / ".cache/tallybook/books")
-    for event in ("SessionStart", "SessionEnd"):
-        assert 0 == ben.hook(event, source="startup").code
-    time.sleep(1)
-    assert [False, False] == [path.exists() for path in books]
-
-
 def test_what_a_detached_sync_changed_is_told_once(machines: list[Machine]) -> None:
     """The next command on a terminal prints a line for each change on standard error; a command in a pipe does not."""
     anna, ben = machines

@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(name="pair")
-def _pair(tmp_path: Path) -> tuple[SharedMachine, SharedMachine]:
-    return make_pair(tmp_path)
-
-
-@pytest.fixture(name="anna")
-def _anna(pair: tuple[SharedMachine, SharedMachine]) -> SharedMachine:
-    return pair[0]
-
-
 READING = (
     ["show"],
     ["show", "--at", "4"],
@@ -67,6 +57,16 @@ READING = (
     ["doctor"],
     ["undo", "book:16"],
 )
+
+
+@pytest.fixture(name="pair")
+def _pair(tmp_path: Path) -> tuple[SharedMachine, SharedMachine]:
+    return make_pair(tmp_path)
+
+
+@pytest.fixture(name="anna")
+def _anna(pair: tuple[SharedMachine, SharedMachine]) -> SharedMachine:
+    return pair[0]
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
@@ -201,17 +201,6 @@ def test_a_moment_that_is_not_there(anna: SharedMachine, tmp_path: Path) -> None
     assert (2, True) == (done.code, "this project shares no book" in (done.out + done.err))
 
 
-def test_past_moments_stay(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """What `--at` shows of each own moment is the same after later syncs."""
-    anna, ben = pair
-    before = [anna.entries(str(number)) for number in range(12)]
-    commands.add(ben.project, "Later", HUMAN)
-    ben.sync()
-    anna.sync()
-    anna.sync()
-    assert before == [anna.entries(str(number)) for number in range(12)]
-
-
 def test_the_story_of_an_entry_says_when_it_came_in(anna: SharedMachine) -> None:
     """`why` names the machine of each event, when it happened, and the own event by which it came in here."""
     story = anna.json("why", "kpt_003")
@@ -312,13 +301,6 @@ def test_verify_covers_the_copy_of_the_book(anna: SharedMachine) -> None:
     done = anna.run("verify")
     assert (3, True) == (done.code, "damaged: copy of the book: " in (done.out + done.err))
     assert "the copy of the book" in anna.run("doctor").out
-
-
-def test_doctor_is_content_with_a_healthy_shared_project(anna: SharedMachine) -> None:
-    """`doctor` finds nothing bad in a shared project; a project without a book has no such finding."""
-    findings = anna.json("doctor")["findings"]
-    assert [] == [row for row in findings if row["level"] == "bad"]
-    assert ["sharing"] == [row["check"] for row in findings if row["check"] == "sharing"]
 
 
 def test_the_library_reads_a_shared_project(anna: SharedMachine) -> None:
