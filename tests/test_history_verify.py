@@ -50,15 +50,6 @@ def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
         commands.verify(here, expect="yesterday")
 
 
-@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["verify", "--salvage"], ["replay", "--check"]])
-def test_a_missing_ledger_is_never_called_verified(project: Path, run: Run, words: list[str]) -> None:
-    """Without a ledger a check has exit code 1 and one line, and creates nothing."""
-    done = run(*words)
-    error = f"tallybook: {project}/.claude/ledger: there is no ledger; the first command that writes begins one\n"
-    assert (1, "", error) == (done.code, done.out, done.err)
-    assert not list((project / ".claude").iterdir())
-
-
 def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """A damaged rating loses its own batch; the playbook of all others is shown, with a list of what is missing."""
     spoil(here, b'"kpt_002","rating"')

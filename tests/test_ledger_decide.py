@@ -26,9 +26,7 @@ from tallybook.ledger.events import (
     PlaybookOrdered,
     PointAdded,
     PointEdited,
-    PointMerged,
     PointProposed,
-    PointRated,
     PointRetired,
 )
 from tallybook.ledger.names import parse_number
@@ -202,15 +200,6 @@ def merge(*names: str, text: str = "Test before each commit") -> dict[str, Any]:
     return {"type": "MERGE", "source_ids": list(names), "merged_text": text}
 
 
-def test_a_merge_makes_a_new_entry_with_the_sums() -> None:
-    """Its sources lead to it, and later decisions see its counts."""
-    done = curate(APPLY, merge("kpt_003", "kpt_004"))
-    expected = (PointAdded("kpt_006", "Test before each commit"), PointMerged("kpt_006", ("kpt_003", "kpt_004"), ""))
-    assert expected == done.events
-    assert Entry("kpt_006", "Test before each commit", 1, 2) == done.state.entries["kpt_006"]
-    assert {"kpt_003", "kpt_004"}.isdisjoint(done.state.entries)
-
-
 @pytest.mark.parametrize("may", [PROPOSE, APPLY])
 @pytest.mark.parametrize("operation", [delete("kpt_001"), delete("kpt_005"), merge("kpt_001", "kpt_004")])
 def test_a_protected_entry_is_only_ever_proposed_to_change(may: str, operation: dict[str, Any]) -> None:
@@ -251,27 +240,6 @@ def test_an_unusable_operation_is_ignored_with_its_reason(operation: Any, why: s
     done = curate(APPLY, operation, delete("kpt_004"))
     assert [("operations[0]", why)] == [(part.item, part.reason) for part in done.ignored]
     assert (PointRetired("kpt_004", "it is obvious"),) == done.events
-
-
-def test_ten_operations_count() -> None:
-    """The eleventh and those after it are ignored."""
-    done = curate(PROPOSE, *({"type": "ADD", "text": f"Text {number}"} for number in range(12)))
-    assert (10, ["operations[10]", "operations[11]"]) == (
-        len(done.payload["new_key_points"]),
-        [part.item for part in done.ignored],
-    )
-
-
-def test_ratings_follow_the_operations() -> None:
-    """A rating of a deleted entry counts nothing; new entries get names after those of the operations."""
-    payload = {
-        "operations": [{"type": "UPDATE", "target_id": "kpt_004", "text": "Commit"}, {"type": "ADD", "text": "Read"}],
-        "evaluations": [{"name": "kpt_004", "rating": "helpful"}],
-    }
-    done = translate(payload, KNOWN, Terms(APPLY))
-    decision = decide_extraction(read_extraction(done.payload), done.state)
-    assert [PointAdded("kpt_007", "Read"), PointRated("kpt_004", "helpful")] == list(decision.events[:2])
-    assert ["no such entry in the playbook"] == [part.reason for part in decision.ignored]
 
 
 RESULT = {

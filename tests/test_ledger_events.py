@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from tallybook.ledger import events
-from tallybook.ledger.event_json import UPCASTS
 from tallybook.ledger.events import (
     EVENT_TYPES,
-    FREE,
     KIND_OF,
     BenchmarkRecorded,
     Event,
-    EventRedacted,
     Numbers,
     PlaybookAdopted,
-    PlaybookEdited,
-    PointSeeded,
     SessionMeasured,
     UnknownEvent,
 )
@@ -34,22 +28,6 @@ def test_every_event_has_one_row() -> None:
     assert len(CLASSES) == len(set(CLASSES))
     assert {cls: kind for kind, (cls, _) in EVENT_TYPES.items()} == KIND_OF
     assert CONTINUED not in EVENT_TYPES
-
-
-def test_every_old_version_can_be_upcast() -> None:
-    """Versions count from 1, and each one before the current has its upcast."""
-    old = {(kind, version) for kind, (_, today) in EVENT_TYPES.items() for version in range(1, today)}
-    assert old == UPCASTS.keys()
-
-
-def test_texts_by_people_and_models_are_free_text() -> None:
-    """A field that may have to be redacted is marked as free text."""
-    marked = {cls: [field.name for field in attrs.fields(cls) if FREE in field.metadata] for cls in CLASSES}
-    assert (["text", "original"], ["top"], ["reason"]) == (
-        marked[PointSeeded],
-        marked[PlaybookEdited],
-        marked[EventRedacted],
-    )
 
 
 @pytest.mark.parametrize(

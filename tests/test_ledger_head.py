@@ -225,20 +225,6 @@ def test_an_invalid_head_is_none(data: bytes) -> None:
     assert decode(data) is None
 
 
-def test_a_ledger_with_a_head_without_a_number_is_read_and_gets_a_new_one(tmp_path: Path) -> None:
-    """Reading and appending work as without a head, and the next writer replaces it."""
-    log = JsonlLog(tmp_path / "ledger")
-    append(log, "a")
-    log.close()
-    parts = (log.folder / "head").read_bytes().split()[:-1]
-    parts[2] = b"many"
-    (log.folder / "head").write_bytes(sealed(b" ".join([*parts, b""])))
-    assert (["a"], True) == (names(log), verify(log).ok)
-    append(log, "b")
-    log.close()
-    assert (["a", "b"], log.head().seq) == (names(log), 3)
-
-
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 
@@ -287,22 +273,6 @@ def test_a_noted_range_is_not_read_again(
     append(log, "e")
     assert (1, list("abcde")) == (len(scanned), names(log)[1:])
     assert () == verify(log).problems
-
-
-def test_the_batch_of_a_writer_that_died_before_its_note_is_read(
-    log: JsonlLog, scanned: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next writer reads from the last note on, and no more."""
-    abandon(log, monkeypatch, "a", "b")
-    noted = list(log.read())[-1].position.offset
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", lambda *_: die())
-        with pytest.raises(Killed):
-            append(JsonlLog(log.folder), "c")
-    scanned.clear()
-    size = log.path.stat().st_size
-    append(JsonlLog(log.folder), "d")
-    assert ([(noted, size)], list("abcd")) == (scanned, names(log)[1:])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.ledger_logs import BEGIN_US, BY, Clock, append, break_off, lines, names, rated
+from helpers.ledger_logs import BY, Clock, append, break_off, lines, names, rated
 from helpers.memory_log import LOGS
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft
@@ -130,17 +130,3 @@ def test_time_runs_back_only_by_more_than_an_hour(log: AnyLog, clock: Clock, sec
     later = clock.move(seconds)
     append(log, "b")
     assert (before if kept else later) == lines(log)[-1]["at"]
-
-
-def test_ids_are_unique_and_carry_the_time(log: AnyLog, clock: Clock) -> None:
-    """Every event has a UUIDv7 of its own, whose first 48 bits are the milliseconds of the clock."""
-    for _ in range(3):
-        append(log, *"abcdefgh")
-        clock.move(60)
-    ids = [line["id"] for line in lines(log)]
-    assert all(UUID7.fullmatch(one) for one in ids)
-    assert 25 == len(set(ids))
-    first = BEGIN_US // 1000
-    assert [first] * 9 + [first + 60_000] * 8 + [first + 120_000] * 8 == [
-        int(one.replace("-", "")[:12], 16) for one in ids
-    ]

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.ledger_lines import batches_of, file_of, forge, raw, stamp
+from helpers.ledger_lines import batches_of, raw, stamp
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from tallybook.ledger.line import START, Position, frame, split_line, split_lines
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage import redaction
-from tallybook.ledger.storage.head import Head, check_format
+from tallybook.ledger.storage.head import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,22 +79,6 @@ def test_another_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     assert (Problem("events.jsonl", message, 3),) == caught.value.problems
 
 
-def test_an_invalid_batch_is_read_again(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A redaction that began in the meantime is no damage; the same fault at the same place twice is."""
-    log, looks = ledger(LOG.replace(b'{"salt', b"null  ")), list[None]()
-
-    def pending_ids(_: Path) -> frozenset[str]:
-        looks.append(None)
-        return frozenset({"id-2"} if len(looks) > 1 else ())
-
-    monkeypatch.setattr(redaction, "pending_ids", pending_ids)
-    assert [1, 2, 3] == [batch.last for batch in log.read()]
-    looks.clear()
-    log.path.write_bytes(LOG.replace(b"helpful", b"harmful"))
-    assert [3] == [problem.seq for problem in refused(log)]
-    assert 2 == len(looks)
-
-
 @pytest.mark.parametrize("where", ["text", "later"])
 def test_damage_after_an_erased_text_is_damage(ledger: Callable[..., JsonlLog], where: str) -> None:
     """If the log is damaged after it, whether it was redacted is unknown, and that damage is reported."""
@@ -104,24 +87,3 @@ def test_damage_after_an_erased_text_is_damage(ledger: Callable[..., JsonlLog], 
     assert [*range(1, 5)] == [one.last for one in ledger(data, said.position).read()]
     changed = data.replace(b"helpful", b"harmful") if where == "later" else data.replace(b"null ", b"null:")
     assert [3 if where == "later" else 2] == [problem.seq for problem in refused(ledger(changed, said.position))]
-
-
-@pytest.mark.parametrize(
-    "opening",
-    [
-        b"",
-        b"torn",
-        b'{"kind":"ledger.opened","v":2}\n',
-        b'{"kind":"ledger.opened","v":1,"body":{"ledger":"l"}}\n',
-        b'{"kind":"ledger.opened","v":1,"body":{"format":1}}\n{"kind":"ledger.opened","v":1,"body":{"format":2}}\n',
-        b'{"kind":"point.added","v":1,"body":{}}\n{"kind":"ledger.opened","v":1,"body":{"format":2}}\n',
-        b'{"kind":"point.added","v":1,"body":{"format":2}}\n',
-        b'{"kind":"ledger.opened","v":1,"body":{"format":"2"}}\n',
-        b'{"kind":"ledger.opened","v":1,"body":{"format":-2}}\n',
-        forge(('"kind":"playbook.updated","v":1,"body":{"format":2}', None)).raw,
-    ],
-    ids=["empty", "torn", "no body", "no format", "again", "second line", "other kind", "text", "negative", "forged"],
-)
-def test_only_the_first_line_has_a_format(tmp_path: Path, opening: bytes) -> None:
-    """A log whose first line does not open a later format is not called later, whatever other lines hold."""
-    check_format(file_of(opening), tmp_path / "events.jsonl")

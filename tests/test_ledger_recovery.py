@@ -140,31 +140,6 @@ def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) ->
     assert ["a", "b", "again"] == names(log)
 
 
-def test_every_changed_byte_before_the_head_is_damage(log: JsonlLog) -> None:
-    """Whichever acknowledged byte is changed, a read refuses, names line and seq, and changes nothing."""
-    whole = log.path.read_bytes()
-    for at in range(len(whole)):
-        changed = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
-        log.path.write_bytes(changed)
-        with pytest.raises(DamagedLedgerError) as damage:
-            names(log)
-        assert damage.value.problems[0].seq in {1, 2, 3}
-        assert changed == log.path.read_bytes()
-
-
-@pytest.mark.parametrize("resident", [True, False])
-def test_an_end_before_the_head_is_damage(log: JsonlLog, *, resident: bool) -> None:
-    """Neither a reader nor a writer continues after missing acknowledged bytes, and no byte is changed."""
-    if resident:
-        append(log, "c")
-    cut = log.path.read_bytes()[:-2]
-    log.path.write_bytes(cut)
-    for act in (lambda: names(log), log.transaction().__enter__):
-        with pytest.raises(DamagedLedgerError):
-            act()
-    assert (cut, {}) == (log.path.read_bytes(), quarantined(log))
-
-
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
 def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
     """An unfinished batch at the end was never acknowledged, even without a head."""
@@ -191,28 +166,3 @@ def test_without_a_head_a_changed_batch_is_damage(log: JsonlLog) -> None:
         with pytest.raises(DamagedLedgerError):
             act()
     assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
-
-
-def test_a_torn_first_write_blocks_no_writer(tmp_path: Path) -> None:
-    """Nothing was ever acknowledged when the very first write was torn: the next writer creates the ledger."""
-    sample = acknowledged_log(tmp_path / "sample", "a")
-    whole = sample.path.read_bytes()
-    for cut in range(1, len(whole)):
-        log = JsonlLog(tmp_path / str(cut))
-        log.folder.mkdir()
-        log.path.write_bytes(whole[:cut])
-        (log.folder / "head").touch()
-        append(log, "b")
-        assert "b" == names(log)[-1], cut
-        log.close()
-
-
-def test_a_young_ledger_survives_a_hole_after_its_first_batch(folder: Path, flushed: dict[int, bytes]) -> None:
-    """A power loss leaves the flushed batch of a new ledger, and after it a hole and a batch."""
-    log = acknowledged_log(folder, "a")
-    lost = batch_at(log.head(), "lost")
-    head = folder / "head"
-    head.write_bytes(flushed.get(head.stat().st_ino, b""))
-    log.path.write_bytes(flushed[log.path.stat().st_ino])
-    add(log, b"\0" * len(lost.raw) + batch_at(lost.position, "later").raw)
-    assert ["a"] == names(log)

@@ -13,7 +13,7 @@ import pytest
 
 from faults.crash_states import image, materialise, states
 from faults.recorder import Recorder
-from helpers.ledger_lines import batches_of, raw, read
+from helpers.ledger_lines import batches_of, raw
 from helpers.ledger_logs import BY
 from helpers.ledger_redaction import (
     LONG,
@@ -252,27 +252,6 @@ def redacted() -> bytes:
     return data.replace(value[0], b"null".ljust(len(value[0])))
 
 
-def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
-    """The number of bytes stays, the secret is not among them, and both batches still verify."""
-    found = read(redacted())
-    assert None is found.stop
-    assert [batch.position for batch in ledger()] == [batch.position for batch in found.batches]
-    assert len(raw(ledger())) == len(redacted())
-    assert TOLD.encode() not in redacted()
-    assert [1, 2, 3, 4] == [json.loads(line)["seq"] for line in redacted().splitlines()]
-
-
-def test_a_change_among_the_blanks_is_found() -> None:
-    """Only blanks replace a redacted text; any other byte is damage."""
-    data = redacted()
-    begin = data.index(b"null") + len(b"null")
-    end = data.index(b"}", begin)
-    for at in range(begin, end):
-        for bit in range(8):
-            changed = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-            assert None is not read(changed).stop
-
-
 def forge_whole(log: JsonlLog) -> int:
     """Overwrite a value, and return the line that is to be named."""
     value = value_of(log, b"hunter2")
@@ -358,22 +337,6 @@ def seal_secret(log: JsonlLog) -> str:
     put(log, PointRated("kpt_002", "helpful"))
     (log.folder / "quarantine" / f"{size}-{size + 9}.bin").write_bytes(TORN)
     return id_of(log, LogRecovered)
-
-
-def test_a_sealed_range_is_erased_whole(log: JsonlLog) -> None:
-    """The range of a seal is overwritten with every copy of it, and readers still skip exactly that."""
-    before = log.head()
-    seal = seal_secret(log)
-    strike(log, id_of(log, PointAdded, "hunter2"), seal)
-    files = [log.path, *(log.folder / "quarantine").iterdir()]
-    assert 3 == len(files)
-    assert [] == [path for path in files if b"hunter2" in path.read_bytes()]
-    assert before.chain in [batch.chain for batch in log.read()]
-    verdict = verify(log)
-    assert () == verdict.problems
-    assert [2, before.seq + 1] == [redaction.seq for redaction in verdict.redacted]
-    put(log, PointRated("kpt_002", "helpful"))
-    assert 3 == sum(isinstance(event, PointRated) for event in events(log).values())
 
 
 @pytest.mark.parametrize("changed", [b" " * len(TORN), b" " * 9 + TORN[9:]], ids=["whole", "part"])

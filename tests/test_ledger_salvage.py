@@ -12,11 +12,10 @@ from helpers.ledger_logs import rated
 from helpers.ledger_scan import GROUPS, seal_of
 from tallybook.ledger import repair, scan, search
 from tallybook.ledger.codec import encode
-from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
 from tallybook.ledger.repair import Gap, survey
-from tallybook.ledger.scan import Run, Scan, Stop
+from tallybook.ledger.scan import Run, Scan
 from tallybook.ledger.storage.disk import read_at
 
 if TYPE_CHECKING:
@@ -68,41 +67,12 @@ def test_no_survey_finds_a_false_batch(begin: int) -> None:
     assert {one.last for one in BATCHES} >= set(seqs)
 
 
-UNFIT = "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
 TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
 
 
 def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
     """Return a batch's bytes with another chain value."""
     return batch.data + CHAIN_MARK + value + b'"}\n'
-
-
-def gap(before: RawBatch, after: Position | None, message: str = UNFIT) -> Gap:
-    """Return the gap after a batch, up to a position, with the first line in it."""
-    seq = before.last + 1
-    return Gap(Stop(before.position, Problem(f"log:{seq}", message, seq, seq), finished=True), after)
-
-
-def without_time(found: list[RawBatch | Gap]) -> list[RawBatch | Gap]:
-    """Return the batches with positions that have no time, which a survey does not need."""
-    return [
-        Gap(one.stop._replace(position=one.stop.position._replace(at="")), one.after and one.after._replace(at=""))
-        if isinstance(one, Gap)
-        else one
-        for one in found
-    ]
-
-
-@pytest.mark.parametrize("window", [46, 97, 1 << 20])
-@pytest.mark.parametrize("value", [b"0" * 32, b"\xff" * 32, b'"' * 32])
-def test_a_batch_without_its_chain_value_is_found_whole(
-    monkeypatch: pytest.MonkeyPatch, value: bytes, window: int
-) -> None:
-    """It is returned as written, after an empty gap with place and reason; all others are returned too."""
-    monkeypatch.setattr(search, "WINDOW_BYTES", window)
-    at = BATCHES[2]
-    found = found_in(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
-    assert without_time([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == without_time(found)
 
 
 def test_a_text_is_proven_with_its_batch() -> None:

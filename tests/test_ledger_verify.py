@@ -97,12 +97,6 @@ def test_a_changed_line_is_damage_and_named(ledger: Callable[..., JsonlLog]) -> 
     assert ((problem,), 1, BATCHES[0].position) == (verdict.problems, verdict.events, verdict.head)
 
 
-def test_a_changed_text_is_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """The chain does not cover free text, and a change of it is still found."""
-    verdict = verify(ledger(LOG.replace(b"Use type", b"Use tape")))
-    assert [(2, 2)] == [(problem.seq, problem.line) for problem in verdict.problems]
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [

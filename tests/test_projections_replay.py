@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-import subprocess
-import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
-from helpers.repository import ROOT
+from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, migrate
 from tallybook.ledger.clock import moment
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.legacy_import import read_legacy
@@ -122,35 +118,3 @@ def test_playbook_json_equals_the_specification_after_every_command(
         on_disk = json.loads(project.playbook.read_bytes())
         assert on_disk.pop("ledger").startswith(f"{outcome.seq_to}:")
         assert undated(model.playbook) == undated(on_disk)
-
-
-HISTORY: list[dict[str, Any]] = [
-    extraction(("kpt_001", "harmful"), ("kpt_001", "harmful"), new=["Größe prüfen", "two\nlines", "{braces} 🎉"]),
-    extraction(("kpt_001", "harmful"), ("kpt_002", "helpful"), ("kpt_002", "bogus"), ("nobody", "harmful")),
-    extraction(new=["use types"]),
-]
-PLACES = [
-    {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
-    {"PYTHONHASHSEED": "1", "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    {"PYTHONHASHSEED": "4242", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8", "PYTHONIOENCODING": "latin-1"},
-]
-
-
-def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
-    """Neither hash seed, time zone, locale nor encoding of the terminal changes a byte of playbook.json."""
-    here = Project(project)
-    here.playbook.write_text(json.dumps(book(point(), "naïve", owner={"b": 1, "a": "ß"})), encoding="utf-8")
-    for brought in HISTORY:
-        commands.record(here, brought, REFLECTOR)
-    command = [
-        sys.executable,
-        "-c",
-        "from tallybook.projections.surfaces.entry_point import main; main()",
-        "replay",
-        "--output",
-        "-",
-    ]
-    answers = [
-        subprocess.run(command, env=os.environ | place, capture_output=True, check=True, cwd=ROOT) for place in PLACES
-    ]
-    assert [here.playbook.read_bytes()] * len(PLACES) == [answer.stdout for answer in answers]

@@ -81,13 +81,6 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
     assert not here.ledger.exists()
 
 
-def test_a_session_is_undone_by_a_prefix_of_its_id(here: Project, run: Run) -> None:
-    """Every verb accepts a prefix; the event has the whole id."""
-    commands.record(here, extraction(("kpt_001", "harmful")), {"rater": "reflector", "session": "5f1c2f0e-7a3b"})
-    assert "kpt_001 rated harmful" in run("undo", "--of", "5f1c").out
-    assert "5f1c2f0e-7a3b" == list(commands.list_events(here))[-1]["body"]["session"]
-
-
 def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
     """An edit that no command has recorded yet is recorded, and then undone."""
     edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})

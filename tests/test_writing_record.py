@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.reference_model import book, extraction, point
+from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger import line
 from tallybook.ledger.codec import decode, encode
-from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from tallybook.ledger.events import Entry, PointAdded, PointRated
+from tallybook.ledger.events import PointAdded, PointRated
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
@@ -54,63 +53,10 @@ def read(project: Project) -> Any:
     return json.loads(project.playbook.read_bytes())
 
 
-def kinds(project: Project) -> list[str]:
-    """Return the kinds of all events."""
-    return [row["kind"] for row in commands.list_events(project)]
-
-
 def outcome(project: Project, what: Update | Import) -> Outcome:
     """Record one request and return its outcome."""
     (came,) = record.write(project, [Request(what, HUMAN)]).outcomes
     return came
-
-
-def test_a_first_write_creates_the_ledger(here: Project) -> None:
-    """A write without requests, if asked to, creates it, hides it from git and renders an empty playbook."""
-    report = record.write(here, [], begin=True)
-    assert (["ledger.opened"], []) == (kinds(here), read(here)["key_points"])
-    assert ((), (), None) == (report.outcomes, report.problems, report.unrendered)
-    assert "*\n" == (here.ledger / ".gitignore").read_text()
-
-
-@pytest.mark.parametrize("bad", [{}, {"evaluations": 7}, {"points": []}])
-def test_a_write_with_a_bad_request_records_none(here: Project, bad: dict[str, Any]) -> None:
-    """Requests are checked before anything is opened, so a bad one leaves no trace, not even a ledger."""
-    with pytest.raises(BadInputError):
-        write(here, extraction(new=["good"]), bad)
-    assert [] == list(here.claude.iterdir())
-
-
-@pytest.mark.parametrize("by", [{}, {"rater": 5}, {"rater": None}, {"rater": "x", "host": "y"}, {"session": "s1"}])
-def test_the_author_is_checked_before_it_is_written(here: Project, by: dict[str, Any]) -> None:
-    """A rater that no reader could read is refused, instead of damaging the ledger for ever."""
-    write(here, extraction(new=["a"]))
-    before = (here.ledger / "events.jsonl").read_bytes()
-    with pytest.raises(BadInputError):
-        record.write(here, [Request(Update(extraction(new=["b"])), by)])
-    assert before == (here.ledger / "events.jsonl").read_bytes()
-
-
-def test_a_key_may_be_any_text(here: Project) -> None:
-    """A key of any length and alphabet names one delivery, and two that differ name two."""
-    keys = [" ", "ключ", 'quo"te', "back\\slash", "x" * 10_000, "x" * 10_001, "new\nline"]
-    for _ in range(2):
-        for key in keys:
-            record.write(here, [Request(Update({"evaluations": []}), HUMAN, key)])
-    assert len(keys) == kinds(here).count("playbook.updated")
-    assert () == commands.verify(here).problems
-
-
-def test_an_import_adds_missing_entries(here: Project) -> None:
-    """A file imported into a later playbook gets new names for used ones, and each text is added once."""
-    write(here, extraction(new=["a", "b"]))
-    file = json.dumps(book(point("kpt_001", "mine", 3, 1), point("kpt_009", "b"), "c")).encode()
-    came = outcome(here, Import(read_legacy(file)))
-    points = {kp["text"]: kp for kp in read(here)["key_points"]}
-    assert ["a", "b", "mine", "c"] == list(points)
-    assert (3, 1) == (points["mine"]["helpful"], points["mine"]["harmful"])
-    assert 4 == len({kp["name"] for kp in points.values()})
-    assert 2 == len(came.added)
 
 
 def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
@@ -255,39 +201,6 @@ def spool_file(project: Project, content: bytes) -> Path:
     path.parent.mkdir()
     path.write_bytes(content)
     return path
-
-
-def changed(**fields: object) -> bytes:
-    """Return a spool file with one update, with these fields changed."""
-    return json.dumps(FILE | {"requests": [UPDATE | fields]}).encode()
-
-
-JUNK: list[tuple[str, bytes, str]] = [
-    ("half", json.dumps(FILE).encode()[:-9], "cannot be read"),
-    ("no object", b"[]", "cannot be read"),
-    ("requests that are null", json.dumps(FILE | {"requests": None}).encode(), "expected a list, got NoneType"),
-    ("a request in a list", json.dumps(FILE | {"requests": [[UPDATE]]}).encode(), "is neither an update nor facts"),
-    ("a time that ends its text", json.dumps(FILE | {"at": 'x","by":"'}).encode(), "at: is not a time"),
-    ("digits of elsewhere", json.dumps(FILE | {"at": AT.replace("2", "٢")}).encode(), "at: is not a time"),
-    ("an update that is a number", changed(update=5), "expected an object, got int"),
-    ("nobody", changed(by={}), "is not a provenance"),
-    ("a rater that is no text", changed(by={"rater": "\ud800"}), "is not a rater"),
-]
-
-
-@pytest.mark.parametrize(("content", "says"), [pytest.param(*row[1:], id=row[0]) for row in JUNK])
-def test_an_invalid_spool_file_stays_and_is_named(started: Project, content: bytes, says: str) -> None:
-    """It is left in place and noted, and the ratings of all others are recorded."""
-    waiting = spool_file(started, content)
-    for helpful in (1, 2):
-        outcome = commands.rate(started, "kpt_001", "helpful", HUMAN)
-        (note,) = outcome.notes
-        assert note.startswith(f"spool/{waiting.name}: ")
-        assert note.endswith("; it stays there")
-        assert says in note
-        assert content == waiting.read_bytes()
-        assert {"kpt_001": Entry("kpt_001", "use types", helpful)} == commands.playbook(started).state.entries
-    assert () == commands.verify(started).problems
 
 
 VALUES = st.recursive(

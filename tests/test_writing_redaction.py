@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -27,11 +26,9 @@ from helpers.redactions import (
 )
 from helpers.repository import ROOT
 from tallybook import compat
-from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, CannotWriteError, DamagedLedgerError
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
-from tallybook.ledger.storage.redaction import PENDING_FILE, PendingRedaction
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import REDACTED
 from tallybook.projections.surfaces import commands
@@ -157,17 +154,6 @@ def test_a_damaged_ledger_is_not_changed(here: Project, capsys: pytest.CaptureFi
     assert "events.jsonl:10: " in capsys.readouterr().err
 
 
-def test_a_forged_pending_file_blocks_no_writer(here: Project) -> None:
-    """A pending file without an event of this ledger is finished and removed by the next writer."""
-    redaction.write_pending(here.ledger, PendingRedaction(("nobody",), ("nothing at all",), "gone", HUMAN))
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is redaction.read_pending(here.ledger)
-    assert () == commands.verify(here).problems
-    (here.ledger / PENDING_FILE).write_bytes(b"{")
-    with pytest.raises(CannotWriteError, match="put it back, or delete it"):
-        commands.rate(here, "kpt_001", "helpful", HUMAN)
-
-
 def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> None:
     """A torn end that holds it is erased from log and quarantine; by its event it needs no text."""
     log = here.ledger / "events.jsonl"
@@ -185,29 +171,6 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
         for path in (here.ledger / "quarantine").iterdir()
         if path.read_bytes().strip(b" *")[:1] == b"{" and b"hunter2" in path.read_bytes()
     ]
-
-
-def test_an_erased_text_without_a_redaction_stops_every_command(here: Project) -> None:
-    """A null without an event for it is refused by show, replay, why, log and the writers, named with its line."""
-    log = here.ledger / "events.jsonl"
-    data = log.read_bytes()
-    value = re.search(rb'\{"salt":"[^"]*","text":"the key[^}]*\}', data)
-    assert value is not None
-    log.write_bytes(data.replace(value[0], b"null".ljust(len(value[0]))))
-    refused: list[Callable[[], object]] = [
-        lambda: commands.show(here),
-        lambda: commands.replay(here),
-        lambda: commands.why(here, "kpt_002"),
-        lambda: list(commands.list_events(here)),
-        lambda: commands.rate(here, "kpt_001", "helpful", HUMAN),
-        lambda: strike(here, "Use type"),
-        compat.load_playbook,
-    ]
-    for command in refused:
-        with pytest.raises(DamagedLedgerError) as damaged:
-            command()
-        assert [4] == [problem.seq for problem in damaged.value.problems]
-    assert [4] == [problem.seq for problem in commands.verify(here).problems]
 
 
 # None that ids and digests have: there a text would stand by chance.
