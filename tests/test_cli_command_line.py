@@ -1,4 +1,4 @@
-"""How the command line is parsed: names, ratings, verbs, options in any position, and standard input."""
+"""How the command line is parsed, and that bad input gets one clear line, the right exit code, and loses nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,13 +19,14 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.command_line import Run
+    from helpers.command_line import Answer, Run
+
 
 COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
 
 
 @pytest.fixture
-def here(project: Path) -> Project:
+def three_entries(project: Path) -> Project:
     """Return a project with three entries."""
     place = Project(project)
     for text in ("Quote ids.", "Name the unit.", "Test first."):
@@ -41,16 +42,16 @@ def names(project: Project) -> list[str]:
 # Names and ratings
 
 
-def test_rate_accepts_capitals_and_short_names(here: Project, run: Run) -> None:
+def test_rate_accepts_capitals_and_short_names(three_entries: Project, run: Run) -> None:
     """`rate KPT_001 kpt_02 Helpful` rates both entries, each once, and prints them with their new counts."""
     answer = run("rate", "KPT_001", "kpt_02", "kpt_001", "Helpful")
     assert (0, "kpt_001  +1 -0  Quote ids.\nkpt_002  +1 -0  Name the unit.\nrecorded as events 8 to 10\n", "") == answer
     assert [(1, 0), (1, 0), (0, 0)] == [
-        (point["helpful"], point["harmful"]) for point in commands.show(here)["key_points"]
+        (point["helpful"], point["harmful"]) for point in commands.show(three_entries)["key_points"]
     ]
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("three_entries")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -68,34 +69,34 @@ def test_other_verbs_accept_a_name_in_another_case(run: Run, words: list[str], s
 # Several names
 
 
-def test_retire_takes_several_names(here: Project, run: Run) -> None:
+def test_retire_takes_several_names(three_entries: Project, run: Run) -> None:
     """`retire`, `restore`, `pin` and `pin --off` take several names, each once, and record them as one batch."""
     expected = "kpt_001 retired; recorded as event 8\nkpt_003 retired; recorded as event 9\n"
     assert (0, expected, "") == run("retire", "kpt_001", "kpt_003", "kpt_001")
-    assert ["kpt_002"] == names(here)
+    assert ["kpt_002"] == names(three_entries)
     assert 0 == run("undo").code
-    assert ["kpt_001", "kpt_002", "kpt_003"] == names(here)
+    assert ["kpt_001", "kpt_002", "kpt_003"] == names(three_entries)
     for verb in (["pin"], ["pin", "--off"], ["retire"], ["restore"]):
         answer = run(*verb, "kpt_002", "kpt_003", "--json")
         events = json.loads(answer.out)["events"]
         assert ["kpt_002", "kpt_003"] == [event["summary"].split()[0] for event in events]
 
 
-def test_one_bad_name_among_several_changes_nothing(here: Project, run: Run) -> None:
+def test_one_bad_name_among_several_changes_nothing(three_entries: Project, run: Run) -> None:
     """If one of several names is refused, none is retired."""
     answer = run("retire", "kpt_001", "kpt_404")
     assert (1, "tallybook: kpt_404: no entry ever had this name") == (answer.code, answer.err.partition(";")[0])
-    assert ["kpt_001", "kpt_002", "kpt_003"] == names(here)
+    assert ["kpt_001", "kpt_002", "kpt_003"] == names(three_entries)
 
 
-def test_two_entries_with_one_text_are_not_both_restored(here: Project, run: Run) -> None:
+def test_two_entries_with_one_text_are_not_both_restored(three_entries: Project, run: Run) -> None:
     """`restore A B` of two entries with the same text is refused, and restores neither."""
     assert 0 == run("retire", "kpt_001").code
-    commands.add(here, "Quote ids.", HUMAN)
+    commands.add(three_entries, "Quote ids.", HUMAN)
     assert 0 == run("retire", "kpt_004").code
     answer = run("restore", "kpt_001", "kpt_004")
     assert (1, "tallybook: kpt_004: would have the text of kpt_001") == (answer.code, answer.err.partition(";")[0])
-    assert ["kpt_002", "kpt_003"] == names(here)
+    assert ["kpt_002", "kpt_003"] == names(three_entries)
 
 
 # Options and verbs
@@ -111,11 +112,11 @@ def test_two_entries_with_one_text_are_not_both_restored(here: Project, run: Run
     ],
 )
 def test_the_project_and_json_options_are_accepted_anywhere(
-    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+    three_entries: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
 ) -> None:
     """`--project` and `--json` mean the same before and after the verb; the last project counts."""
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "other"))
-    answer = run(*(word.format(here.root) for word in words))
+    answer = run(*(word.format(three_entries.root) for word in words))
     assert (0, 3) == (answer.code, len(json.loads(answer.out)["key_points"]))
 
 
@@ -170,12 +171,14 @@ def test_a_wrong_option_is_answered_with_the_nearest_one(run: Run, words: list[s
         (["-n", "9"], ["kpt_001", "kpt_002", "kpt_003"]),
     ],
 )
-def test_show_sorts_and_limits_the_entries(here: Project, run: Run, words: list[str], expected: list[str]) -> None:
+def test_show_sorts_and_limits_the_entries(
+    three_entries: Project, run: Run, words: list[str], expected: list[str]
+) -> None:
     """`show --sort` puts the largest first, equal ones as they were; `--limit` also says how many there are."""
     for name, helpful, harmful in (("kpt_002", 3, 2), ("kpt_003", 2, 0)):
         for rating, number in (("helpful", helpful), ("harmful", harmful)):
             for _ in range(number):
-                commands.rate(here, name, rating, HUMAN)
+                commands.rate(three_entries, name, rating, HUMAN)
     assert expected == [entry["name"] for entry in json.loads(run("show", "--json", *words).out)["key_points"]]
     *rows, count = run("show", *words).out.splitlines()
     assert expected == [row.split()[0] for row in rows if row.startswith("kpt_")]
@@ -209,13 +212,13 @@ def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
     ids=" ".join,
 )
 def test_a_hook_accepts_the_project_anywhere(
-    here: Project, tmp_path_factory: pytest.TempPathFactory, words: list[str]
+    three_entries: Project, tmp_path_factory: pytest.TempPathFactory, words: list[str]
 ) -> None:
     """`--project` before or after `hook` names the project, whatever folder the payload names."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     payload = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": str(elsewhere)}
     done = subprocess.run(
-        [*COMMAND, *(word.format(here.root) for word in words)],
+        [*COMMAND, *(word.format(three_entries.root) for word in words)],
         input=json.dumps(payload),
         capture_output=True,
         text=True,
@@ -230,7 +233,146 @@ def test_a_hook_accepts_the_project_anywhere(
 # Standard input
 
 
-def test_add_reads_standard_input(here: Project, run: Run) -> None:
+def test_add_reads_standard_input(three_entries: Project, run: Run) -> None:
     """`add -` adds the text of standard input, without its last line end."""
     assert 0 == run("add", "-", stdin="Keep “lines”\napart.\n".encode()).code
-    assert "Keep “lines”\napart." == commands.show(here)["key_points"][-1]["text"]
+    assert "Keep “lines”\napart." == commands.show(three_entries)["key_points"][-1]["text"]
+
+
+MIB = 1024 * 1024
+BY_HAND = "learned by hand"
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with an entry that was rated once."""
+    place = Project(project)
+    commands.add(place, BY_HAND, HUMAN)
+    commands.rate(place, "kpt_001", "helpful", HUMAN)
+    return place
+
+
+def protected_bytes(project: Project) -> dict[str, bytes]:
+    """Return the bytes that no failing command may change."""
+    files = (project.ledger / "events.jsonl", project.playbook)
+    return {path.name: path.read_bytes() for path in files if path.is_file()}
+
+
+def assert_refused(answer: Answer, code: int, says: str) -> None:
+    """Check that an answer is one line of error on standard error, with this exit code."""
+    assert (code, "") == (answer.code, answer.out)
+    assert answer.err.startswith("tallybook: ")
+    assert "\n" == answer.err[-1]
+    assert 1 == len(answer.err.splitlines())
+    assert says in answer.err
+
+
+# What is refused, so that nothing is recorded
+
+
+ADDS = json.dumps({"new_key_points": ["new"]})
+PAYLOADS: list[tuple[str, bytes, str]] = [
+    ("nothing", b"", "standard input: is empty"),
+    ("not JSON", b"kpt_001 helpful", "is not JSON"),
+    ("cut off", ADDS[:-2].encode(), "is not JSON"),
+    ("two values", f"{ADDS}{ADDS}".encode(), "is not JSON"),
+    ("a list", b"[]", "expected an object, got list"),
+    ("an object of another kind", b'{"name": "kpt_001", "rating": "helpful"}', "neither new_key_points nor"),
+    ("texts that are no list", b'{"new_key_points": "new"}', "expected a list"),
+    ("null instead of a list", b'{"evaluations": null, "new_key_points": ["new"]}', "expected a list"),
+    ("NaN", b'{"evaluations": [], "x": NaN}', "NaN"),
+    ("a key twice", b'{"evaluations": [], "evaluations": []}', "'evaluations' twice"),
+    ("a number beyond 2^53", b'{"evaluations": [], "x": 9007199254740993}', "beyond 2^53"),
+    ("not UTF-8", b'{"new_key_points": ["caf\xe9"]}', "is not UTF-8"),
+    ("100,000 levels", b"[" * 100_000, "nested too deeply"),
+    ("17 MiB", b'{"new_key_points": ["' + b"x" * 17 * MIB + b'"]}', "more than 16,777,216 bytes"),
+]
+
+
+@pytest.mark.parametrize(("stdin", "says"), [pytest.param(*row[1:], id=row[0]) for row in PAYLOADS])
+def test_other_input_than_an_extraction_result_is_refused(here: Project, run: Run, stdin: bytes, says: str) -> None:
+    """`record` answers unreadable input with one line and exit code 2, and the ledger does not change."""
+    before = protected_bytes(here)
+    assert_refused(run("record", stdin=stdin), 2, says)
+    assert before == protected_bytes(here)
+
+
+ARGUMENTS: list[tuple[str, list[str], int, str]] = [
+    ("an unknown name", ["rate", "kpt_999", "helpful"], 1, "no entry ever had this name"),
+    ("an empty name", ["rate", "", "helpful"], 2, "expected a text as name"),
+    ("an unknown rating", ["rate", "kpt_001", "great"], 2, "rating: 'great' is not a rating; use helpful"),
+    ("an empty rating", ["rate", "kpt_001", ""], 2, "expected a text as rating"),
+    ("an empty text", ["add", ""], 2, "the text is empty"),
+    ("a text of 1 MiB", ["add", "x" * MIB], 2, "1,048,576 characters"),
+    ("half of a surrogate pair", ["add", "\udce9"], 2, "surrogate pair"),
+    ("a rater that steers a terminal", ["add", "new", "--rater", "\x1b[2J"], 2, "printable characters"),
+    ("an empty session", ["add", "new", "--session", ""], 2, "--session: needs 1 to 200"),
+    ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "needs 1 to 200"),
+    ("an empty model", ["rate", "kpt_001", "helpful", "--model", ""], 2, "--model"),
+    ("an empty key", ["add", "new", "--key", ""], 2, "key: is empty"),
+    ("a file that is not there", ["record", "nowhere.json"], 2, "nowhere.json: cannot be read"),
+    ("a folder instead of a file", ["import", "."], 2, "cannot be read"),
+    ("an unknown verb", ["forget", "kpt_001"], 2, "forget"),
+    ("an unknown option", ["show", "--colour"], 2, "--colour"),
+    ("a missing argument", ["rate", "kpt_001"], 2, "NAME"),
+    ("an argument too many", ["add", "two", "words"], 2, "words"),
+    ("a moment that is none", ["show", "--at", "yesterday"], 2, "is not a moment"),
+    ("a moment to come", ["show", "--at", "6"], 2, "the ledger ends at seq 5"),
+    ("a check of a moment", ["replay", "--check", "--at", "1"], 2, "--check"),
+    ("a project that is not a folder", ["--project", "nowhere", "show"], 2, "is not a folder"),
+    ("an output that has no folder", ["replay", "--output", "nowhere/book.json"], 4, "No such file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "says"), [pytest.param(*row[1:], id=row[0]) for row in ARGUMENTS])
+def test_bad_arguments_are_refused(here: Project, run: Run, arguments: list[str], code: int, says: str) -> None:
+    """A command with a bad argument answers with one line and the right exit code, and changes nothing."""
+    before = protected_bytes(here)
+    assert_refused(run(*arguments), code, says)
+    assert before == protected_bytes(here)
+
+
+FILES: list[tuple[str, bytes, str]] = [
+    ("nothing", b"", "is empty"),
+    ("not JSON", b"- use types", "is not JSON"),
+    ("not UTF-8", b'{"key_points": ["caf\xe9"]}', "is not UTF-8"),
+    ("100,000 levels", b"[" * 100_000, "nested"),
+]
+
+
+@pytest.mark.parametrize(("stdin", "says"), [pytest.param(*row[1:], id=row[0]) for row in FILES])
+def test_a_file_that_is_not_a_legacy_playbook_is_refused(here: Project, run: Run, stdin: bytes, says: str) -> None:
+    """`import` answers an unreadable file with one line and exit code 2, and the ledger does not change."""
+    before = protected_bytes(here)
+    assert_refused(run("import", "-", stdin=stdin), 2, says)
+    assert before == protected_bytes(here)
+
+
+# Taken in part: what can be used counts, and the rest is named
+
+
+PARTS: list[tuple[str, object, str]] = [
+    ("an unknown name", {"evaluations": [{"name": "kpt_999", "rating": "helpful"}]}, "(kpt_999): no such entry"),
+    ("an unknown rating", {"evaluations": [{"name": "kpt_001", "rating": "great"}]}, "'great' has no effect"),
+    ("no rating", {"evaluations": [{"name": "kpt_001"}]}, "expected a text as rating"),
+    ("a bare name", {"evaluations": ["kpt_001"]}, "expected an object with name and rating, got str"),
+    ("an empty text", {"new_key_points": [""]}, "new_key_points[0]: the text is empty"),
+    ("no text", {"new_key_points": [{"section": "OTHERS"}]}, "expected a text, got NoneType"),
+    ("a text of 1 MiB", {"new_key_points": ["x" * MIB]}, "1,048,576 characters"),
+    ("half of a surrogate pair", {"new_key_points": ["\ud800"]}, "surrogate pair"),
+    ("a text that stands", {"new_key_points": [BY_HAND]}, "already in the playbook as kpt_001"),
+]
+
+
+@pytest.mark.parametrize(("payload", "says"), [pytest.param(*row[1:], id=row[0]) for row in PARTS])
+def test_an_invalid_item_does_not_affect_the_others(
+    here: Project, run: Run, payload: dict[str, list[Any]], says: str
+) -> None:
+    """An invalid item of an extraction result is named on one line, and the others are recorded."""
+    good: dict[str, list[Any]] = {"new_key_points": ["good"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
+    both = {field: [*payload.get(field, []), *items] for field, items in good.items()}
+    answer = run("record", stdin=json.dumps(both).encode())
+    assert (0, "") == (answer.code, answer.err)
+    assert [True] == [says in line for line in answer.out.splitlines() if line.startswith("ignored ")]
+    points = commands.playbook(here).state.entries
+    assert (2, "good") == (points["kpt_001"].helpful, points["kpt_002"].text)

@@ -1,20 +1,28 @@
-"""What git makes of a tracked log file: said in plain words, and made whole by the command that the message names."""
+"""What git makes of tracked files, said in plain words, and made whole by the command that the message names."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+from random import Random
+import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.doctor import findings_of
+from helpers.documentation import examples
 from helpers.git_ledgers import LOG, add_branches, counts, make_repository, save, switch, try_git
 from helpers.git_repositories import git
 from helpers.hook_calls import START, call
 from helpers.real_command import assert_refused
+from helpers.real_command import run as real_run
+from helpers.reference_model import extraction
+from helpers.repository import ROOT
+from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.histories import recognition
@@ -27,11 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from helpers.command_line import Answer
+    from helpers.command_line import Answer, Run
 
-    Run = Callable[..., Answer]
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 BOTH = {"one": (1, 1), "of main": (0, 0), "of the side": (0, 0)}
 """What both branches of ``add_branches`` add up to."""
 KEEPS = "which keeps every rating of both"
@@ -370,3 +376,200 @@ def test_the_conflict_ends_as_the_answer_says(here: Project, run: Run, tmp_path:
     clone = Project(tmp_path / "clone")
     git(tmp_path, "clone", "--quiet", str(here.root), str(clone.root))
     assert BOTH == counts(clone)
+
+
+STEPS = 30
+
+
+class Clones:
+    """Three clones of one bare repository, and how often each text was rated in all of them."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        """Make the repository and the clones; the first one begins the ledger, on ``main``."""
+        self.chance = Random(seed)  # noqa: S311 - the same histories in every run
+        self.given: dict[str, int] = {"one": 0}
+        self.repairs = 0
+        git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "hub.git")
+        self.all = [Project(folder / name) for name in ("anna", "bert", "carl")]
+        for here in self.all:
+            git(folder, "clone", "--quiet", "hub.git", here.root.name)
+            git(here.root, "config", "user.email", f"{here.root.name}@here")
+            git(here.root, "config", "user.name", here.root.name)
+            git(here.root, "config", "merge.conflictStyle", self.chance.choice(["merge", "diff3", "zdiff3"]))
+            if here is self.all[0]:
+                commands.add(here, "one", HUMAN)
+                self.save(here)
+                git(here.root, "push", "--quiet", "origin", "HEAD:main")
+
+    def save(self, here: Project) -> None:
+        """Commit the ledger as it is; it ends a merge as well."""
+        git(here.root, "add", "--force", LOG)
+        try_git(here, "commit", "--quiet", "--no-edit", "--message", "events")
+
+    def repair(self, here: Project) -> None:
+        """Type what the message says, if there is one, and check that the ledger is whole."""
+        try:
+            commands.show(here)
+        except DamagedLedgerError as error:
+            said = str(recognition.explain(here, error))
+            assert "`tallybook import --ledger " in said
+            source = said.partition("`tallybook import --ledger ")[2].partition("`")[0]
+            import_ledger(here, source, dry_run=False, accept_loss=False)
+            self.repairs += 1
+        assert [] == list(verify(reading.open_log(here)).problems)
+
+    def work(self, here: Project) -> None:
+        """Add or rate an entry, and commit."""
+        names = {entry["text"]: entry["name"] for entry in commands.show(here)["key_points"]}
+        if self.chance.random() < 0.3:
+            text = f"text {self.chance.randrange(15)}"
+            self.given.setdefault(text, 0)
+            commands.record(here, extraction(new=[text]), HUMAN)
+        else:
+            text = self.chance.choice(list(names))
+            self.given[text] += 1
+            commands.rate(here, names[text], "helpful", HUMAN)
+        self.save(here)
+
+    def pull(self, here: Project) -> None:
+        """Bring in what others pushed, in one of git's ways; repair what it left, and push."""
+        way = self.chance.choice(["merge", "union", "ours", "theirs", "rebase", "reset", "squash"])
+        git(here.root, "fetch", "--quiet")
+        before = git(here.root, "rev-parse", "HEAD")
+        attributes = here.root / ".git" / "info" / "attributes"
+        attributes.write_text("events.jsonl merge=union\n" if way == "union" else "")
+        if way in {"merge", "union"}:
+            try_git(here, "merge", "--quiet", "--no-edit", "origin/main")
+        elif way in {"ours", "theirs"}:
+            try_git(here, "merge", "--quiet", "--no-edit", "--strategy-option", way, "origin/main")
+        elif way == "squash":
+            try_git(here, "merge", "--quiet", "--squash", "origin/main")
+        elif way == "rebase":
+            try_git(here, "rebase", "--quiet", "origin/main")
+        else:
+            git(here.root, "reset", "--quiet", "--hard", "origin/main")
+        self.repair(here)
+        if way == "rebase":
+            # What is in the ledger now is kept; where the commits come from does not matter.
+            data = (here.ledger / "events.jsonl").read_bytes()
+            try_git(here, "rebase", "--abort")
+            git(here.root, "reset", "--quiet", "--soft", "origin/main")
+            (here.ledger / "events.jsonl").write_bytes(data)
+        # Whoever kept one side joins the other one by its name.
+        for revision in (before, "origin/main"):
+            import_ledger(here, f"git:{revision}", dry_run=False, accept_loss=False)
+        self.save(here)
+        try_git(here, "push", "--quiet", "origin", "HEAD:main")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_rating_is_lost_and_none_counts_twice(tmp_path: Path, seed: int) -> None:
+    """Each time git divided the ledger, the command of the message made it whole; all clones end the same."""
+    clones = Clones(tmp_path, seed)
+    for _ in range(STEPS):
+        here = clones.chance.choice(clones.all)
+        clones.repair(here)
+        clones.work(here)
+        if clones.chance.random() < 0.4:
+            clones.pull(here)
+    for here in (*clones.all, *clones.all):
+        for other in clones.all:
+            if here is not other:
+                import_ledger(here, str(other.root), dry_run=False, accept_loss=False)
+    expected = {text: (number, 0) for text, number in clones.given.items()}
+    assert [expected] * 3 == [counts(here) for here in clones.all]
+    assert 0 < clones.repairs
+
+
+PLAYBOOK = ".claude/playbook.json"
+WHO = [(who, field) for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")]
+
+
+def save_playbook(tracking: Project, message: str) -> None:
+    """Commit the playbook as it is."""
+    git(tracking.root, "commit", "--quiet", "--all", "--message", message)
+
+
+def count_events(tracking: Project) -> int:
+    """Return how many events the ledger has."""
+    return reading.open_log(tracking).head().seq
+
+
+def follow(tracking: Project, beginning: str) -> None:
+    """Run the documented block of commands that begins so, in the project."""
+    [block] = [example.code for example in examples("sh") if example.code.startswith(beginning)]
+    code = block.replace("tallybook replay", shlex.join([sys.executable, "-P", "-m", "tallybook", "replay"]))
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | {f"GIT_{who}_{field}": "me@here" for who, field in WHO}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=tracking.root, env=environment, check=True)
+
+
+def texts(tracking: Project) -> list[str]:
+    """Return the texts of the entries that ``playbook.json`` has after a replay."""
+    assert 0 == real_run(tracking, "replay").code
+    commands.check(tracking)
+    return [entry["text"] for entry in commands.show(tracking)["key_points"]]
+
+
+@pytest.fixture
+def tracking(project: Path) -> Project:
+    """Return a project with a tracked playbook, and a branch ``side`` with an older version of it."""
+    git(project, "init", "--quiet", "--initial-branch=main")
+    tracking = Project(project)
+    commands.add(tracking, "one", HUMAN)
+    git(project, "add", PLAYBOOK)
+    save_playbook(tracking, "one")
+    git(project, "branch", "other-branch")
+    commands.add(tracking, "two", HUMAN)
+    save_playbook(tracking, "two")
+    return tracking
+
+
+@pytest.fixture
+def parted(tracking: Project) -> Project:
+    """Return the project with another version on each branch."""
+    git(tracking.root, "checkout", "--quiet", "other-branch")
+    commands.add(tracking, "three", HUMAN)
+    save_playbook(tracking, "three")
+    git(tracking.root, "checkout", "--quiet", "main")
+    commands.add(tracking, "four", HUMAN)
+    save_playbook(tracking, "four")
+    return tracking
+
+
+def test_the_documented_driver_merges_without_a_conflict(parted: Project) -> None:
+    """The merge keeps this side, and the next command renders the file anew."""
+    follow(parted, "echo '/.claude/playbook.json merge")
+    git(parted.root, "add", ".gitattributes")
+    save_playbook(parted, "attributes")
+    before = count_events(parted)
+    git(parted.root, "merge", "--quiet", "--no-edit", "other-branch")
+    assert ["one", "two", "three", "four"] == texts(parted)
+    assert before == count_events(parted)
+
+
+def test_a_conflict_is_set_aside_and_rendered_anew(parted: Project) -> None:
+    """Without the driver git writes its markers into the file; a replay and `git add` end the conflict."""
+    before = count_events(parted)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(parted.root, "merge", "--quiet", "--no-edit", "other-branch")
+    assert b"<<<<<<< " in parted.playbook.read_bytes()
+    assert ["one", "two", "three", "four"] == texts(parted)
+    assert before == count_events(parted)
+    assert 1 == len(list(parted.claude.glob("playbook.json.unreadable-*")))
+    git(parted.root, "add", PLAYBOOK)
+    save_playbook(parted, "merged")
+    assert "" == git(parted.root, "ls-files", "--unmerged")
+
+
+def test_the_end_of_tracking_deletes_no_rating_in_another_clone(tracking: Project, tmp_path: Path) -> None:
+    """Git deletes the file there, and the next command writes it again; both clones then ignore it."""
+    other = Project(tmp_path / "other")
+    git(tmp_path, "clone", "--quiet", str(tracking.root), str(other.root))
+    commands.rate(other, "kpt_001", "helpful", HUMAN)
+    git(other.root, "checkout", "--", PLAYBOOK)
+    follow(tracking, "git rm --cached ")
+    git(other.root, "pull", "--quiet")
+    assert not other.playbook.exists()
+    assert ["one", "two"] == texts(other)
+    assert 1 == commands.show(other)["key_points"][0]["helpful"]
+    assert tracking.playbook.exists()

@@ -1,10 +1,11 @@
-"""Hooks as an agent calls them: processes that are handed a payload, answer at most once, and always end with 0."""
+"""Hooks as an agent calls them: payloads are answered at most once, what was given is cited, and all end with 0."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 import json
 import os
+from pathlib import Path
 import shutil
 import subprocess
 import sys
@@ -14,21 +15,29 @@ import attrs
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.hook_calls import START, call, call_apart, events, here, set_to, told
-from helpers.injections import give, injected
+from helpers.hook_calls import HOOK, START, call, call_apart, events, here, set_to, told
+from helpers.injections import continued, give, injected
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
+from helpers.transcripts import Script, ask_again, kept
+from tallybook.ledger import clock
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
 from tallybook.projections.surfaces.hooks.ledger_access import BODIES
+from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from helpers.command_line import Run
 
 __all__ = ["here"]
+
 
 INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")
 HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site")
@@ -301,3 +310,282 @@ def test_events_of_the_hook_path_match_their_classes(kind: str) -> None:
     body = tuple(field.name for field in fields if FREE not in field.metadata)
     free = tuple(field.name for field in fields if FREE in field.metadata)
     assert (version, body, free) == BODIES[kind]
+
+
+def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two deliveries are one compaction only if they have the same prompt's id and come within 10 s of each other."""
+    compacted = {**START, "source": "compact", "prompt_id": "p1"}
+    assert "Use type hints" in told(call(compacted))
+    assert "" == call(compacted)
+    assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
+    assert "Use type hints" in told(call(compacted, "s2"))
+    assert 3 == len(events(here, PlaybookInjected))
+    payload = handler.read_payload({"session_id": "s1", "cwd": str(here.root), **compacted})
+    now_us = clock.utc_now().unix_us
+    monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now_us + 11 * clock.MICROSECONDS))
+    assert "Use type hints" in told(handler.handle(payload))
+    assert "" == handler.handle(payload)
+    assert 4 == len(events(here, PlaybookInjected))
+
+
+@pytest.mark.parametrize("first_is_recorded", [True, False])
+def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, first_is_recorded: bool) -> None:
+    """The second delivery finds the first one in the log, or in the spool; another prompt's compaction is told."""
+    compacted = {**START, "source": "compact", "prompt_id": "p1"}
+    first = call(compacted) if first_is_recorded else ""
+    with held(here):
+        first = first or call(compacted)
+        assert "Use type hints" in told(first)
+        assert "" == call(compacted)
+        assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
+    assert (1 if first_is_recorded else 2) == len(spooled(here))
+
+
+def codex(home: Path, session: str, parent: str = "") -> dict[str, str]:
+    """Return what Codex says with each event of a session, of which it wrote a transcript; of a fork, its start."""
+    path = home / ".codex" / "sessions" / "2026" / "11" / "25" / f"rollout-2026-11-25T12-00-00-{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    meta = {"id": session, "cwd": "/shop"} | ({"forked_from_id": parent} if parent else {})
+    path.write_text(json.dumps({"type": "session_meta", "payload": meta}) + "\n", encoding="utf-8")
+    return {"transcript_path": str(path)}
+
+
+def test_a_fork_of_codex_is_given_the_playbook_once(here: Project) -> None:
+    """A fork, and a fork of a fork, starts under an id of its own; its transcript names the session it continues."""
+    home = Path.home()
+    assert "Use type hints" in told(call({**START, **codex(home, "c1")}, "c1"))
+    for parent, fork in (("c1", "c2"), ("c2", "c3")):
+        start = {**START, "source": "fork", **codex(home, fork, parent)}
+        prompt = {
+            "hook_event_name": "UserPromptSubmit",
+            "turn_id": "t1",
+            "prompt": "go on",
+            **codex(home, fork, parent),
+        }
+        assert ["", "", ""] == [call(start, fork), call(start, fork), call(prompt, fork)]
+    given = injected(("kpt_001", "kpt_002"), 0)
+    assert [given, continued("c1"), continued("c2")] == events(here, PlaybookInjected)
+    assert "Use type hints" in told(call({**START, "source": "compact", **codex(home, "c3", "c2")}, "c3"))
+
+
+def test_a_fork_whose_transcript_comes_late_is_known_at_its_first_prompt(here: Project) -> None:
+    """A fork's start without a transcript is given nothing; the prompt decides."""
+    home, start = Path.home(), {**START, "source": "fork", "transcript_path": "/nowhere/rollout-c2.jsonl"}
+    call({**START, **codex(home, "c1")}, "c1")
+    assert ["", ""] == [call(start, "c2"), call(start, "c9")]
+    prompt = {"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "prompt": "go on"}
+    assert "" == call({**prompt, **codex(home, "c2", "c1")}, "c2")
+    assert "Use type hints" in told(call({**prompt, **codex(home, "c9")}, "c9"))
+    assert [continued("c1")] == [event for event in events(here, PlaybookInjected) if event.lineage]
+
+
+def test_a_branch_of_claude_code_is_given_the_playbook_once(here: Project, tmp_path: Path) -> None:
+    """A branch copies the lines of its session, each with the id of that session."""
+    call(START)
+    path = tmp_path / "b1.jsonl"
+    copied = {"type": "user", "uuid": "u1", "sessionId": "b1", "forkedFrom": {"sessionId": "s1", "messageUuid": "u0"}}
+    path.write_text(json.dumps({"type": "summary"}) + "\n" + json.dumps(copied) + "\n", encoding="utf-8")
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on", "transcript_path": str(path)}
+    assert "" == call(prompt, "b1")
+    assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
+
+
+def test_a_forked_session_is_told_once(here: Project) -> None:
+    """Its start carries the id of the session that it continues, which was told; its own comes with a prompt."""
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+    assert "Use type hints" in told(call(START))
+    assert ["", "", ""] == [
+        call({**START, "source": "resume"}),
+        call(prompt, "the fork"),
+        call(prompt, "the fork"),
+    ]
+    assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
+    # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
+    assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
+    assert "Use type hints" in told(call(prompt, "another"))
+
+
+def test_a_fork_of_a_session_that_was_told_nothing_is_told(here: Project) -> None:
+    """Nothing of the playbook stands in the conversation that it continues."""
+    set_to(here, "[playbook]\nbudget_chars = 0\n")
+    assert ["", ""] == [call(START), call({**START, "source": "resume"})]
+    set_to(here, "[playbook]\nbudget_chars = 8000\n")
+    assert "Use type hints" in told(call({"hook_event_name": "UserPromptSubmit", "prompt": "go on"}, "the fork"))
+
+
+@pytest.mark.parametrize("variable", ["COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID"])
+def test_a_caller_that_does_not_take_this_answer_is_told_nothing(
+    here: Project, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """And nothing is recorded as told; Claude Code in the terminal of such an agent is told, by its session's id."""
+    monkeypatch.setenv(variable, "1")
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+    assert ["", ""] == [call(START), call(prompt)]
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "another")
+    assert "" == call(START)
+    assert [] == events(here, PlaybookInjected)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    assert "Use type hints" in told(call(START))
+    assert 1 == len(events(here, PlaybookInjected))
+
+
+NAMES = ("kpt_001", "kpt_002", "my_001", "Pat-001", "a, b", "two words", "back\\slash")
+BOTH = ["kpt_001", "kpt_002"]
+FORMS = {
+    "[kpt_001]": ["kpt_001"],
+    "[KPT_001]": ["kpt_001"],
+    "[kpt_1]": ["kpt_001"],
+    "[pat-001]": ["Pat-001"],
+    "[kpt_001, kpt_002]": BOTH,
+    "[kpt_001/kpt_002]": BOTH,
+    "[kpt_001 kpt_002]": BOTH,
+    "[kpt_001 and kpt_002]": BOTH,
+    "[my_001, kpt_001, and kpt_002]": ["my_001", *BOTH],
+    r"\[kpt\_001\]": ["kpt_001"],
+    "[`kpt_001`]": ["kpt_001"],
+    "[\u00a0kpt_001\u200b]": ["kpt_001"],
+    "[[kpt_001]]": ["kpt_001"],
+    "[kpt_001](https://example.org)": ["kpt_001"],
+    "[two words]": ["two words"],
+    "[back\\slash]": ["back\\slash"],
+    "[kpt_404, kpt_001]": ["kpt_001"],
+    # A mark, a remark and an index are no citations.
+    "[kpt_001 helpful]": [],
+    "[see kpt_001]": [],
+    "[]": [],
+    "[kpt_001\n]": [],
+    "[kpt_001": [],
+    f"[kpt_001{' ' * 200}]": [],
+}
+"""A text → the entries that it cites."""
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_each_form_of_a_citation_is_seen(text: str) -> None:
+    """A citation is seen in every form that agents write."""
+    assert FORMS[text] == list(find_cited(f"As {text} says.", NAMES))
+
+
+def test_a_name_in_another_case_means_no_entry_where_two_could_be_meant() -> None:
+    """A citation whose case decides between two entries counts for the one that it names exactly."""
+    assert {} == find_cited("[RULE]", ("rule", "Rule"))
+    assert ["Rule"] == list(find_cited("[Rule]", ("rule", "Rule")))
+
+
+@pytest.mark.parametrize("line", ["[kpt_001] helpful", "- **[kpt_001]**: harmful, why", "`[kpt_001]` neutral"])
+def test_a_line_that_rates_cites_nothing(line: str) -> None:
+    """A mark whose rating stands outside the brackets is no citation, so that it cannot vouch for itself."""
+    assert [] == list(find_cited(f"Done.\n{line}", NAMES))
+    assert ["kpt_001"] == list(find_cited(f"{line}\nAs [kpt_001] says.", NAMES))
+
+
+def say(text: str, session: str = "s1", **fields: str) -> None:
+    """Let an agent end its turn with a text."""
+    assert "" == call({"hook_event_name": "Stop", "last_assistant_message": text, **fields}, session)
+
+
+def cited(project: Project) -> list[str]:
+    """Return the entries that were cited."""
+    return [event.name for event in events(project, PointCited)]
+
+
+def test_an_agent_that_changes_the_folder_cites_nothing_of_another_project(
+    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry that another project has under the same name was not given to the session, so it is not cited there."""
+    other = Project(tmp_path / "other")
+    (other.root / ".claude").mkdir(parents=True)
+    commands.add(other, "Something else", HUMAN)
+    call({**START, "cwd": str(here.root)})
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
+    say("As [kpt_001] says.", cwd=str(other.root))
+    assert ([], []) == (cited(other), cited(here))
+    say("As [kpt_001] says.", cwd=str(here.root))
+    assert ["kpt_001"] == cited(here)
+
+
+def test_reflection_counts_no_citation_of_what_the_session_was_not_given(project: Path) -> None:
+    """A transcript that names an entry of another project leaves no citation."""
+    place = Project(project)
+    for text in ("Use type hints", "Write tests"):
+        commands.add(place, text, HUMAN)
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] and [kpt_002] say.")
+    give(place, "s1", "kpt_002")
+    ask_again(place, script)
+    assert 0 == run_here(["reflect"])
+    assert ["kpt_002"] == cited(place)
+
+
+def test_a_session_cites_what_the_verb_playbook_gave_it(
+    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an agent asked for by `tallybook show --as-agent` was given to its session."""
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    assert 0 == run("show", "--as-agent", "--for", "type hints").code
+    say("As [kpt_001] says.")
+    say("As [kpt_001] says.", "s2")
+    assert ["kpt_001"] == cited(here)
+
+
+def test_a_session_cites_what_mcp_gave_it(here: Project) -> None:
+    """What the tool `playbook` or the resource answered was given to the server's session."""
+    for session, method, arguments in (
+        ("s1", "tools/call", {"name": "playbook", "arguments": {"task": "type hints"}}),
+        ("s2", "resources/read", {"uri": "tallybook://playbook"}),
+    ):
+        say("As [kpt_001] says.", session)
+        Server(here, session).methods[method](arguments)
+        say("Again, as [kpt_001] says.", session)
+    assert ["kpt_001"] * 2 == cited(here)
+
+
+def test_what_waits_in_the_spool_was_given(here: Project) -> None:
+    """A session is given the playbook while another process holds the ledger, and cites it before that ends."""
+    with held(here):
+        call(START)
+        say("As [kpt_001] says.")
+    commands.add(here, "Take in what waits", HUMAN)
+    assert (1, ["kpt_001"]) == (len(events(here, PlaybookInjected)), cited(here))
+
+
+def test_the_ledger_says_what_was_given_where_the_markers_are_gone(here: Project) -> None:
+    """A marker only saves time: without any, a fork of a fork still cites what its first session was given."""
+    call(START)
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+    for parent, fork in (("s1", "s2"), ("s2", "s3")):
+        call({**START, "source": "resume"}, parent)
+        assert "" == call(prompt, fork)
+    for marker in (here.ledger / "marks").iterdir():
+        marker.unlink()
+    say("As [kpt_001] says.", "s3")
+    say("As [kpt_001] says.", "s4")
+    assert ["kpt_001"] == cited(here)
+
+
+def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) -> None:
+    """Lineages that a planted ledger ties into a ring are followed once."""
+    with (here.ledger / "events.jsonl").open("a", encoding="utf-8") as file:
+        for session, parent in (("s1", "s2"), ("s2", "s1")):
+            by, body = {"rater": "x", "session": session}, {"names": [], "lineage": parent}
+            by_text = json.dumps(by, separators=(",", ":"))
+            file.write(f'{{"by":{by_text},\t"kind":"playbook.injected","v":2,"body":{json.dumps(body)}}}\n')
+    assert set() == find_given(here, "s1", ["kpt_001"])
+
+
+def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Path) -> None:
+    """Where neither the ledger nor its spool takes it, standard error says so, and the transcript brings it later."""
+    place = Project(project)
+    commands.add(place, "Use type hints", HUMAN)
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] says.")
+    give(place, "s1", "kpt_001")
+    (place.ledger / "spool").write_text("in the way of a folder", encoding="utf-8")
+    stop = {"hook_event_name": "Stop", "session_id": "s1", "last_assistant_message": "As [kpt_001] says."}
+    with held(place):
+        done = subprocess.run(HOOK, input=json.dumps(stop).encode(), capture_output=True, timeout=60, check=False)
+    assert (0, b"", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
+    assert done.stderr.startswith(b"tallybook: ")
+    assert b"spool" in done.stderr
+    (place.ledger / "spool").unlink()
+    ask_again(place, script)
+    assert 0 == run_here(["reflect"])
+    assert ["kpt_001"] == cited(place)

@@ -1,4 +1,4 @@
-"""How the settings of an agent start a hook: from the installed package, and from nothing else."""
+"""How settings start a hook: from the installed package alone, and for no longer than its time allows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from helpers.hook_calls import START, told
 from helpers.installation import lay_out
 import tallybook
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks.ledger_access import ERROR_FILE, MAX_PLAYBOOK_BYTES
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
 
 CITED = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"}
 
@@ -126,3 +126,48 @@ def test_without_it_the_installed_command_is_called(tmp_path: Path, monkeypatch:
         done = subprocess.run(["sh", "-c", line], input="{}", capture_output=True, text=True, check=False)
         assert (0, expected) == (done.returncode, done.stdout)
         (tmp_path / "bin" / "tallybook").unlink(missing_ok=True)
+
+
+HURRIED = "from tallybook.projections.surfaces.hooks import handler; handler.MAX_CPU_S = 0.01; handler.main(['claude'])"
+HOOK = "from tallybook.projections.surfaces.hooks import handler; handler.main(['claude'])"
+
+
+def called(event: str, program: str = HOOK) -> str:
+    """Let a program handle an event of an agent; return what it says on standard error."""
+    said = {"source": "startup", "last_assistant_message": "As [kpt_001] says."}
+    payload = {"hook_event_name": event, "session_id": "s1", **said}
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=json.dumps(payload), capture_output=True, text=True, check=False
+    )
+    assert (0, "") == (done.returncode, done.stdout)
+    return done.stderr
+
+
+@pytest.fixture
+def one_entry(project: Path) -> Project:
+    """Return a project with one entry."""
+    made = Project(project)
+    commands.add(made, "Quote ids as strings.", HUMAN)
+    return made
+
+
+def test_a_playbook_too_large_for_a_hook_is_not_read(one_entry: Project) -> None:
+    """A playbook.json of 100,000 entries is left alone, which standard error and `doctor` report."""
+    entries = [
+        {"name": f"kpt_{number:03}", "text": "Quote.", "helpful": 0, "harmful": 0} for number in range(1, 100_001)
+    ]
+    data = json.dumps({"key_points": entries, "last_updated": None}).encode()
+    one_entry.playbook.write_bytes(data)
+    says = f"{one_entry.playbook}: has {len(data):,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
+    assert called("SessionStart").startswith(f"tallybook: {says}")
+    assert says in (one_entry.ledger / ERROR_FILE).read_text()
+    assert (data, 3) == (one_entry.playbook.read_bytes(), len(list(commands.list_events(one_entry))))
+
+
+def test_a_hook_gives_up_once_its_time_is_used_up(one_entry: Project) -> None:
+    """A ledger that takes longer to read is reported once for a session, and the next prompt is not delayed."""
+    one_entry.playbook.unlink()
+    assert called("SessionStart", HURRIED).startswith("tallybook: hook: gave up after 0.01 s")
+    assert "gave up after 0.01 s" in (one_entry.ledger / ERROR_FILE).read_text()
+    assert "" == called("UserPromptSubmit", HURRIED)
+    assert commands.verify(one_entry).ok

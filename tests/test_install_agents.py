@@ -1,11 +1,13 @@
-"""``init`` and ``uninstall`` for every agent of the table: for whom, in which form, and what they share."""
+"""``init`` and ``uninstall`` for every agent: for whom, in which form, and the bytes of files before and after."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import cycle
 import json
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,18 +15,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.agent_settings import AGENTS, contents, lines_of, on_path, settings_of
+from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
 from helpers.real_command import MAIN
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install import places, plan
+from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.install.places import InstallTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from helpers.command_line import Answer
+    from tallybook.projections.surfaces.install.places import Installation
 
 __all__ = ["on_path"]
+
 
 pytestmark = pytest.mark.usefixtures("_installed")
 
@@ -186,3 +192,171 @@ def test_the_folder_of_a_user_may_be_another(
         assert AGENTS[name].events.keys() == {event for event, _ in lines_of(AGENTS[name], own / AGENTS[name].file)}
         assert 0 == run("uninstall", "--user", name).code
         assert not own.exists()
+
+
+LAYOUTS: dict[str, Callable[[Installation], bytes | None]] = {
+    "no file": lambda _: None,
+    "empty": lambda _: b"{}",
+    "another's hooks": lambda files: theirs(files).encode(),
+    "tabs": lambda files: theirs(files, indent="\t").encode() + b"\n",
+    "CRLF": lambda files: theirs(files, indent=4).replace("\n", "\r\n").encode(),
+    "a byte order mark": lambda files: b"\xef\xbb\xbf" + theirs(files, indent=2).encode(),
+    "other characters": lambda files: b'{"caf\xc3\xa9": "\\u00e9", ' + theirs(files)[1:].encode(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "user"),
+    [
+        *((name, layout, False) for name, layout in zip(cycle(AGENTS), LAYOUTS, strict=False)),
+        *((name, "another's hooks", user) for name in AGENTS for user in (False, True)),
+    ],
+)
+def test_each_agent_is_installed_once_and_removed_to_the_byte(
+    project: Path, run: Callable[..., Answer], name: str, layout: str, *, user: bool
+) -> None:
+    """Every event calls the hook, a second run changes nothing, a dry run neither, and uninstall restores the file."""
+    files, root, words = AGENTS[name], Path.home() if user else project, ["--user"] if user else []
+    path = settings_of(files, project, user=user)
+    if (data := LAYOUTS[layout](files)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    before = contents(root), path.read_bytes() if data is not None else None
+    dry = run("init", name, *words, "--dry-run", "--json")
+    assert before == (contents(root), path.read_bytes() if data is not None else None)
+    answer = run("init", name, *words, "--json")
+    assert (0, dry.out) == (answer.code, answer.out)
+    line = hook_command(is_kept=files.keeps_line)
+    assert sorted((event, line) for event in files.events) == sorted(lines_of(files, path))
+    again = run("init", name, *words)
+    assert (0, "Nothing to change: ") == (again.code, again.out.splitlines()[-1][:19])
+    done = json.loads(run("uninstall", name, *words, "--json").out)
+    assert ["changed", "left", "diff"] == list(done)
+    assert before == (contents(root), path.read_bytes() if path.exists() else None)
+    if name != table.CLAUDE:
+        assert [] == list((root / ".claude").glob("config/*"))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_timeouts_and_events_are_those_that_the_agent_takes(
+    project: Path, run: Callable[..., Answer], name: str
+) -> None:
+    """Each event means something to the hook, and each hook has the timeout of its event in the agent's own unit."""
+    files = AGENTS[name]
+    run("init", name)
+    document = json.loads(settings_of(files, project).read_bytes())
+    hooks = {event: group["hooks"][0] if files.is_nested else group for event, (group,) in document["hooks"].items()}
+    assert [timeout if files.timeout else None for timeout in files.events.values()] == [
+        hook.get(files.timeout) for hook in hooks.values()
+    ]
+    read = table.load(name).read
+    assert [] == [event for event in files.events if read({"hook_event_name": event}).event not in handler.ACTIONS]
+    assert {"hooks"} | files.document.keys() == document.keys()
+    # A tool's input is no place for a playbook that a prompt can bring.
+    events = {read({"hook_event_name": event}).event for event in files.events} | {"PreToolUse"}
+    assert events.issuperset(table.load(name).injects_at)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_file_that_git_tracks_has_no_path_of_this_machine(
+    project: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A file that git tracks has the command alone; another file has the quick line, unless it must be stable."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/bin:/bin")
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    files = AGENTS[name]
+    path = settings_of(files, project)
+    run("init", name)
+    assert {hook_command(is_kept=files.keeps_line)} == {line for _, line in lines_of(files, path)}
+    assert (LINE == hook_command(is_kept=files.keeps_line)) == files.keeps_line
+    subprocess.run(["git", "-C", str(project), "add", str(path)], check=True)
+    run("init", name)
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+    for own in (project, Path.home(), Path(sys.prefix)):
+        assert str(own).encode() not in path.read_bytes()
+
+
+def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., Answer]) -> None:
+    """It records trust by the hash of a hook, so neither an upgrade nor another Python changes line or timeout."""
+    files = AGENTS["codex"]
+    path = settings_of(files, project)
+    path.parent.mkdir()
+    data = json.dumps({"hooks": {event: [files.item("tallybook hook", 7)] for event in files.events}}).encode()
+    path.write_bytes(data)
+    assert "has the hooks already" in run("init", "codex").out
+    assert data == path.read_bytes()
+    program = project / "tallybook"
+    here, gone = (data.replace(b"tallybook hook", f"{path} hook".encode()) for path in (program, "/gone/tallybook"))
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path.write_bytes(here)
+    assert "has the hooks already" in run("init", "codex").out
+    path.write_bytes(gone)
+    run("init", "codex")
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+    path.write_bytes(here)
+    (project / ".git").mkdir()
+    run("init", "codex")
+    assert {LINE} == {line for _, line in lines_of(files, path)}
+
+
+@pytest.mark.parametrize("verb", ["init", "uninstall"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_settings_with_comments_are_refused(project: Path, run: Callable[..., Answer], name: str, verb: str) -> None:
+    """One line names the file, and nothing is installed or removed."""
+    path = settings_of(AGENTS[name], project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"hooks": {}, // tallybook\n}')
+    before = contents(project)
+    answer = run(verb, name)
+    assert (2, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
+    assert answer.err.startswith(f"tallybook: {path}: is not JSON")
+    assert before == contents(project)
+    assert not (project / ".claude" / "ledger").exists()
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_folder_that_leads_out_of_the_project_is_refused(
+    project: Path, run: Callable[..., Answer], tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    """As Claude Code's is: nothing is written there."""
+    away = tmp_path_factory.mktemp("away")
+    shutil.rmtree(project / ".claude")
+    (project / AGENTS[name].folder).symlink_to(away)
+    answer = run("init", name)
+    assert (4, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
+    assert ([], False) == (list(away.iterdir()), (project / ".claude" / "ledger").exists())
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., Answer], name: str) -> None:
+    """As people have it who keep them elsewhere: the file is changed and restored, and the link stays."""
+    files = AGENTS[name]
+    path, target = settings_of(files, project), Path.home() / "dotfiles" / "hooks.json"
+    for folder in (path.parent, target.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    data = theirs(files, indent=1)
+    target.write_text(data)
+    path.symlink_to(target)
+    before = contents(project)
+    assert 0 == run("init", name).code
+    assert len(files.events) == len(lines_of(files, target))
+    assert 0 == run("uninstall", name).code
+    assert (data, target, before) == (target.read_text(), path.readlink(), contents(project))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_what_others_changed_meanwhile_stays_for_each_agent(
+    project: Path, run: Callable[..., Answer], name: str
+) -> None:
+    """Then our hooks alone are removed, and the backup is left, which is said."""
+    files = AGENTS[name]
+    path = settings_of(files, project)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = theirs(files, indent=2).replace('"SessionStart": []', '"Other": []')
+    path.write_text(data)
+    run("init", name)
+    path.write_text(path.read_text().replace("theirs", "changed"))
+    out = run("uninstall", name).out
+    assert data.replace("theirs", "changed") == path.read_text()
+    assert f"left {path}.before-tallybook: not put back, as more than our hooks would change\n" in out

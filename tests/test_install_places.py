@@ -1,18 +1,26 @@
-"""Where ``init`` installs: which folder, through which links, and what it refuses to touch."""
+"""Where ``init`` installs, and what runs where only an environment has the command, or a package is missing."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+import shlex
 import shutil
 import stat
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
-from helpers.agent_settings import BACKUP, CLAUDE, OURS, THEIRS, claude, on_path, tree
+from helpers.agent_settings import AGENTS, BACKUP, CLAUDE, OURS, THEIRS, claude, lines_of, on_path, settings_of, tree
+from helpers.git_repositories import git
+from helpers.installation import installed
 from tallybook.projections.surfaces.install import hook_entries, plan
+from tallybook.projections.surfaces.workspace import installation
+from tallybook.projections.surfaces.workspace.installation import install_command, tool_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +28,6 @@ if TYPE_CHECKING:
     from helpers.command_line import Answer
 
 __all__ = ["claude", "on_path"]
-
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other links")
 
 
 @pytest.fixture
@@ -199,3 +205,201 @@ def test_files_are_as_private_as_the_folder(claude: Path, run: Callable[..., Ans
     run("init")
     assert {0o660} == {stat.S_IMODE((claude / name).stat().st_mode) for name in OURS}
     assert json.loads((claude / "settings.json").read_bytes())
+
+
+def test_pip_adds_it_to_this_environment() -> None:
+    """By this interpreter, whatever `pip` on PATH belongs to; it is one that pip takes."""
+    words = shlex.split(install_command("duckdb"))
+    assert [sys.executable, "-m", "pip", "install", "duckdb"] == words
+    tried = [*words[:-1], "--dry-run", "--no-index", "attrs"]
+    assert 0 == subprocess.run(tried, capture_output=True, check=False).returncode
+
+
+def test_uv_adds_it_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an environment that uv made."""
+    monkeypatch.setattr(installation, "find_spec", lambda _: None)
+    assert f"uv pip install --python {shlex.quote(sys.executable)} duckdb" == install_command("duckdb")
+
+
+def test_pipx_injects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into its environment of this name, which a suffix may have made another."""
+    (tmp_path / "tallybook-2").mkdir()
+    (tmp_path / "tallybook-2" / "pipx_metadata.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "tallybook-2"))
+    assert "pipx inject tallybook-2 duckdb" == install_command("duckdb")
+
+
+@pytest.mark.parametrize(
+    ("requirements", "words"),
+    [
+        ('[{ name = "tallybook" }]', "--with duckdb tallybook"),
+        ('[{ name = "tallybook", specifier = ">=0.1" }]', "--with duckdb 'tallybook>=0.1'"),
+        ('[{ name = "tallybook", directory = "/a b" }]', "--with duckdb '/a b'"),
+        ('[{ name = "tallybook", editable = "/src" }]', "--editable --with duckdb /src"),
+        ('[{ name = "tallybook", path = "/t.whl" }]', "--with duckdb /t.whl"),
+        (
+            '[{ name = "tallybook", git = "https://host.example/t" }]',
+            "--with duckdb 'tallybook @ git+https://host.example/t'",
+        ),
+        (
+            '[{ name = "tallybook", directory = "/src" }, { name = "anthropic", specifier = ">=0.60" }]',
+            "--with 'anthropic>=0.60' --with duckdb /src",
+        ),
+        (
+            '[{ name = "tallybook", git = "https://host.example/t?subdirectory=a%2Fb&rev=v1" }]',
+            "--with duckdb 'tallybook @ git+https://host.example/t@v1#subdirectory=a/b'",
+        ),
+        (
+            '[{ name = "tallybook", extras = ["anthropic", "x"], git = "https://host.example/t?rev=main" }]',
+            "--with duckdb 'tallybook[anthropic,x] @ git+https://host.example/t@main'",
+        ),
+        (
+            '[{ name = "tallybook", extras = ["anthropic"], specifier = ">=0.1" }]',
+            "--with duckdb 'tallybook[anthropic]>=0.1'",
+        ),
+        (
+            '[{ name = "tallybook", extras = ["anthropic"], editable = "/src" }]',
+            "--editable --with duckdb '/src[anthropic]'",
+        ),
+        ('[{ name = "tallybook", url = "https://host.example/t.whl" }]', "--with duckdb https://host.example/t.whl"),
+        (
+            '[{ name = "tallybook", extras = ["anthropic"], url = "https://host.example/t.whl" }]',
+            "--with duckdb 'tallybook[anthropic] @ https://host.example/t.whl'",
+        ),
+        ("7", "--with duckdb tallybook"),
+    ],
+)
+def test_uv_installs_the_tool_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, words: str
+) -> None:
+    """From where it came, at the same revision, with its extras and with what else it was installed with."""
+    (tmp_path / "uv-receipt.toml").write_text(f"[tool]\nrequirements = {requirements}\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert f"uv tool install {words}" == install_command("duckdb")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (None, "uv tool install tallybook"),
+        ({"url": "file:///a%20b/tallybook", "dir_info": {"editable": True}}, "uv tool install '/a b/tallybook'"),
+        ({"url": "https://h.example/t.whl", "archive_info": {}}, "uv tool install https://h.example/t.whl"),
+        ({"url": "https://h.example/t", "vcs_info": {"vcs": "git"}}, "uv tool install git+https://h.example/t"),
+    ],
+    ids=["an index", "a folder", "an address", "git"],
+)
+def test_the_tool_is_installed_from_where_this_one_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any] | None, expected: str
+) -> None:
+    """The command that puts Tallybook on PATH names the folder, address or index that this Tallybook came from."""
+    folder = tmp_path / "tallybook-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tallybook\nVersion: 0.1\n", encoding="utf-8")
+    if source is not None:
+        (folder / "direct_url.json").write_text(json.dumps(source), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert expected == tool_command()
+
+
+SYSTEM_PATH = "/usr/bin:/bin"
+SESSION_START = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": "."})
+
+
+@attrs.frozen
+class Environment:
+    """A virtual environment that has the command, and a project in a repository.
+
+    Attributes:
+        folder: The environment.
+        root: The project.
+    """
+
+    folder: Path
+    root: Path
+
+    @property
+    def program(self) -> Path:
+        """The command in the environment."""
+        return self.folder / "bin" / "tallybook"
+
+    def run(self, *words: str, active: bool = True, command: str = "", given: str = "") -> tuple[int, str, str]:
+        """Run the command, or another of a shell, in the project; return exit code, output and errors."""
+        path = f"{self.folder / 'bin'}:{SYSTEM_PATH}" if active else SYSTEM_PATH
+        environment = {"PATH": path, "HOME": os.environ["HOME"]} | ({"VIRTUAL_ENV": str(self.folder)} if active else {})
+        line = command or shlex.join(["tallybook", *words])
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=self.root, env=environment, capture_output=True, text=True, check=False, input=given
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with the package as an installer leaves it."""
+    folder = tmp_path_factory.mktemp("venv") / "my env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    places = [installed(), *(path for path in sys.path if path.endswith("site-packages"))]
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "places.pth").write_text("".join(f"{place}\n" for place in places), encoding="utf-8")
+    program = folder / "bin" / "tallybook"
+    start = "from tallybook.projections.surfaces.entry_point import main; main()"
+    # The path of the interpreter has a space, which a line that begins with #! cannot have.
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(folder / "bin" / "python"))} -c "{start}" "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def inside(project: Path, environment: Path) -> Environment:
+    """Return that environment, and a project with an entry."""
+    git(project, "init", "--quiet")
+    made = Environment(environment, project)
+    assert 0 == made.run("add", "Quote ids as strings.")[0]
+    return made
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "copilot"])
+def test_a_file_that_git_does_not_track_names_the_program_by_its_path(inside: Environment, name: str) -> None:
+    """`init` in an environment writes lines that run in a shell without it."""
+    assert 0 == inside.run("init", name)[0]
+    files = AGENTS[name]
+    lines = {line for _, line in lines_of(files, settings_of(files, inside.root))}
+    (line,) = lines
+    assert str(inside.folder) in line
+    code, out, err = inside.run(active=False, command=line, given=SESSION_START)
+    assert (0, "") == (code, err)
+    assert "Quote ids as strings." in out
+
+
+def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) -> None:
+    """A tracked file has the bare command: `init` and `doctor` name the environment and `uv tool install`."""
+    settings = settings_of(AGENTS["claude"], inside.root)
+    settings.write_text("{}", encoding="utf-8")
+    git(inside.root, "add", "--force", str(settings))
+    code, _, err = inside.run("init")
+    assert 0 == code
+    assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
+    assert f"note: `tallybook` is on PATH only in the environment {inside.folder}: hooks and slash commands work" in err
+    assert "uv tool install" in err
+    out = inside.run("doctor")[1]
+    cause = (
+        f"the hooks call `tallybook`, which is on PATH only in the environment {inside.folder}; run `uv tool install"
+    )
+    assert cause in out
+    assert "trust" not in out
+    assert (
+        "the hooks call `tallybook`, which is not on PATH"
+        in (inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1])
+    )
+
+
+def test_a_tracked_file_that_names_programs_of_this_machine_is_noted(inside: Environment) -> None:
+    """`doctor` notes settings that were committed after `init`, and `init` then writes the bare command."""
+    assert 0 == inside.run("init")[0]
+    settings = settings_of(AGENTS["claude"], inside.root)
+    git(inside.root, "add", "--force", str(settings))
+    note = f"note  hooks: git tracks {settings}, whose hooks name programs of this machine; run `tallybook init`"
+    assert note in inside.run("doctor")[1]
+    assert 0 == inside.run("init")[0]
+    assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
+    assert note not in inside.run("doctor")[1]

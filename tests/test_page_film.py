@@ -1,7 +1,9 @@
-"""The film of the page: at every moment it shows what the folds show."""
+"""The film of the page: at every moment it shows what the folds show, what `show --at` and `what-if` print."""
 
 from __future__ import annotations
 
+import json
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -9,18 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.film_reader import play
+from helpers.authors import HUMAN
+from helpers.film_reader import play, read_page
+from helpers.manual_edits import edit, read
+from helpers.reference_model import extraction
 from helpers.view_histories import FUTURES, HISTORIES, history
 from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from helpers.command_line import Run
     from tallybook.ledger.line import Position
     from tallybook.ledger.records import Batch
     from tallybook.projections.playbook.prune import Policy
+
 
 OTHERS = {**POLICIES, "floor-1": attrs.evolve(SPEC_POLICY, floor=1)}
 
@@ -82,3 +93,76 @@ def test_every_moment_with_a_half_life_shows_what_its_fold_shows(
     for last, rows in play(film, film["policies"]["other"]):
         book = fold_history(view, lambda: batches, last)
         assert [attrs.astuple(point) for point in book.entries.values()] == shown(rows)
+
+
+STEPS = 60
+
+
+def live(here: Project, run: Run, chance: Random) -> None:
+    """Record a random history: ratings, curation, undos, redactions and manual edits."""
+    for number in range(STEPS):
+        names = [f"kpt_{n:03d}" for n in range(1, 13)]
+        name, other = chance.sample(names, 2)
+        step = chance.randrange(14)
+        if number < 6 or step == 0:
+            commands.add(here, f"guidance {number}", HUMAN)
+        elif step == 1:
+            run("undo", *([] if chance.random() < 0.5 else [f"--of=s{chance.randrange(3)}"]))
+        elif step == 2:
+            run("undo", str(chance.randrange(2, 40)))
+        elif step == 3:
+            run(*chance.choice([["retire"], ["restore"], ["pin"], ["pin", "--off"]]), name)
+        elif step == 4:
+            run("merge", name, other)
+        elif step == 5:
+            text = f"guidance {chance.randrange(number)}"
+            run("redact", "--text", text, "--reason", "a name", "--yes")
+        elif step == 6:
+            doc = read(here)
+            chance.shuffle(doc["key_points"])
+            edit(here, doc, **{name: {"text": f"edited in step {number}", "harmful": chance.randrange(5)}})
+            run("sync")
+        else:
+            rated = [(chance.choice(names), chance.choice(["helpful", "harmful", "harmful"])) for _ in range(6)]
+            by = {"rater": "reflector", "session": f"s{chance.randrange(3)}"}
+            commands.record(here, extraction(*rated), by)
+
+
+def playbooks(film: dict[str, Any], stream: str = "") -> dict[int, list[dict[str, Any]]]:
+    """Return the entries that a film shows after each event at which a moment ends."""
+    result = {}
+    for last, rows in play(film, film["policies"].get(stream)):
+        kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
+        fields = ("text", "helpful", "harmful")
+        result[last] = [{"name": name, **{key: rows[name][key] for key in fields}} for _, name in kept]
+    return result
+
+
+@pytest.mark.parametrize(("seed", "most"), [(0, 50_000), (1, 8)])
+def test_the_page_at_a_moment_is_what_show_prints_at_it(
+    project: Path, run: Run, seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each moment of a page, and the snapshot before its first one, has the entries of `show --at` in their order."""
+    here, chance = Project(project), Random(seed)  # noqa: S311 - the same history in every run
+    live(here, run, chance)
+    monkeypatch.setattr("tallybook.projections.surfaces.page.document.MAX_MOMENTS", most)
+    assert 0 == run("page", "-o", str(here.root / "page.html")).code
+    meta, document = read_page((here.root / "page.html").read_text(encoding="utf-8"))
+    film = document["film"]
+    keys = ("name", "text", "helpful", "harmful")
+    shown = playbooks(film)
+    for last, entries in shown.items():
+        points = commands.show(here, str(last))["key_points"]
+        assert [{key: point[key] for key in keys} for point in points] == entries, last
+    assert max(shown) == meta["counts"]["events"]
+    if most == 8:
+        older = meta["counts"]["moments"] - 8
+        snapshot = f"{older} older moments, up to event {min(shown)}, are one snapshot"
+        assert (9, True) == (len(shown), f"the page has the last 8 moments; {snapshot}" in meta["warnings"])
+    for policy in meta["policies"]:
+        last, entries = chance.choice([*playbooks(film, policy["stream"]).items()])
+        words = policy["command"].format(event=last).split()[1:]
+        output = here.root / f"{policy['stream']}.json"
+        assert 0 == run(*words, "--output", str(output)).code
+        points = json.loads(output.read_bytes())["key_points"]
+        assert [{key: point[key] for key in keys} for point in points] == entries, (policy["stream"], last)

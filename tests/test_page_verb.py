@@ -1,27 +1,37 @@
-"""`tallybook page`: the file that it writes, what is in it, and what never is."""
+"""`tallybook page`: the file that it writes, what is in it, what never is, and how it is opened."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from hashlib import sha256
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.film_reader import bytes_of, read_page
+from helpers.film_reader import bytes_of, play, read_page
+from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
+from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
+from tallybook.projections.surfaces.page.film import STATUSES
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
+
 
 HOSTILE = "</script><script>alert(1)</script>\u202e<!--style-->&lt;" + "x" * 9000
 SESSION = "$(touch owned)"
@@ -198,3 +208,144 @@ def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) 
     assert line in run(*words).out.splitlines()
     fix = f"run `tallybook page -o {other}` to write it again"
     assert f"note  redaction: docs/old.HTM is a page, which no redaction reaches; {fix}" in run("doctor").out
+
+
+@pytest.fixture
+def measured(project: Path, run: Run) -> Project:
+    """Return a project with an entry and two measured sessions, and a baseline."""
+    made = Project(project)
+    commands.add(made, "use types", HUMAN)
+    for session, startup in (("s1", "900"), ("s2", "8000")):
+        assert 0 == run("score", "record", "--session", session, "--component", "ac01", f"startup_ms={startup}").code
+    assert 0 == run("score", "baseline", "ac01", "--value", "90").code
+    return made
+
+
+def scores(project: Project, run: Run) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the meta of a project's page, and its scores, None without any."""
+    assert 0 == run("page", "-o", str(project.root / "a.html")).code
+    meta, document = read_page((project.root / "a.html").read_text(encoding="utf-8"))
+    return meta, document["scores"]
+
+
+def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
+    """Each series has the values that are shown of its score, its coverage, its baseline and its alerts."""
+    _, tables = scores(measured, run)
+    assert tables is not None
+    state = state_of(measured)
+    current = current_scores(state)
+    assert list(current) == [row["id"] for row in tables["series"]]
+    assert sorted(state.days) == tables["days"]
+    for row in tables["series"]:
+        score = current[row["id"]]
+        assert [value for _, value in score.shown] == [value for value in row["values"] if value is not None]
+        assert score.name == row["label"]
+    groups = {row["id"]: row["group"] for row in tables["series"]}
+    assert ("overall", "component") == (groups["session.overall"], groups["ac01"])
+    (series,) = [row for row in tables["series"] if row["id"] == "ac01"]
+    assert (90, True) == (series["baseline"], 0 < series["coverage"][0] <= 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "warnings"),
+    [
+        ("scoring:\n  enabled: false\n", []),
+        ("scoring: [", ["without scores: their configuration is invalid; run `tallybook score`"]),
+    ],
+)
+def test_scores_that_are_off_or_invalid_are_not_on_the_page(
+    measured: Project, run: Run, own: str, warnings: list[str]
+) -> None:
+    """With `enabled: false` the page has no scores and no warning; an invalid configuration costs the scores alone."""
+    config = measured.claude / "config" / "scoring-config.yaml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(own)
+    meta, tables = scores(measured, run)
+    assert (None, warnings) == (tables, meta["warnings"])
+
+
+WAIT_S = 20
+COMMAND = [sys.executable, "-m", "tallybook", "page"]
+
+
+@pytest.fixture
+def one_entry(project: Path) -> Project:
+    """Return a project with one entry, events 1 to 3."""
+    made = Project(project)
+    commands.add(made, "one", HUMAN)
+    return made
+
+
+@pytest.fixture
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a command that writes its argument to a file next to it, as a browser would open it."""
+    if os.name == "nt":
+        pytest.skip("Windows opens its own browser, not that of BROWSER")
+    command = tmp_path_factory.mktemp("browser") / "browser"
+    command.write_text('#!/bin/sh\nprintf %s "$1" > "$0.part" && mv "$0.part" "$0.opened"\n')
+    command.chmod(0o755)
+    return command
+
+
+def opened_by(browser: Path) -> str:
+    """Return what a browser was given, as soon as it was."""
+    file, deadline = browser.with_name("browser.opened"), monotonic() + WAIT_S
+    while not file.exists():
+        assert monotonic() < deadline
+        sleep(0.02)
+    return file.read_text(encoding="utf-8")
+
+
+def test_open_gives_the_file_to_the_browser(one_entry: Project, browser: Path) -> None:
+    """--open starts the browser of the person with the address of the file; a space in its name is escaped."""
+    done = subprocess.run(
+        [*COMMAND, "-o", "my page.html", "--open"],
+        cwd=one_entry.root,
+        env=os.environ | {"BROWSER": f"{browser} %s"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (one_entry.root / "my page.html").resolve().as_uri() == opened_by(browser)
+    assert (True, "") == (done.stdout.startswith("my page.html written: "), done.stderr)
+
+
+def test_open_gives_the_address_of_the_server_to_the_browser(one_entry: Project, browser: Path) -> None:
+    """With --serve the browser gets the address that is printed, token included."""
+    environment = os.environ | {"BROWSER": f"{browser} %s"}
+    words = [*COMMAND, "--serve", "--open"]
+    with subprocess.Popen(words, cwd=one_entry.root, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"serving until Ctrl-C: {opened_by(browser)}\n"
+        process.kill()
+
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def texts_at(path: Path, event: int) -> list[str]:
+    """Return the texts of the playbook that a page shows at an event."""
+    film = read_page(path.read_text(encoding="utf-8"))[1]["film"]
+    rows = {last: {**rows} for last, rows in play(film)}[event]
+    return [row["text"] for row in rows.values() if STATUSES[row["status"]] == "kept"]
+
+
+@needs_git
+def test_at_a_commit_with_another_history_the_page_has_that_history(one_entry: Project, run: Run) -> None:
+    """If git tracks the ledger and the commit's went another way, the page shows the one of the commit."""
+    git(one_entry.root, "init", "--quiet")
+    (one_entry.ledger / ".gitignore").unlink()
+    put_back = keep(one_entry)
+    commands.add(one_entry, "theirs", HUMAN)
+    name = commit(one_entry)
+    put_back()
+    commands.add(one_entry, "ours", HUMAN)
+    out = one_entry.root / "a.html"
+    done = run("page", "--at", f"git:{name[:9]}", "-o", str(out))
+    assert (0, True) == (done.code, "which has another history than this one" in done.err)
+    assert ["one", "theirs"] == texts_at(out, 5)
+    meta, _ = read_page(out.read_text(encoding="utf-8"))
+    # `show --at 5` would print the project's own history.
+    assert (False, {""}) == (meta["commands"], {policy["command"] for policy in meta["policies"]})
+    assert 0 == run("page", "-o", str(out)).code
+    assert ["one", "ours"] == texts_at(out, 5)

@@ -1,21 +1,36 @@
-"""The plugin of Claude Code and Codex, and Gemini's extension: both call the installed command, and install none."""
+"""The plugin of Claude Code and Codex, and Gemini's extension: their files, and sessions in the real clients."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+import re
+import shlex
+import shutil
 import subprocess
+import sys
+import time
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from helpers.agent_settings import CLAUDE
+from helpers.documentation import HOOKS, chapter
+from helpers.repository import ROOT
+from helpers.stub_models import Reply, stub_model
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import gemini
 from tallybook.projections.surfaces.install.places import as_toml, read_prompt
+from tallybook.projections.surfaces.workspace.project import Project
 
-ROOT = Path(__file__).parent.parent
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from helpers.stub_models import Request, StubModel
+
+
 PLUGIN = ROOT / "prompts" / "plugin"
 EXTENSION = ROOT / "prompts" / "extension"
 COMMANDS = ROOT / "prompts" / "commands"
@@ -102,3 +117,211 @@ def test_without_the_command_one_line_says_so_and_nothing_fails(tmp_path: Path, 
         assert message.startswith("Tallybook is not on PATH, ")
     else:
         assert "" == out
+
+
+ENTRY = "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings."
+SKILL = "Use when a task depends on what earlier sessions of this project learned"
+MISSING = "Tallybook is not on PATH, so this session gets no playbook"
+FOLDERS = {
+    "ROOT": str(ROOT),
+    "PLUGIN": str(ROOT / "prompts" / "plugin"),
+    "EXTENSION": str(ROOT / "prompts" / "extension"),
+}
+"""Word of a command below → the folder that it stands for."""
+
+
+class Client(NamedTuple):
+    """A client.
+
+    Attributes:
+        install: The documented commands that install, after its name.
+        session: What begins a session without a terminal.
+        prompt: A prompt that names a slash command or a skill.
+        expands_to: A part of that command's or skill's text.
+        remove: The commands that remove.
+        settings: Its settings file, below the home folder.
+        preset: What the settings hold before; ADDRESS stands for the model's address.
+        environment: Variables that it needs; ADDRESS as above.
+    """
+
+    install: tuple[str, ...]
+    session: str
+    prompt: str
+    expands_to: str
+    remove: tuple[str, ...]
+    settings: str
+    preset: str
+    environment: dict[str, str]
+
+
+CLAUDE_CLIENT = Client(
+    ("plugin validate --strict PLUGIN", "plugin marketplace add ROOT", "plugin install tallybook@tallybook"),
+    "-p PROMPT",
+    "/tallybook:playbook kpt_001",
+    "The user asks: kpt_001",
+    ("plugin uninstall tallybook@tallybook", "plugin marketplace remove tallybook"),
+    ".claude/settings.json",
+    "{}",
+    {
+        "ANTHROPIC_BASE_URL": "ADDRESS",
+        "ANTHROPIC_API_KEY": "sk-ant-stub",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    },
+)
+CODEX = Client(
+    ("plugin marketplace add ROOT", "plugin add tallybook@tallybook"),
+    "exec --dangerously-bypass-hook-trust --skip-git-repo-check PROMPT",
+    "$tallybook:tallybook kpt_001",
+    "# The project's playbook",
+    ("plugin remove tallybook@tallybook", "plugin marketplace remove tallybook"),
+    ".codex/config.toml",
+    """model = "stub"
+model_provider = "stub"
+
+[model_providers.stub]
+name = "stub"
+base_url = "ADDRESS/v1"
+wire_api = "responses"
+env_key = "STUB_KEY"
+""",
+    {"STUB_KEY": "stub"},
+)
+GEMINI = Client(
+    ("extensions validate EXTENSION", "extensions install EXTENSION --consent"),
+    "--model gemini-2.5-flash --yolo -p PROMPT",
+    "/playbook kpt_001",
+    "The user asks: kpt_001",
+    ("extensions uninstall tallybook",),
+    ".gemini/settings.json",
+    '{"security": {"auth": {"selectedType": "gemini-api-key"}}}',
+    {"GOOGLE_GEMINI_BASE_URL": "ADDRESS", "GEMINI_API_KEY": "stub", "GEMINI_CLI_TRUST_WORKSPACE": "true"},
+)
+TABLE = {"claude": CLAUDE_CLIENT, "codex": CODEX, "gemini": GEMINI}
+
+
+class Place(NamedTuple):
+    """A project, and a client in it.
+
+    Attributes:
+        project: The project.
+        home: The home folder, with the client's settings.
+        model: The model that the client asks.
+        name: The client's command.
+        environment: The variables of its processes; no folder on PATH has Tallybook.
+        program: The path of its command.
+    """
+
+    project: Project
+    home: Path
+    model: StubModel
+    name: str
+    environment: dict[str, str]
+    program: str
+
+    @property
+    def settings(self) -> str:
+        """Return the text of the client's settings."""
+        return (self.home / TABLE[self.name].settings).read_text(encoding="utf-8")
+
+    def run(self, line: str, path: str = "", prompt: str = "") -> str:
+        """Run the client, and return what it printed; ``path`` is a folder that comes first on PATH."""
+        words = [(FOLDERS | {"PROMPT": prompt}).get(word, word) for word in line.split()]
+        done = subprocess.run(
+            [self.program, *words],
+            cwd=self.project.root,
+            env=self.environment | {"PATH": f"{path}{os.pathsep}{self.environment['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert 0 == done.returncode, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of the events that hooks have recorded."""
+        return [event["kind"] for event in commands.list_events(self.project) if event["by"]["rater"] == "tallybook"][
+            1:
+        ]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_documentation_has_the_commands_that_are_run_here(name: str) -> None:
+    """The table of plugins names each of them, in this order."""
+    (row,) = [line for line in chapter(HOOKS, "Plugins").splitlines() if f"`{name} " in line and line[0] == "|"]
+    client = TABLE[name]
+    lines = [line for line in (*client.install, *client.remove) if " validate " not in line]
+    documented = [
+        line.replace("DIR/prompts/extension", "EXTENSION").replace("DIR", "ROOT") for line in re.findall("`(.*?)`", row)
+    ]
+    assert [f"{name} {line}" for line in lines] == documented
+
+
+@pytest.fixture(params=TABLE)
+def place(request: pytest.FixtureRequest, project: Path) -> Iterator[Place]:
+    """Return a project with one entry, and a client with a home of its own; skip where the client is absent."""
+    name = request.param
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"{name} is not on PATH")
+    home, client = Path(os.environ["HOME"]), TABLE[name]
+    commands.add(here := Project(project), "Quote ids as strings.", {"rater": "human"})
+
+    def reply(_: Request) -> Reply:
+        return Reply("Done, following [kpt_001].")
+
+    with stub_model(reply) as model:
+        settings = home / client.settings
+        settings.parent.mkdir()
+        settings.write_text(client.preset.replace("ADDRESS", model.address), encoding="utf-8")
+        keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        others = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "tallybook").exists()]
+        own = {key: value.replace("ADDRESS", model.address) for key, value in client.environment.items()}
+        yield Place(here, home, model, name, keep | own | {"PATH": os.pathsep.join(others)}, program)
+
+
+def test_a_session_has_the_playbook_once_and_its_citation_is_recorded(
+    place: Place, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Installed by its documented commands, the hooks inject it and record a citation; removed, nothing is left of it.
+
+    The skill is there as well, and the slash command or the skill that the prompt names.
+    """
+    folder = tmp_path_factory.mktemp("bin")
+    command = folder / "tallybook"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m tallybook "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    client = TABLE[place.name]
+    for line in client.install:
+        place.run(line, str(folder))
+    assert place.run(client.session, str(folder), client.prompt).count("Done, following [kpt_001].")
+    (asked,) = place.model.requests
+    assert [1, True, 1] == [asked.text.count(ENTRY), SKILL in asked.text, asked.text.count(client.expands_to)]
+    # Gemini does not wait for its last hook, and a busy ledger has an event recorded later.
+    recorded = {"playbook.injected", "point.cited", "reflection.requested"}
+    deadline = time.monotonic() + 60
+    while not recorded <= set(place.kinds()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert sorted(recorded) == sorted(set(place.kinds()))
+    assert 1 == place.kinds().count("playbook.injected") == place.kinds().count("point.cited")
+    for line in client.remove:
+        place.run(line, str(folder))
+    left = place.settings
+    assert "tallybook" not in left
+    if place.name != "codex":
+        assert json.loads(client.preset) == {key: value for key, value in json.loads(left).items() if value}
+
+
+def test_without_the_command_the_session_goes_on_and_says_so(place: Place) -> None:
+    """One line says what is missing, nothing is injected or recorded, and the model is asked as ever."""
+    client = TABLE[place.name]
+    for line in client.install:
+        place.run(line)
+    shown = place.run(client.session, prompt="Say done.")
+    seen = "\n".join([shown, *(path.read_text(errors="replace") for path in place.home.rglob("*.jsonl"))])
+    # Without a terminal Codex shows no message; an answer that it does not take makes the hook fail.
+    assert ("hook: SessionStart Completed" if place.name == "codex" else MISSING) in seen
+    (asked,) = place.model.requests
+    assert 0 == asked.text.count(ENTRY)
+    assert [] == place.kinds()

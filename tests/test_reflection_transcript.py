@@ -1,30 +1,49 @@
-"""Transcripts as turns, cut into pieces, with the citations in them."""
+"""Transcripts of each agent as turns, cut into pieces, with the citations in them; packed and old ones too."""
 
 from __future__ import annotations
 
+import importlib
+import json
+from pathlib import Path
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.agent_sessions import CODEX, COPILOT, GEMINI, LAST, SESSIONS
+from helpers.authors import HUMAN
 from helpers.hook_calls import call, events
-from helpers.transcripts import Script, answer, asked_for, kept
-from tallybook.ledger.events import PointCited
+from helpers.injections import give
+from helpers.json_values import JSON
+from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
+from tallybook.compat import load_transcript
+from tallybook.ledger.events import PointCited, ReflectionFailed
 from tallybook.projections.reflections import ReadPosition
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.reflection.chunks import (
-    Piece,
-    Unread,
-    all_pieces,
-    next_piece,
+from tallybook.projections.surfaces.reflection import schedule, transcript, worker
+from tallybook.projections.surfaces.reflection.chunks import Piece, Unread, all_pieces, next_piece
+from tallybook.projections.surfaces.reflection.transcript import (
+    CUT,
+    MESSAGE_CHARS,
+    TOOL_CHARS,
+    files_of,
+    format_turn,
+    lines,
+    reader_of,
 )
-from tallybook.projections.surfaces.reflection.transcript import CUT, MESSAGE_CHARS, TOOL_CHARS, format_turn, lines
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
+    from helpers.agent_sessions import RecordedSession
+    from helpers.command_line import Run
     from helpers.transcripts import Client
 
 
@@ -173,16 +192,16 @@ def test_pieces_are_all_of_a_session_once(tmp_path: Path, lengths: list[int], ch
     assert found[-1].is_last
 
 
-BEFORE, LAST = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n"
+BEFORE, LAST_WORDS = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n"
 
 
 @pytest.mark.parametrize("rater", ["none", "claude"])
 def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Client, rater: str) -> None:
     """Once for each message, also where the hook of a turn's end recorded its last one, and with the time of it."""
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent(BEFORE).tool("Bash", {"command": "make"}, "ok")
-    place = asked_for(project, script.agent(LAST))
+    place = asked_for(project, script.agent(LAST_WORDS))
     client.plans(answer())
-    call({"hook_event_name": "Stop", "last_assistant_message": LAST.strip()})
+    call({"hook_event_name": "Stop", "last_assistant_message": LAST_WORDS.strip()})
     assert 1 == len(events(place, PointCited))
     for _ in range(2):
         assert 0 == run_here(["reflect", "--rater", rater])
@@ -195,9 +214,353 @@ def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Client
 def test_a_citation_of_a_subagent_is_recorded_as_its_own(project: Path) -> None:
     """Under its id, so that the hook of its end and its transcript name the same message."""
     own = kept(project) / "s1" / "subagents" / "agent-a1.jsonl"
-    Script(own, "s1", sidechain=True).user("Look").agent(BEFORE).agent(LAST)
+    Script(own, "s1", sidechain=True).user("Look").agent(BEFORE).agent(LAST_WORDS)
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
-    call({"hook_event_name": "SubagentStop", "agent_id": "a1", "last_assistant_message": LAST.strip()})
+    call({"hook_event_name": "SubagentStop", "agent_id": "a1", "last_assistant_message": LAST_WORDS.strip()})
     assert 0 == run_here(["reflect"])
     agents = [row["by"].get("agent") for row in commands.list_events(place) if row["kind"] == "point.cited"]
     assert ["a1", "a1"] == agents
+
+
+EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
+
+
+def turns_of(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
+    """Return the turns of one transcript from an offset on, read as another one is."""
+    found = lines(path, begin, reader_of(like or path))
+    return [format_turn(turn, subagent=line.sidechain) for line in found for turn in line.turns]
+
+
+@EACH
+def test_a_recorded_session_reads_as_it_was_said(recorded: RecordedSession) -> None:
+    """The turns are those that a person found in the file, of the session and of its subagents."""
+    path = RECORDED / recorded.path
+    files = files_of(path)
+    assert list(recorded.turns) == list(files)
+    for name, expected in recorded.turns.items():
+        said = turns_of(files[name], like=path)
+        assert expected == [f"Subagent: {turn}" if name else turn for turn in said]
+
+
+@EACH
+@given(data=st.data())
+def test_any_cut_into_reads_gives_the_same_turns(recorded: RecordedSession, data: st.DataObject) -> None:
+    """A file that grows by any number of bytes at a time says each turn once, in the order of one read."""
+    whole = (RECORDED / recorded.path).read_bytes()
+    cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=6).map(sorted))
+    folder = Path(table.transcripts_folder(recorded.agent)) / "cut"
+    path = folder / Path(recorded.path).name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begin, said = 0, []
+    for cut in (*cuts, len(whole)):
+        path.write_bytes(whole[:cut])
+        for line in lines(path, begin):
+            said += [format_turn(turn, subagent=line.sidechain) for turn in line.turns]
+            begin = line.end
+    shutil.rmtree(folder)
+    assert (recorded.turns[""], len(whole)) == (said, begin)
+
+
+@EACH
+@given(data=st.data())
+def test_odd_values_stop_no_reading(recorded: RecordedSession, data: st.DataObject) -> None:
+    """Whatever a later version writes into a field, nothing fails, and every line is accounted for."""
+    found = (RECORDED / recorded.path).read_bytes().splitlines(keepends=True)
+    place = data.draw(st.integers(0, len(found) - 1))
+    line = holder = json.loads(found[place])
+    while True:
+        key = data.draw(st.sampled_from(list(holder) if isinstance(holder, dict) else list(range(len(holder)))))
+        if not holder[key] or not isinstance(holder[key], dict | list) or data.draw(st.booleans()):
+            break
+        holder = holder[key]
+    holder[key] = data.draw(JSON)
+    found[place] = json.dumps(line).encode() + b"\n"
+    path = Path(table.transcripts_folder(recorded.agent)) / "odd" / Path(recorded.path).name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(found))
+    assert len(found) == len(list(lines(path)))
+
+
+def test_a_line_that_is_repeated_with_more_says_what_is_new(tmp_path: Path) -> None:
+    """Gemini writes a message again when a tool has answered, and again in patches; each turn counts once."""
+    begin = {"id": "m1", "timestamp": "2026-11-23T12:00:00Z", "type": "gemini", "content": "I look, by [kpt_001]."}
+    asked = {"id": "c1", "name": "read_file", "args": {"path": "a.py"}, "status": "executing"}
+    answer = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "no such file"}}}
+    answered = {**asked, "status": "error", "result": [answer]}
+    rows: list[dict[str, Any]] = [
+        begin,
+        begin | {"toolCalls": [asked]},
+        begin | {"toolCalls": [answered]},
+        {"id": "m2", "type": "user", "content": [answer]},
+        {"$set": {"messages": [begin | {"toolCalls": [answered]}, {"id": "m9", "type": "user", "content": "made up"}]}},
+    ]
+    path = tmp_path / "session-x.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    expected = ["Agent: I look, by [kpt_001].", "Agent used read_file: a.py", "Tool failed: no such file"]
+    assert expected == turns_of(path)
+    ends = [line.end for line in lines(path)]
+    assert [2, 1, 0, 0, 0] == [len(turns_of(path, end)) for end in ends]
+
+
+def test_a_fork_that_repeats_earlier_items_says_them_once(tmp_path: Path) -> None:
+    """Earlier versions of Codex copied the whole session into a fork, and a compaction could repeat its own items."""
+    path = tmp_path / Path(CODEX.path).name
+    raw = (RECORDED / CODEX.path).read_bytes()
+    path.write_bytes(raw + raw)
+    assert CODEX.turns[""] == turns_of(path)
+
+
+def test_a_persons_text_that_older_versions_do_not_mark_is_told_from_the_programs(tmp_path: Path) -> None:
+    """Without the kinds of its parts, a text counts as a person's unless it begins as a program's does."""
+    path = tmp_path / "rollout-x.jsonl"
+    texts = [*codex.PROGRAM_TEXTS, "Fix it"]
+    parts = [{"type": "input_text", "text": text} for text in texts]
+    item = {"type": "message", "role": "user", "content": parts}
+    path.write_text(json.dumps({"type": "response_item", "payload": item}) + "\n", encoding="utf-8")
+    assert ["User: Fix it"] == turns_of(path)
+
+
+@EACH
+def test_the_function_of_the_specification_reads_every_agent(recorded: RecordedSession) -> None:
+    """load_transcript gives what people and the agent said, by the place or the name of the file."""
+    found = load_transcript(RECORDED / recorded.path)
+    turns = [turn.removeprefix("Subagent: ") for turn in recorded.turns[""]]
+    said = [turn.partition(": ")[2] for turn in turns if turn.startswith(("User: ", "Agent: "))]
+    own = [message["content"] for message in found if message["content"] in said]
+    assert said == own
+    assert {"user", "assistant"} == {message["role"] for message in found}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "folder"), [(CODEX, ""), (GEMINI, "shop/chats"), (COPILOT, COPILOT.session)], ids=str
+)
+def test_a_session_is_known_by_its_file(recorded: RecordedSession, folder: str, tmp_path: Path) -> None:
+    """Its id and the folder that it began in come from the file's name, its header, or the files next to it."""
+    path = recorded.put(tmp_path / "my shop", tmp_path / "home")
+    reader = reader_of(path)
+    assert path.parent.as_posix().endswith(folder)
+    assert (recorded.session, str(tmp_path / "my shop")) == (reader.session_of(str(path)), reader.folder_of(str(path)))
+    assert LAST in "\n".join(turns_of(path))
+
+
+zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+NONE = schedule.Plan()
+
+
+@pytest.fixture
+def place(project: Path) -> Project:
+    """Return a project with two entries, which the recorded sessions were given."""
+    made = Project(project)
+    for text in ("Use type hints", "Run the tests first"):
+        commands.add(made, text, HUMAN)
+    for recorded in (CODEX, GEMINI):
+        give(made, recorded.session, "kpt_001", "kpt_002")
+    return made
+
+
+def pack(path: Path) -> Path:
+    """Pack a transcript as Codex does a week later."""
+    packed = path.with_name(f"{path.name}.zst")
+    packed.write_bytes(zstd.compress(path.read_bytes()))
+    path.unlink()
+    return packed
+
+
+def archive(path: Path) -> Path:
+    """Move a transcript to where Codex keeps archived ones."""
+    folder = Path.home() / ".codex" / "archived_sessions"
+    folder.mkdir(exist_ok=True)
+    return path.rename(folder / path.name)
+
+
+def request(place: Project, session: str, path: Path) -> None:
+    """Request reflection on a session, as the hook of its end does."""
+    record.write(place, [schedule.reflection_request(session, path.stat().st_size, "Stop", str(path), "tallybook")])
+
+
+def texts(path: Path) -> list[str]:
+    """Return the turns of a transcript as a model reads them."""
+    return [transcript.format_turn(turn) for line in transcript.lines(path) for turn in line.turns]
+
+
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    """Write a transcript."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+MOVES: dict[str, Callable[[Path], Path]] = {
+    "packed": pack,
+    "archived": archive,
+    "archived and packed": lambda path: pack(archive(path)),
+    "packed and archived": lambda path: archive(pack(path)),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_pending_session_of_codex_is_read_where_its_transcript_lies_now(place: Project, move: str, run: Run) -> None:
+    """A transcript that was packed or archived before reflection, with its subagent's, is read whole and once."""
+    path = CODEX.put(place.root)
+    subagent = transcript.files_of(path)[f"agent-{codex.session_of(CODEX.subagent)}"]
+    request(place, CODEX.session, path)
+    for file in (path, subagent):
+        MOVES[move](file)
+    assert not path.exists()
+    assert 0 == run("reflect", "--dry-run", "--rater", "claude").code
+    for _ in range(2):
+        assert worker.DONE == worker.work(place, NONE)
+    assert (CODEX.cited, []) == (len(events(place, PointCited)), events(place, ReflectionFailed))
+    assert "deleted before reflection" not in run("doctor").out
+
+
+def test_reading_goes_on_where_it_stopped_before_the_transcript_was_packed(place: Project) -> None:
+    """A position in a transcript is one in its lines, packed or not; an unpacked one that came back is no new file."""
+    path = CODEX.put(place.root)
+    request(place, CODEX.session, path)
+    assert worker.DONE == worker.work(place, NONE)
+    cited = len(events(place, PointCited))
+    size = path.stat().st_size
+    more = {
+        "type": "message",
+        "id": "m9",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "[kpt_002]"}],
+    }
+    line = {"timestamp": "2026-11-23T13:00:00.000Z", "type": "response_item", "payload": more}
+    path.write_bytes(path.read_bytes() + json.dumps(line).encode() + b"\n")
+    request(place, CODEX.session, path)
+    packed = pack(path)
+    assert size < transcript.size_of(packed)
+    assert worker.DONE == worker.work(place, NONE)
+    assert cited + 1 == len(events(place, PointCited))
+    path.write_bytes(zstd.decompress(packed.read_bytes()))
+    packed.unlink()
+    assert worker.DONE == worker.work(place, NONE)
+    assert cited + 1 == len(events(place, PointCited))
+
+
+@pytest.mark.parametrize("data", [b"", b"not packed", zstd.compress(b"x" * 10_000)[:-8]], ids=["empty", "else", "cut"])
+def test_a_packed_transcript_that_cannot_be_unpacked_stays_pending(place: Project, data: bytes) -> None:
+    """A damaged file is said to be unreadable, and not to be gone."""
+    path = CODEX.put(place.root)
+    request(place, CODEX.session, path)
+    pack(path).write_bytes(data)
+    assert worker.DONE == worker.work(place, NONE)
+    assert ["unavailable"] == [event.cause for event in events(place, ReflectionFailed)]
+    assert [] == events(place, PointCited)
+    assert not schedule.load_reflections(place).sessions[CODEX.session].is_transcript_gone
+
+
+def test_without_the_library_a_packed_transcript_stays_pending(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing is named, and the session is read once it is installed."""
+    path = CODEX.put(place.root)
+    request(place, CODEX.session, path)
+    pack(path)
+    with monkeypatch.context() as patch:
+        for name in ("compression", "backports"):
+            patch.setitem(sys.modules, name, None)
+        transcript._unpacked_size.cache_clear()
+        assert worker.DONE == worker.work(place, NONE)
+    (failed,) = events(place, ReflectionFailed)
+    assert ("unavailable", True) == (failed.cause, "the package backports.zstd is not installed" in failed.reason)
+    assert worker.DONE == worker.work(place, NONE)
+    assert 0 < len(events(place, PointCited))
+
+
+def message(uuid: str, kind: str, text: str) -> dict[str, Any]:
+    """Return a message as Gemini writes it."""
+    return {"id": uuid, "timestamp": "2026-11-23T12:00:00.000Z", "type": kind, "content": [{"text": text}]}
+
+
+HEADER = {"sessionId": "g1", "projectHash": "x", "startTime": "2026-11-23T12:00:00.000Z", "kind": "main"}
+CHATS = Path("shop", "chats")
+
+
+def test_messages_that_lie_only_in_patches_are_read(tmp_path: Path) -> None:
+    """A session of Gemini without a line for each message is read from its patches, each message once."""
+    first, second = message("m1", "user", "Fix it"), message("m2", "gemini", "Done, as [kpt_001] says.")
+    path = write(
+        tmp_path / "session-x.jsonl", HEADER, {"$set": {"messages": [first]}}, {"$set": {"messages": [first, second]}}
+    )
+    expected = ["User: Fix it", "Agent: Done, as [kpt_001] says."]
+    assert expected == texts(path)
+    assert [one["content"] for one in transcript.messages(path)] == ["Fix it", "Done, as [kpt_001] says."]
+
+
+def test_an_old_session_of_gemini_is_one_document(place: Project, run: Run) -> None:
+    """A session in a `.json` file is found, read, and read on when it grows, or is written anew as lines."""
+    folder = Path.home() / ".gemini" / "tmp" / CHATS
+    path = folder / "session-2026-11-23T12-46-g1.json"
+    path.parent.mkdir(parents=True)
+    (folder.parent / ".project_root").write_text(str(place.root), encoding="utf-8")
+    messages = [message("m1", "user", "Fix it"), message("m2", "gemini", "Done, as [kpt_001] says.")]
+    path.write_text(json.dumps({**HEADER, "messages": messages}, indent=2), encoding="utf-8")
+    give(place, "g1", "kpt_001", "kpt_002")
+    dry = run("reflect", "--from", str(folder), "--dry-run", "--rater", "claude").out
+    assert "User: Fix it\nAgent: Done, as [kpt_001] says." in dry
+    request(place, "g1", path)
+    assert worker.DONE == worker.work(place, NONE)
+    assert ["kpt_001"] == [event.name for event in events(place, PointCited)]
+    messages.append(message("m3", "gemini", "And [kpt_002]."))
+    path.write_text(json.dumps({**HEADER, "messages": messages}, indent=2), encoding="utf-8")
+    request(place, "g1", path)
+    assert worker.DONE == worker.work(place, NONE)
+    assert ["kpt_001", "kpt_002"] == [event.name for event in events(place, PointCited)]
+    path.unlink()
+    messages.append(message("m4", "gemini", "Again [kpt_001]!"))
+    lines = [HEADER, *messages]
+    path.with_suffix(".jsonl").write_text(
+        "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8"
+    )
+    record.write(place, [schedule.reflection_request("g1", 10**6, "Stop", str(path), "tallybook")])
+    assert 0 == run("reflect").code
+    assert ["kpt_001", "kpt_002", "kpt_001"] == [event.name for event in events(place, PointCited)]
+
+
+def test_turns_that_gemini_took_back_are_not_read(tmp_path: Path) -> None:
+    """Going back to a message removes it and all after it; to an unknown one, everything before."""
+    rows = [message(f"m{number}", "user", f"say {number}") for number in range(6)]
+    path = tmp_path / "session-x.jsonl"
+    back = {"$rewindTo": "m1"}
+    assert ["User: say 0", "User: say 3"] == texts(write(path, HEADER, *rows[:3], back, rows[3]))
+    assert ["User: say 4"] == texts(write(path, HEADER, *rows[:3], {"$rewindTo": "gone"}, rows[4]))
+    assert ["User: say 0"] == texts(write(path, HEADER, rows[0], {"$set": {"messages": rows[:2]}}, rows[1], back))
+
+
+def item(role: str, text: str, number: int) -> dict[str, Any]:
+    """Return a line of Codex with a message."""
+    kind = "output_text" if role == "assistant" else "input_text"
+    payload = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+    return {"timestamp": f"2026-11-23T12:00:{number:02d}.000Z", "type": "response_item", "payload": payload}
+
+
+def test_turns_that_codex_took_back_are_not_read(tmp_path: Path) -> None:
+    """A person who goes back removes so many of the last turns; more than there are remove them all."""
+    rows = [item(role, f"{role} {number}", number) for number in range(3) for role in ("user", "assistant")]
+
+    def back(turns: Any) -> dict[str, Any]:
+        return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": turns}}
+
+    path = tmp_path / "rollout-2026-11-23T12-00-00-x.jsonl"
+    first = ["User: user 0", "Agent: assistant 0"]
+    again = item("user", "another way", 9)
+    assert [*first, "User: another way"] == texts(write(path, *rows, back(2), again))
+    assert ["User: another way"] == texts(write(path, *rows, back(9), again))
+    assert [*first, "User: another way"] == texts(write(path, *rows[:4], back(1), again, back("x")))
+
+
+def test_lines_that_are_not_understood_are_counted(place: Project, run: Run) -> None:
+    """Damage and lines of an unknown form are counted in the answer; empty ones and the program's own are not."""
+    script = Script(kept(place.root) / "s1.jsonl").user("Fix it")
+    with script.path.open("a", encoding="utf-8") as file:
+        file.write('{"damaged\n[]\n{"kind": "of another version"}\n\n')
+    request(place, "s1", script.agent("Done").path)
+    assert "3 lines not understood" in run("reflect").out
+    path = CODEX.put(place.root)
+    path.write_text(
+        path.read_text(encoding="utf-8") + json.dumps({"type": "message", "role": "user"}) + "\n", encoding="utf-8"
+    )
+    request(place, CODEX.session, path)
+    (piece,) = json.loads(run("reflect", "--json").out)["pieces"]
+    assert 1 == piece["unknown"]

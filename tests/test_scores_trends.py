@@ -1,15 +1,23 @@
-"""Trends, forecasts, regressions and gates: figures of the specification and laws."""
+"""Trends, forecasts, regressions and gates of scores, and what changed in the playbook before a drop."""
 
 from __future__ import annotations
 
 from datetime import date, timedelta
+from itertools import accumulate
+from typing import Any
 
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.injections import injected
 from helpers.score_examples import config
+from helpers.view_histories import HISTORIES, history
+from tallybook.ledger import events as kinds
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.fold import fold_history
+from tallybook.projections.scores.drops import lead_json, leads_view
 from tallybook.projections.scores.scoring import number
 from tallybook.projections.scores.trends import (
     LEAST_TRIES,
@@ -132,7 +140,7 @@ DAY = date(2026, 1, 5)
 CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, trends={"short_term_days": 2})
 
 
-def history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
+def scored_history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
     """Return the history of a score, of sessions with the events 10, 20 and so on."""
     sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
     return History(score_id, tuple(sessions), (), baseline)
@@ -150,18 +158,18 @@ def history(score_id: str, *values: int, baseline: Baseline | None = None) -> Hi
 def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, mean: str) -> None:
     """Two deviations below the mean are allowed, and a lower score is a regression."""
     below = int(bound) - (bound == int(bound))
-    (reason,) = regressions(history("ac06", *before, below), CONFIG)
+    (reason,) = regressions(scored_history("ac06", *before, below), CONFIG)
     assert ("z-score", "ac06", below, bound) == attrs.astuple(reason)[:4]
     deviations = f"2 standard deviations under the mean of the 5 sessions before, {mean}"
     assert f"ac06 is {below}, below {number(bound)}: {deviations}; not acknowledged" == reason.text
-    assert [] == list(regressions(history("ac06", *before, below + 1), CONFIG))
+    assert [] == list(regressions(scored_history("ac06", *before, below + 1), CONFIG))
 
 
 @pytest.mark.parametrize("values", [(70, 70, 80, 80, 74, 74), (80, 80, 80, 80, 74, 74)])
 def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
     """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80; 75 is only 5 less."""
     was = "improving" if values[0] == 70 else "stable"
-    turned = history("ac06", 74)
+    turned = scored_history("ac06", 74)
     turned = attrs.evolve(turned, days=tuple((DAY + timedelta(n), value) for n, value in enumerate(values)))
     (reason,) = regressions(turned, CONFIG)
     assert ("trend", "ac06", 74.0, 80.0) == attrs.astuple(reason)[:4]
@@ -187,16 +195,16 @@ def partial(known: History, measured: int, value: int = 90) -> History:
 @pytest.mark.parametrize(
     ("known", "query", "rule"),
     [
-        (history("ac05", 49), ANY, "critical"),
-        (history("ac05", 89), GateQuery(minimum=90), "min"),
-        (history("ac05", 90, 80), GateQuery(greatest_drop=5), "no-drop"),
-        (history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
+        (scored_history("ac05", 49), ANY, "critical"),
+        (scored_history("ac05", 89), GateQuery(minimum=90), "min"),
+        (scored_history("ac05", 90, 80), GateQuery(greatest_drop=5), "no-drop"),
+        (scored_history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
     ],
 )
 def test_a_session_measured_too_little_opens_no_closed_gate(known: History, query: GateQuery, rule: str) -> None:
     """What the session before it closed stays closed, and the score is named."""
     for one in (query, attrs.evolve(query, allow_no_data=True)):
-        answer = gate([history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, one)
+        answer = gate([scored_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, one)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
         assert "ac05: not enough measured (5 %)" in texts(answer)
 
@@ -206,7 +214,7 @@ def histories(draw: st.DrawFn, score_id: str) -> History:
     """Return any history of a score."""
     values = draw(st.lists(st.integers(0, 100), max_size=12))
     days = draw(st.lists(st.integers(0, 100), max_size=30))
-    told = history(score_id, *values)
+    told = scored_history(score_id, *values)
     series = tuple((DAY + timedelta(place), value) for place, value in enumerate(days))
     seq = draw(st.none() | st.integers(1, 130))
     baseline = None if seq is None else Baseline(draw(st.floats(0, 100)), seq, DAY + timedelta(seq // 10))
@@ -229,3 +237,88 @@ def test_a_further_condition_never_opens_a_gate(
     assert query.open == (not any(reason.closes for reason in query.reasons))
     assert plain.open or not query.open
     assert set(plain.reasons) <= set(query.reasons)
+
+
+CLOSE = kinds.PlaybookUpdated(0, 0, 0)
+A, B = kinds.PointAdded("kpt_001", "Use types."), kinds.PointAdded("kpt_002", "Mock time.")
+HARMED = [*[kinds.PointRated("kpt_001", "harmful")] * 3, CLOSE]
+
+
+def measured(score: int) -> kinds.MetricsRecorded:
+    """Return an event that gives ac03 a score."""
+    return kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": score}), "")
+
+
+def timed_batches(*rows: tuple[str, str, Any]) -> list[Batch]:
+    """Return batches of ``(day and hour, session, event or events)``."""
+    events = [row[2] if isinstance(row[2], list) else [row[2]] for row in rows]
+    lasts = accumulate(map(len, events))
+    return [
+        make_batch(
+            *(
+                EventRecord(
+                    seq, f"2026-01-{at[:2]}T{at[3:]}:00:00.000000Z", event, f"id-{seq}", Author("agent", session)
+                )
+                for seq, event in enumerate(batch, last - len(batch) + 1)
+            )
+        )
+        for (at, session, _), batch, last in zip(rows, events, lasts, strict=True)
+    ]
+
+
+def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[Any, ...]]:
+    """Return the changes after the fifth at ten, up to the seventh at ten: seq, kind, and entries."""
+    view = leads_view("2026-01-05T10:00:00.000000Z", "2026-01-07T10:00:00.000000Z")
+    state = fold_history(view, lambda: timed_batches(*rows), until)
+    rows_ = [lead_json(lead) for lead in state.leads]
+    return [(row["seq"], row["change"], row["came"], row["went"], row["changed"]) for row in rows_]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([kinds.PointAdded("kpt_003", "Quote ids.")], [(4, "added", ["kpt_003"], [], [])]),
+        ([kinds.PointAdded("kpt_001", "Quote ids.")], []),
+        ([kinds.PointSeeded("kpt_003", 1, 0, "canonical", "x", "")], [(4, "added", ["kpt_003"], [], [])]),
+        ([kinds.PointEdited("kpt_001", 5, 5, "Use types.")], []),
+        ([kinds.PointEdited("kpt_001", 0, 0, "Type it.")], [(4, "edited", [], [], ["kpt_001"])]),
+        ([kinds.PointReworded("kpt_001", "", "Type it.")], [(4, "reworded", [], [], ["kpt_001"])]),
+        ([kinds.PointRemoved("kpt_001")], [(4, "removed", [], ["kpt_001"], [])]),
+        ([kinds.PointRetired("kpt_001", "")], [(4, "retired", [], ["kpt_001"], [])]),
+        ([kinds.PointRetired("kpt_009", "")], []),
+        ([kinds.PointMerged("kpt_001", ("kpt_002",), "")], [(4, "merged", [], ["kpt_002"], [])]),
+        (HARMED, [(7, "pruned", [], ["kpt_001"], [])]),
+        ([CLOSE], []),
+        ([kinds.PointRated("kpt_001", "helpful"), kinds.PointPinned("kpt_001", ""), measured(3)], []),
+        ([kinds.EventsVoided(("id-2",), None, "")], [(4, "undone", [], [], ["kpt_002"])]),
+    ],
+)
+def test_each_change_is_listed_with_its_entries(events: list[Any], expected: list[Any]) -> None:
+    """An event that adds, rewords or removes an entry is a lead; one that only counts is none."""
+    assert expected == leads(("05 09", "s", [A, B, CLOSE]), ("06 00", "s", events))
+
+
+def test_an_injection_of_other_entries_is_a_lead() -> None:
+    """However many sessions get the same; those before the range are known as well."""
+    one, both = injected(("kpt_001",), 0), injected(("kpt_001", "kpt_002"), 0)
+    rows = ("05 08", "s", [A, B, CLOSE]), ("05 09", "s", one), ("06 01", "s", one), ("06 02", "t", both)
+    rest = ("06 03", "u", both), ("06 04", "v", injected(("kpt_002",), 1)), ("06 05", "w", both)
+    expected: list[tuple[Any, ...]] = [
+        (6, "told", ["kpt_002"], [], []),
+        (8, "told", [], ["kpt_001"], []),
+        (9, "told", ["kpt_001"], [], []),
+    ]
+    assert expected == leads(*rows, *rest)
+
+
+@given(HISTORIES)
+def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) -> None:
+    """Without undos, the additions and removals from the beginning give exactly the present entries."""
+    batches = [batch for batch in history(stretches) if kinds.EventsVoided not in map(type, batch.events)]
+    state = fold_history(leads_view("", "2"), lambda: batches)
+    standing: set[str] = set()
+    for change in (lead for lead in state.leads if type(lead.record.event) is not kinds.PlaybookInjected):
+        assert standing.isdisjoint(change.added)
+        assert standing >= {*change.removed, *change.changed}
+        standing = (standing | set(change.added)) - set(change.removed)
+    assert set(state.book.entries) == standing

@@ -1,4 +1,4 @@
-"""The command's JSON answers have stable shapes, its exit codes are right, and every help shows an example."""
+"""Answers of verbs: stable shapes in JSON, exit codes, what words find, streams and encodings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ import pytest
 from helpers.command_line import Answer, verbs
 from helpers.reference_model import book, extraction
 from helpers.repository import ROOT
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.history.stories import WITH_EDIT, AmbiguousEntryError
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Run
+
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
@@ -175,3 +180,127 @@ def test_a_closed_stream_counts_as_an_empty_one(here: Project, closed: str, code
     assert err in done.stderr.decode()
     assert done.stderr.count(b"\n") == bool(err)
     assert (1 if code else 4) == len(list(commands.list_events(here, "kpt_001")))
+
+
+HUMAN = {"rater": "human", "session": "s1"}
+EVENT = ["seq", "id", "at", "by", "summary"]
+
+
+@pytest.fixture
+def learned_again(project: Path) -> Project:
+    """Return a project in which kpt_001 was pruned and learned again as kpt_003, and kpt_002 was retired."""
+    place = Project(project)
+    commands.record(place, extraction(new=["Use type hints", "Mock the clock"]), HUMAN)
+    commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
+    commands.add(place, "use TYPE hints!", HUMAN)
+    curation.curate(place, Curation("retire", "kpt_002", "stale"), HUMAN)
+    return place
+
+
+def read_out(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Return what the command prints, and check its exit code."""
+    capsys.readouterr()
+    assert code == main.run(list(words))
+    return capsys.readouterr().out
+
+
+def test_an_entry_is_found_by_words_of_its_text(learned_again: Project) -> None:
+    """A name comes first, then words that fit one entry alone, active or not."""
+    assert ["kpt_001", "kpt_002", "kpt_002"] == [
+        commands.why(learned_again, words)[0]["name"] for words in ("kpt_001", "clock", "MOCK the")
+    ]
+    assert ("unknown", "zebra") == tuple(commands.why(learned_again, "zebra")[0][key] for key in ("status", "name"))
+
+
+def test_words_that_fit_several_entries_select_none(learned_again: Project) -> None:
+    """The error lists all that fit; at a moment when one was active alone, it is selected."""
+    with pytest.raises(AmbiguousEntryError) as several:
+        commands.why(learned_again, "type hints")
+    assert ["kpt_001", "kpt_003"] == [match["name"] for match in several.value.matches]
+    assert "kpt_001" == commands.why(learned_again, "type hints", "8")[0]["name"]
+
+
+@pytest.mark.usefixtures("learned_again")
+def test_why_lists_the_matches_of_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name, status and text go to standard output, and one line says how to go on; quoted or not."""
+    for words in (["type hints"], ["type", "hints"]):
+        assert 1 == main.run(["why", *words])
+        printed = capsys.readouterr()
+        assert "kpt_001  pruned  Use type hints\nkpt_003  kept  use TYPE hints!\n" == printed.out
+        hint = "2 entries have these words; give the name of one, or more words"
+        assert f"tallybook: 'type hints': {hint}\n" == printed.err
+
+
+@pytest.mark.usefixtures("learned_again")
+def test_why_answers_matches_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON answer has the entries to choose from instead of a story."""
+    answer = json.loads(read_out(capsys, "why", "hints", "--json", code=1))
+    assert ["matches"] == list(answer)
+    assert [["name", "status", "text"]] * 2 == [list(match) for match in answer["matches"]]
+
+
+def test_a_manual_edit_that_is_not_recorded_is_included(
+    learned_again: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in `show`, the answer names added and removed entries as a manual edit, without number or id."""
+    changed = json.loads(learned_again.playbook.read_bytes())
+    changed["key_points"] = [{"name": "kpt_009", "text": "by hand", "helpful": 2, "harmful": 0}]
+    learned_again.playbook.write_text(json.dumps(changed), encoding="utf-8")
+    (row,) = json.loads(read_out(capsys, "show", "--last-change", "--json"))
+    assert ("kpt_009", 2, EVENT) == (row["name"], row["helpful"], list(row["event"]))
+    assert (None, None, {"rater": "human"}) == tuple(row["event"][key] for key in ("seq", "id", "by"))
+    grave = json.loads(read_out(capsys, "show", "--gone", "--json"))[-1]
+    assert ("kpt_003", "retired", None) == (grave["name"], grave["status"], grave["event"]["seq"])
+    assert 0 == main.run(["show", "--last-change"])
+    printed = capsys.readouterr()
+    assert printed.out.startswith("kpt_009  +2 -0          -  ")
+    told = f"this is {WITH_EDIT}"
+    assert f"note: {told}\n" == printed.err
+    assert "kpt_003  retired  +0 -0  in playbook.json, " in read_out(capsys, "show", "--gone")
+    assert "kpt_009" not in read_out(capsys, "show", "--last-change", "--at", "~0")
+
+
+@pytest.mark.usefixtures("learned_again")
+@pytest.mark.parametrize("form", ["--last-change", "--gone"])
+def test_an_answer_about_the_past_names_its_moment(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    """Event number, time and the given words follow the rows, or the words that there are none; not for now."""
+    told = " ".join(read_out(capsys, "show", form, "--at", "session:s1+").split())
+    assert told.endswith(" UTC, after session s1")
+    assert " as of event 11, " in told
+    assert "was empty at the beginning, before any event" in " ".join(
+        read_out(capsys, "show", form, "--at", "0").split()
+    )
+    assert "as of" not in read_out(capsys, "show", form)
+
+
+def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what the command prints on standard error."""
+    capsys.readouterr()
+    main.run(list(words))
+    return capsys.readouterr().err
+
+
+def test_an_answer_names_manual_edits_that_it_leaves_out(
+    learned_again: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A note names the manual edit of the requested entry, and for a list the entries with manual edits."""
+    commands.add(learned_again, "Keep functions short", HUMAN)
+    quiet = [("why", "kpt_001"), ("why", "kpt_002"), ("show", "--gone"), ("show", "--last-change"), ("what-if",)]
+    assert [""] * 5 == [notes(capsys, *words) for words in quiet]
+    document = json.loads(learned_again.playbook.read_bytes())
+    _, kept = document["key_points"]
+    kept["helpful"] = 7
+    back = {"name": "kpt_001", "text": "Use type hints", "helpful": 0, "harmful": 0}
+    learned_again.playbook.write_text(json.dumps(document | {"key_points": [kept, back]}), encoding="utf-8")
+    said = {
+        "kpt_001": "a manual edit added it in playbook.json",
+        "kpt_002": None,
+        "kpt_003": "a manual edit removed it from playbook.json",
+        "kpt_004": "a manual edit changed it in playbook.json",
+    }
+    hint = "; the next command that writes records it\n"
+    for name, told in said.items():
+        assert (f"note: {told}{hint}" if told else "") == notes(capsys, "why", name)
+    told = "note: playbook.json has manual edits of kpt_003, kpt_004, kpt_001"
+    assert told + hint == notes(capsys, "what-if")
+    assert "manual edits" not in notes(capsys, "what-if", "--at", "3")

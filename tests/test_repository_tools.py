@@ -1,0 +1,234 @@
+"""The tools of the repository: benchmarks, sweeps, mutants, the simulated month, and the versions that checks use."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+import inspect
+import json
+from math import isfinite
+import os
+from pathlib import Path
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+import pytest
+import yaml
+
+from benchmarks import __main__ as command
+from benchmarks import profiles, readme
+from benchmarks.table import Row
+from helpers.repository import ROOT
+from lift_simulation import chances
+import month
+from mutation.__main__ import Change, change_of, explained, place_of
+import sweeps
+from tallybook.ledger.storage import caches
+
+LINES = {"append": 1, "append-batch": 1, "rewrite": 1, "replay": 1, "load": 1, "size": 1, "share-git": 4}
+"""Row → how many lines of the table it has; the other rows take longer, and run where somebody measures."""
+
+
+def options(folder: Path) -> list[str]:
+    """Return the options for 600 events, one pair a row, and a folder of their own."""
+    return ["--events", "600", "--repeats", "1", "--folder", str(folder), "--json", str(folder / "figures.json")]
+
+
+def numbers(row: dict[str, Any]) -> list[float]:
+    """Return every figure of a row."""
+    return [*row["ratios"], *(row[field] for field in ("ratio", "low", "high", "ours", "theirs"))]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_row_prints_its_ratios(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row prints finite positive figures, and deletes its files."""
+    # The command sets it for its process, which is this one: pytest removes it after the test.
+    monkeypatch.setenv(caches.VARIABLE, "")
+    command.main([name, *options(tmp_path)])
+    told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    assert ([name] * LINES[name], []) == ([row["name"] for row in told["rows"]], told["left_out"])
+    assert [] == [figure for row in told["rows"] for figure in numbers(row) if not (isfinite(figure) and figure > 0)]
+    assert len(told["rows"]) == capsys.readouterr().out.count(f"\n| {name} ")
+    assert ["figures.json"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_an_unknown_row_is_named(tmp_path: Path) -> None:
+    """A row that does not exist ends the command before anything is measured."""
+    words = [sys.executable, "-m", "tests.benchmarks", "apend", *options(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert 2 == done.returncode
+    assert "no such row: apend" in done.stderr
+
+
+# The table in the README, the picture and the profiles
+
+
+def row(name: str, ratio: float) -> Row:
+    """Return a row of two pairs."""
+    return Row(name, "what", "rival", (ratio, ratio + 1), 1.0, 2.0, "s")
+
+
+def test_a_new_figure_replaces_the_old_one() -> None:
+    """Other rows stay, in the order of the command's rows; a row that no longer exists is deleted."""
+    text = f"before\n{readme.BEGIN}{readme.END}behind\n"
+    order = ["append", "many"]
+    first = readme.merged(text, [row("many", 5), row("append", 1)], order, 1)
+    again = readme.merged(first, [row("append", 7)], order, 2)
+    assert ["append", "many"] == [line.split()[1] for line in again.splitlines() if line.startswith(("| a", "| m"))]
+    assert "| append | what | rival | 7.50 | 7.00 to 8.00 | 1.00, 2.00 s |" in again
+    assert "| many | what | rival | 5.50 |" in again
+    assert again.startswith("before\n")
+    assert again.endswith("behind\n")
+    assert "append" not in readme.merged(first, [], ["many"], 1)
+
+
+@pytest.mark.parametrize("path", [*profiles.PATHS][:1])
+def test_a_profile_is_one_command(path: str) -> None:
+    """The command prints the functions that take the most time."""
+    words = [sys.executable, "-m", "tests.benchmarks.profiles", path, "--events", "600"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert len(done.stdout.splitlines()) > 10
+
+
+def test_each_sweep_runs_a_module_that_exists() -> None:
+    """The table of sweeps names modules that `python -m` finds."""
+    names = {name: words[0].removeprefix("tests.") for name, words in sweeps.SWEEPS.items()}
+    assert [] == [name for name, module in names.items() if find_spec(module) is None]
+
+
+def test_an_unknown_sweep_is_named() -> None:
+    """A name that is not in the table ends the command before anything runs."""
+    command = [sys.executable, "-m", "tests.sweeps", "fuss"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (2, "") == (done.returncode, done.stdout)
+    assert "no such sweep: fuss" in done.stderr
+
+
+LEAVING = """
+import os
+from mutation import plugin
+plugin._isolate()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+print(os.waitpid(child, 0)[1], os.getpgrp() == os.getpid(), flush=True)
+if undone:
+    plugin.pytest_unconfigure()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mutant", "place"),
+    [
+        ("tallybook.ledger.names.x_format_name__mutmut_12", "tallybook.ledger.names.format_name"),
+        ("tallybook.ledger.names.x__private__mutmut_1", "tallybook.ledger.names._private"),
+        (
+            "tallybook.ledger.log.xǁJsonlLogǁ__init____mutmut_2",
+            "tallybook.ledger.log.JsonlLog.__init__",
+        ),
+    ],
+)
+def test_a_mutant_is_placed_in_its_function(mutant: str, place: str) -> None:
+    """The name that mutmut gives a mutant leads to the function that it changes."""
+    assert place == place_of(mutant)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no mutant forks there")
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_mutant_that_exits_in_the_middle_of_a_test_did_not_pass(undone: bool) -> None:
+    """It runs in a group of its own, its children exit normally, and so does mutmut after the tests."""
+    command = [sys.executable, "-c", f"undone = {undone}\n{LEAVING}"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert ("0 True\n", int(not undone)) == (done.stdout, done.returncode)
+
+
+def test_a_survivor_is_recognised_by_its_change() -> None:
+    """Number and line of a mutant change with every edit; its change and its function do not."""
+    diff = "# a.x_f__mutmut_3: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return 2\n"
+    assert Change("a.f", "return 1", "return 2") == change_of("a.x_f__mutmut_3", diff)
+
+
+def test_every_explanation_is_of_existing_code() -> None:
+    """An explained survivor changes code that is in its function today, and has a reason."""
+    for change, reason in explained().items():
+        lines = inspect.getsource(pkgutil.resolve_name(change.place)).splitlines()
+        assert change.was in " ".join(line.strip() for line in lines)
+        assert reason.endswith(".")
+
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, GROUPS = SETTINGS["project"], SETTINGS["dependency-groups"]
+CONSTRAINTS = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+LINE = re.compile(r"([A-Za-z0-9._-]+)==([0-9][0-9a-z.]*)")
+
+
+def needed(requirements: list[str], extras: frozenset[str] = frozenset()) -> set[str]:
+    """Return the names of what these requirements install here, with what those require in turn."""
+    names = set()
+    for text in requirements:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            continue
+        name = canonicalize_name(requirement.name)
+        try:
+            nested = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue
+        names |= {name} | needed(nested, frozenset(requirement.extras))
+    return names
+
+
+def test_the_constraints_are_names_with_versions() -> None:
+    """Every line but the first comment is a name with one exact version, sorted, and names nothing twice."""
+    names = [match[1].lower() for match in map(LINE.fullmatch, CONSTRAINTS[1:]) if match]
+    assert CONSTRAINTS[0].startswith("#")
+    assert sorted(set(names)) == names
+    assert len(CONSTRAINTS) - 1 == len(names)
+
+
+def test_the_constraints_name_all_that_the_checks_install() -> None:
+    """Whatever the package, its tests and their browser need here has one version in the constraints."""
+    installed = needed([*PROJECT["dependencies"], *GROUPS["test"], *GROUPS["browser"]])
+    constrained = {canonicalize_name(match[1]) for match in map(LINE.fullmatch, CONSTRAINTS[1:]) if match}
+    assert set() == installed - constrained
+
+
+def test_the_workflow_runs_every_python_that_is_declared() -> None:
+    """The classifiers, the workflow's matrix and the slices of .ci/run name the same versions."""
+    declared = [row.rpartition(" ")[2] for row in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", row)]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    assert declared == workflow["jobs"]["check"]["strategy"]["matrix"]["python"]
+    assert f"for version in {' '.join(declared)}; do" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_a_python_that_is_too_old_is_refused() -> None:
+    """The installer says which Python it cannot use, and how another is named."""
+    env = os.environ | {"PYTHON": "no-such-python", "VENV": "/nonexistent/venv"}
+    answer = subprocess.run(["sh", ".ci/install"], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    expected = (
+        "no-such-python is not Python 3.11 or later; if yours has another name: PYTHON=python3.12 sh .ci/install\n"
+    )
+    assert (1, expected) == (answer.returncode, answer.stderr)
+
+
+def test_a_week_of_true_marks_and_its_review_take_bad_entries_out_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bad entry leaves, and each good entry stays; `python -m tests.month` simulates whole months."""
+    monkeypatch.setattr(month, "PERSON_IS_RIGHT", 1)
+    with month.home():
+        _, rng = chances(2)
+        world = month.live(tmp_path / "world", rng, month.Habits(1.0, wrong=0.0), count=1, days=month.WEEK)
+    assert {month.BAD} == {entry.quality for entry in world.entries.values() if entry.is_gone}
+    assert [month.GOOD] * 2 == [entry.quality for entry in world.entries.values() if not entry.is_gone]
