@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,6 @@ import msgspec
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.cache_damages import DAMAGES
 from helpers.cache_places import caches_of
 from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
 from helpers.score_histories import metrics
@@ -44,6 +44,28 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.checkpoints import Form
+
+# Deeper than Python reads.
+_NEST = b"[" * 100_000
+
+
+def _flipped(data: bytes) -> bytes:
+    """Return bytes with another one in the middle."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "a bit flipped": _flipped,
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda _: b"",
+    "something else": lambda _: b"[1, 2, 3]",
+    "a sum and nothing more": lambda data: data[:32],
+    "longer": lambda data: data + b" ",
+    "nested, and its sum": lambda _: sha256(_NEST).hexdigest()[:32].encode() + _NEST,
+}
+"""What became of it → what stands there then."""
+
 
 HISTORY: list[list[Any]] = [
     *STORY,

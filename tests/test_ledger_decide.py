@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_decisions import by_name, known
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
 from tallybook.ledger.decisions.edit import Edit, decide_edit
 from tallybook.ledger.decisions.operations import APPLY, PROPOSE, Terms, translate
@@ -40,6 +39,18 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
     from tallybook.ledger.decisions.operations import Translated
+
+
+def by_name(*points: Entry) -> dict[str, Entry]:
+    """Return entries under their names."""
+    return {point.name: point for point in points}
+
+
+def known(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> Playbook:
+    """Return a playbook of these entries, with further used names, and the resulting high-water mark."""
+    stood = {*by_name(*points), *used}
+    mark = max((parse_number(name) or 0 for name in stood), default=0)
+    return Playbook(entries=by_name(*points), high_water=mark if high_water is None else high_water, used=stood)
 
 
 ONE = Entry("kpt_001", "one", 2, 1)

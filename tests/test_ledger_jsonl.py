@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import errno
 import os
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 
 from helpers.ledger_disk import refuse
 from helpers.ledger_head import Flushes, append_failing, fail, head_of
-from helpers.ledger_jsonl import append_two, full_after, unprivileged
 from helpers.ledger_logs import BY, append, lines, names, rated
 from helpers.repository import ROOT
 from tallybook.ledger import log as files
@@ -28,6 +28,44 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Drop the administrator's right to write everywhere, if the tests run with it."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def full_after(room: int) -> Callable[[int, bytes], int]:
+    """Return a stand-in for a full disk: the log takes ``room`` more bytes in a short write, then nothing."""
+    left = [room]
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        taken = real(fd, data[: left[0]])
+        left[0] -= taken
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return taken
+
+    return write
+
+
+def append_two(log: JsonlLog) -> None:
+    """Append two batches in one transaction."""
+    with log.transaction() as tx:
+        tx.append(rated("a"), BY)
+        tx.append(rated("b"), BY)
+
 
 HOOK = """
 import sys

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
 from hypothesis import given, reject
 from hypothesis import strategies as st
 import pytest
 
-from helpers.legacy_files import entries, messages, read, read_text
 from helpers.reference_model import book, migrate, point
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem, read_legacy, seed_events
@@ -17,6 +17,26 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import MAX_INT, Event, ItemSkipped
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.names import is_usable_name
+
+
+def read(*items: object, **top: object) -> LegacyFile:
+    """Return the entries read from a playbook of these items."""
+    return read_legacy(json.dumps({"key_points": items, **top}).encode())
+
+
+def read_text(text: str) -> LegacyFile:
+    """Return the entries read from a file with this text."""
+    return read_legacy(text.encode())
+
+
+def entries(legacy: LegacyFile) -> list[dict[str, Any]]:
+    """Return the entries in the specification's format."""
+    return [attrs.asdict(item.entry) for item in legacy.items]
+
+
+def messages(legacy: LegacyFile) -> list[str]:
+    """Return the problems as a person reads them."""
+    return [str(problem) for problem in legacy.problems]
 
 
 def only(legacy: LegacyFile) -> LegacyItem:
