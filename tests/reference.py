@@ -77,8 +77,8 @@ def _verb(name: str, command: click.Command) -> Iterator[str]:
     common = {"as_json", *(PROVENANCE_OPTIONS if any(param.name == "rater" for param in options) else ())}
     if own := [param for param in options if param.name not in common or param.help not in COMMON_HELP]:
         yield from ("| option | |", "|---|---|", *map(_option, own), "")
-    answer = [f"`--json` answers {_as_code(ANSWERS[name])}."] if name in ANSWERS else []
-    example = (command.epilog or "").partition("\n")[0].removeprefix("Example: ")
+    example, _, shape = (command.epilog or "").removeprefix("Example: ").partition(f"\n\n{ANSWERS}")
+    answer = [f"`--json` answers {_as_code(shape)}."] if shape else []
     yield "\n".join([*answer, f"Example: `` {example} ``", *([f"See {SEE[name]}."] if name in SEE else [])]) + "\n"
 
 

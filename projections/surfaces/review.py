@@ -250,6 +250,9 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     share of helpful ratings. --list duplicates lists the pairs of entries that resemble each other: their words are
     compared, whatever the order. One other word can make an opposite, so each pair has the words that differ, and the
     command that merges it if it says the same.
+
+    --json answers [{why, names, says, entries, proposal}]; --list needs-ratings: [{name, text, helpful, harmful, low,
+    high, width}]; --list duplicates: [{similarity, entries, merge}]
     """
     for option, goes_with in (("limit", _NEEDS_RATINGS), ("least", _DUPLICATES)):
         if options[option] is not None and options["listed"] != goes_with:

@@ -62,6 +62,9 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     """Compare the playbook at two moments.
 
     A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
+
+    --json answers {from, to, added, gone, changed, order, top}: what turns the first playbook into the second; an end
+    is {seq, at, commit}
     """
     change = differences.compare(project, first, second)
     note(*change.before.notes, *change.after.notes)
@@ -178,6 +181,8 @@ def bisect(project: Project, /, **options: Any) -> int:
     A CONDITION compares (> >= < <= == !=) whole numbers, count (the number of entries), NAME.helpful and NAME.harmful,
     tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or NAME.text contains "words", and joins
     these with and, or, not and parentheses. Quote a NAME with characters other than letters, digits, _ and -.
+
+    --json answers {condition, moment, event, before, after, began}
     """
     search_result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
     result = turn_json(search_result)
@@ -346,6 +351,9 @@ def what_if(project: Project, /, **options: Any) -> None:
 
     With --merge, entries are merged at the end, as `tallybook merge` would. The answer compares that playbook with the
     real one. Nothing is recorded, and playbook.json stays as it is.
+
+    --json answers {policy, rule, without, at, real, other, back, gone, changed}; --merge: also merge, [{name, merged,
+    pruned}], where pruned says whether the next update would prune the result
     """
     half_life, output = options["half_life"], options["output"]
     # Lift only takes more out of what the playbook's own policy leaves.

@@ -11,7 +11,6 @@ from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError
 from tallybook.projections.event_rows import by_json, kind_of, name_line, numbered_rows, summary
 from tallybook.projections.review import is_lesson, proposal_lines
-from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.console.options import (
     Day,
     SectionName,
@@ -44,12 +43,14 @@ _MAX_EVENTS: Final = 20
 """Undone events that are listed for people; an import can have thousands."""
 
 
-def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json: bool) -> None:
-    """Record a change that a person wishes, and print its events in the words of ``log``."""
-    outcome, proposed = store.make_or_propose(project, wish, provenance_of(by))
+def _curate(project: Project, verb: str, options: Mapping[str, Any], **details: Any) -> None:
+    """Record a change that a person wishes, of all its entries in one batch; print its events in the words of `log`."""
+    first, *others = options["names"]
+    wish = Curation(verb, first, options["reason"], more_names=tuple(others), **details)
+    outcome, proposed = store.make_or_propose(project, wish, provenance_of(options))
     note(*outcome.notes)
     rows = numbered_rows(outcome.numbers, outcome.events)
-    if as_json:
+    if options["as_json"]:
         answer(rows[0] | {"events": rows})
     else:
         say(*recorded_lines(rows))
@@ -58,36 +59,49 @@ def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json:
         raise proposed
 
 
-def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
-    """Return a verb that does one thing to several entries, all in one batch."""
-    help_text = f"{VERBS[verb].summary}.\n\n{details}"
-
-    @click.command(verb, help=help_text, cls=Verb, rater="human", example=f"tallybook {verb} {example}")
-    @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-    @with_reason
-    def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **by: str | None) -> None:
-        _curate(project, Curation(verb, names[0], reason, more_names=names[1:]), by, as_json=as_json)
-
-    return command
+with_names: Final = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 
 
-retire = _verb_of_names("retire", "`tallybook restore` brings them back.", "kpt_003 kpt_007")
-restore = _verb_of_names("restore", "They keep their names and counts.", "kpt_003")
+@click.command(cls=Verb, rater="human", example="tallybook retire kpt_003 kpt_007")
+@with_names
+@with_reason
+def retire(project: Project, /, **options: Any) -> None:
+    """Take entries out of the playbook.
+
+    `tallybook restore` brings them back.
+
+    --json answers {seq, summary, events}: the first event, and each with its seq and summary
+    """
+    _curate(project, "retire", options)
+
+
+@click.command(cls=Verb, rater="human", example="tallybook restore kpt_003")
+@with_names
+@with_reason
+def restore(project: Project, /, **options: Any) -> None:
+    """Bring retired, removed or pruned entries back.
+
+    They keep their names and counts.
+
+    --json answers as retire
+    """
+    _curate(project, "restore", options)
 
 
 @click.command(
     cls=Verb, rater="human", example="tallybook pin kpt_003 --reason 'house rule'; tallybook pin --off kpt_003"
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@with_names
 @click.option("--off", is_flag=True, help="Let them be pruned again, if they are pinned.")
 @with_reason
-def pin(project: Project, /, *, names: tuple[str, ...], off: bool, reason: str, as_json: bool, **by: Any) -> None:
+def pin(project: Project, /, *, off: bool, **options: Any) -> None:
     """Protect entries from pruning, or let them be pruned again.
 
     A pinned entry stays, however it is rated. After --off the next update prunes those that the policy prunes.
+
+    --json answers as retire
     """
-    wish = Curation("unpin" if off else "pin", names[0], reason, more_names=names[1:])
-    _curate(project, wish, by, as_json=as_json)
+    _curate(project, "unpin" if off else "pin", options)
 
 
 @click.command(cls=Verb, rater="human", example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
@@ -95,43 +109,47 @@ def pin(project: Project, /, *, names: tuple[str, ...], off: bool, reason: str, 
 @click.argument("text", required=False)
 @click.option("--until", type=Day(NEVER), metavar="DATE", help=f"Do not inject it after this day, in UTC; or {NEVER}.")
 @with_reason
-def reword(project: Project, /, *, name: str, text: str | None, reason: str, as_json: bool, **options: Any) -> None:
+def reword(project: Project, /, *, name: str, text: str | None, until: str | None, **options: Any) -> None:
     """Change the text of an entry.
 
     Its name and its counts stay. A TEXT of - is read from standard input. Without TEXT, only the day of --until
     changes; --until never lets the entry hold without an end.
+
+    --json answers as retire
     """
-    until = options["until"] or ""
-    if text is None and not until:
+    if text is None and until is None:
         raise BadInputError("reword", "needs a TEXT or --until", "give one of them; nothing was recorded")
     text = read_text(text or "", "the new text")
-    _curate(project, Curation("reword", name, reason, text, until=until), options, as_json=as_json)
+    _curate(project, "reword", options | {"names": (name,)}, text=text, until=until or "")
 
 
 @click.command(cls=Verb, rater="human", example="tallybook move kpt_003 kpt_007 mistakes")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@with_names
 @click.argument("section", type=SectionName())
 @with_reason
-def move(project: Project, /, *, names: tuple[str, ...], section: str, reason: str, as_json: bool, **by: Any) -> None:
+def move(project: Project, /, *, section: str, **options: Any) -> None:
     """Move entries to a section.
 
     SECTION is patterns, mistakes, user, project or others: a heading of the later playbook format, the beginning of
     one, or its slug.
+
+    --json answers as retire
     """
-    wish = Curation("move", names[0], reason, more_names=names[1:], section=section)
-    _curate(project, wish, by, as_json=as_json)
+    _curate(project, "move", options, section=section)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook merge kpt_003 kpt_007 kpt_011")
 @click.argument("name")
 @click.argument("merged", nargs=-1, required=True)
 @with_reason
-def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: str, as_json: bool, **by: Any) -> None:
+def merge(project: Project, /, *, name: str, merged: tuple[str, ...], **options: Any) -> None:
     """Merge entries that say the same.
 
     NAME gets the counts of the merged entries, and their later ratings.
+
+    --json answers as retire
     """
-    _curate(project, Curation("merge", name, reason, sources=merged), by, as_json=as_json)
+    _curate(project, "merge", options | {"names": (name,)}, sources=merged)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
@@ -149,6 +167,8 @@ def undo(project: Project, /, **options: Any) -> None:
     import, a measurement or an undo, its whole batch is undone. Without ID, the last change of the playbook or the
     scores is undone, but never an import, a redaction or an undo: the answer then lists the commands to choose from.
     Without ID, --session alone names the session to undo, like --of.
+
+    --json answers {seq, events, redo}, an event {seq, summary}; redo is the command that reverses the undo
     """
     if options["writer"] is not None:
         _undo_writer(project, options)
@@ -217,6 +237,8 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
     """List the changes that agents proposed.
 
     A person decides them with `proposals accept` and `proposals reject`.
+
+    --json answers [{seq, at, by, verb, name, merged, text, cause, reason, entries}]
     """
     found = store.open_proposals(project)
     state = reading.current(reading.open_log(project))
@@ -271,6 +293,8 @@ def accept(project: Project, /, **options: Any) -> None:
     Each is shown with the entries as they are, then made, one batch for each. NUMBER is the number of a proposal, as
     `proposals` lists it. Inside an agent this is refused. A lesson, to be seen whole, and a redaction, which
     cannot be undone, need their number.
+
+    --json answers [{proposal, events}]
     """
     _decide_proposals(project, options, store.accept)
 
@@ -289,6 +313,8 @@ def reject(project: Project, /, **options: Any) -> None:
     """Close proposals without making their changes.
 
     NUMBER is the number of a proposal, as `proposals` lists it. Inside an agent this is refused.
+
+    --json answers as proposals accept
     """
     _decide_proposals(project, options, store.reject)
 
@@ -338,6 +364,8 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
 
     The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
     wherever it occurs.
+
+    --json answers {events, files, stands, bodies, alike, unrecorded, mine, foreign, pages, beyond, unsearched}
     """
     event = None if event is None else find_event(open_log(project), event)
     target = RedactionTarget(event, None if options["text"] is None else read_text(options["text"]))

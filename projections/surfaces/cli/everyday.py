@@ -48,6 +48,8 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
     case, white space and final punctuation is refused: the answer names that entry, to be rated. Where the text
     resembles an entry, the answer names it and the words that differ. After the day of --until the entry stays, is not
     injected, and `review` asks about it.
+
+    --json answers as record
     """
     text = read_text(text, "the text of the entry")
     author, key = provenance_of(options), options["key"]
@@ -67,6 +69,8 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Rate entries helpful, harmful or neutral.
 
     All names of one command are recorded as one batch.
+
+    --json answers as record
     """
     names, rating, reason = options["names"], options["rating"], options["reason"]
     outcome = commands.rate(project, names, rating, provenance_of(options), options["key"], reason=reason)
@@ -84,6 +88,9 @@ def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **
     """Record ratings and new entries from JSON.
 
     FILE holds an extraction result, one JSON object, recorded as one batch; - is standard input.
+
+    --json answers {seq_from, seq_to, added, pruned, ignored, spooled, rated, repeated}; rated has the rated entries as
+    they are afterwards
     """
     author = provenance_of(by)
     payload = event_json.loads(*read_input(file, "an extraction result, a JSON object"))
@@ -146,6 +153,10 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     """Explain an entry: its origin, its ratings and its fate.
 
     Give its name or words of its text. Entries that left the playbook are included.
+
+    --json answers {name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes,
+    told, cited, stood, vanished_by, deciding, lineage, stale}, or {matches}; stale is {sessions, unused, gone, says},
+    without --at only
     """
     from tallybook.projections.entry_history.answers import explain
     from tallybook.projections.surfaces.console import notices

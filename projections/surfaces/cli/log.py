@@ -145,6 +145,8 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     With a NAME, only the events that name this entry; an update that prunes entries names none, `why NAME` shows it.
     WHEN is as for `show --at`; --since A --until B lists the events between the playbooks of `diff A B`.
     --follow --since '~0' lists new events only. --follow takes the whole id of a --session.
+
+    --json answers one event a line, with undone_by where it was undone
     """
     ledger = _open(project, options["until"])
     selection = _parse_filter(project, ledger, options | {"follow": follow})

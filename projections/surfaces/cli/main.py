@@ -113,87 +113,8 @@ GROUPS: Final = {
 VERBS: Final = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}
 """Name → verb. A name of two words begins with the name of another verb."""
 
-ANSWERS: Final = {
-    "init": "{changed, left, diff, others}, a file {path, what, why}",
-    "show": (
-        "the playbook in the specification's format; --gone: [{name, text, helpful, harmful, status, rule, "
-        "reason, into, event}]; --last-change: [{name, text, helpful, harmful, event}], where seq and id of a "
-        "manual edit are null until a command records it; --as-agent: {entries, left_out, chars, "
-        "budget_chars}, an entry {name, text, helpful, harmful}, and with --for score, words and proof"
-    ),
-    "add": "as record",
-    "rate": "as record",
-    "why": (
-        "{name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes, "
-        "told, cited, stood, vanished_by, deciding, lineage, stale}, or {matches}; stale is {sessions, "
-        "unused, gone, says}, without --at only"
-    ),
-    "review": (
-        "[{why, names, says, entries, proposal}]; --list needs-ratings: [{name, text, helpful, harmful, low, "
-        "high, width}]; --list duplicates: [{similarity, entries, merge}]"
-    ),
-    "undo": "{seq, events, redo}, an event {seq, summary}; redo is the command that reverses the undo",
-    "page": "{path, bytes, counts, texts, quotes, head, warnings}, or {address}",
-    "doctor": "{ok, findings}, a finding {check, level, message, hint}",
-    "log": "one event a line, with undone_by where it was undone",
-    "diff": (
-        "{from, to, added, gone, changed, order, top}: what turns the first playbook into the second; an end "
-        "is {seq, at, commit}"
-    ),
-    "bisect": "{condition, moment, event, before, after, began}",
-    "what-if": (
-        "{policy, rule, without, at, real, other, back, gone, changed}; --merge: also merge, [{name, merged, "
-        "pruned}], where pruned says whether the next update would prune the result"
-    ),
-    "sql": "one row a line",
-    "retire": "{seq, summary, events}: the first event, and each with its seq and summary",
-    "restore": "as retire",
-    "pin": "as retire",
-    "reword": "as retire",
-    "move": "as retire",
-    "merge": "as retire",
-    "promote": "{events, mine}; mine has the {events} of your own playbook",
-    "demote": "as promote",
-    "proposals": "[{seq, at, by, verb, name, merged, text, cause, reason, entries}]",
-    "proposals accept": "[{proposal, events}]",
-    "proposals reject": "as proposals accept",
-    "lift": (
-        "[{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with "
-        "hold, withheld and plan"
-    ),
-    "score": (
-        "{date, component_scores, session_scores, grade, coverage, days, trend, focus}; for a session or a "
-        "day the content of its file, and coverage; for a trend {metric, period, data, trend, forecast, from, "
-        "to}; where scoring is off {enabled}"
-    ),
-    "score record": "{recorded, repeated, kept, problems, more_problems, seq_from, seq_to, spooled, unscored}",
-    "score gate": "{open, day, reasons}, a reason {rule, score_id, value, bound, text, closes, day}",
-    "score baseline": "{score, value, seq}; without SCORE [{score, value, day, seq}]",
-    "share": "a preview, the result of a sync, the state or a check",
-    "sync": (
-        "{taken, published, pending, tries, end, restored, skipped, refusal, set_aside, moved, unsealed}; "
-        "--rejoin: {copy, kept, taken, landed, end, missing, pending}"
-    ),
-    "verify": (
-        "{ok, events, head, problems, unknown_kinds, redacted, drift}, with draws of lift also draws; "
-        "--salvage: also {missing, salvaged}"
-    ),
-    "replay": "{path, result}; --no-verify: also verified, which is false",
-    "check": "as doctor",
-    "import": (
-        "{imported, skipped, problems}; --ledger: {seq_from, seq_to, added, joined, renamed, ratings, "
-        "batches, known, ignored, masked, redacted, unproven, repaired, aside, lost, dry_run}"
-    ),
-    "redact": ("{events, files, stands, bodies, alike, unrecorded, mine, foreign, pages, beyond, unsearched}"),
-    "reflect": "{ended, tokens, pieces}",
-    "export": ("{file, changed, names, left_out}; left_out has each entry that does not go into it, and why"),
-    "uninstall": "as init, without others",
-    "record": (
-        "{seq_from, seq_to, added, pruned, ignored, spooled, rated, repeated}; rated has the rated entries as "
-        "they are afterwards"
-    ),
-}
-"""Verb → what it answers to ``--json``, for the help and for the reference; the other verbs have no such answer."""
+ANSWERS: Final = "--json answers "
+"""What the last paragraph of the docstring of a verb with an answer in JSON begins with."""
 
 _PROJECTLESS: Final = frozenset({"completion", "init", "uninstall"})
 """The verbs that change the user's own files, or find their folder themselves."""
@@ -274,8 +195,10 @@ class Verbs(click.Group):
             # `init` has an option of this name, which is its own.
             own = {param.name for param in command.params}
             command.params += [_PROJECT] if "mine" in own else [_PROJECT, _MINE]
-            if cmd_name in ANSWERS:
-                command.epilog = f"{command.epilog}\n\n--json answers {ANSWERS[cmd_name]}"
+            # The shape of the JSON, the last paragraph of the docstring, stands after the example.
+            command.help, mark, shape = (command.help or "").partition(ANSWERS)
+            if mark:
+                command.epilog = f"{command.epilog}\n\n{mark}{' '.join(shape.split())}"
         return command
 
     def resolve_command(

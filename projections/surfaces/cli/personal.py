@@ -71,6 +71,8 @@ def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None
 
     The project's entry starts without ratings and says where it came from; yours stays as it is. Inside an agent this
     is refused.
+
+    --json answers {events, mine}; mine has the {events} of your own playbook
     """
     require_person("promote", by["rater"])
     author, mine = provenance_of(by), personal.require_own(project)
@@ -95,6 +97,8 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
     """Move an entry of the project to your own playbook.
 
     It leaves the project's playbook, and starts in yours without ratings. Inside an agent this is refused.
+
+    --json answers as promote
     """
     require_person("demote", by["rater"])
     author, mine = provenance_of(by), personal.require_own(project)

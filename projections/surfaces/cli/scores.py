@@ -91,6 +91,8 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     Feedback, baselines, ends of sessions and telemetry are recorded as well. A FILE holds JSON Lines, an array or one
     object, compressed with gzip or not; - or none is standard input. The same file a second time adds nothing. A bad
     line is reported, and the others are recorded.
+
+    --json answers {recorded, repeated, kept, problems, more_problems, seq_from, seq_to, spooled, unscored}
     """
     # Its modules, which write and mask secrets, are not for the other verbs.
     from tallybook.projections.surfaces.scores import read
@@ -188,6 +190,10 @@ def score(project: Project, /, **options: Any) -> None:
 
     Days are counted back from the last scored event. Outdated score files are written. With `enabled: false` in
     scoring-config.yaml, the answer is that scoring is off.
+
+    --json answers {date, component_scores, session_scores, grade, coverage, days, trend, focus}; for a session or a day
+    the content of its file, and coverage; for a trend {metric, period, data, trend, forecast, from, to}; where scoring
+    is off {enabled}
     """
     period = _one_of(options)
     if period == "configured":
@@ -308,6 +314,8 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook score
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
+
+    --json answers {open, day, reasons}, a reason {rule, score_id, value, bound, text, closes, day}
     """
     moment = find_moment(project, when)
     gate, state = answers.ask_gate(project, trends.GateQuery(**options), moment)
@@ -359,6 +367,8 @@ def baseline(
 
     SCORE is a component or overall; without it, the baselines are listed. A new baseline acknowledges the drops so far,
     and they no longer close a gate.
+
+    --json answers {score, value, seq}; without SCORE [{score, value, day, seq}]
     """
     config = configuration.load(project)
     if score is None:

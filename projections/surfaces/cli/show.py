@@ -61,6 +61,11 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
     changed its counts, its text or its status. --as-agent ranks the entries for a task: the score of an entry is the
     relevance of the task's words plus the proof of its ratings. Inside an agent that answer is recorded as an
     injection.
+
+    --json answers the playbook in the specification's format; --gone: [{name, text, helpful, harmful, status, rule,
+    reason, into, event}]; --last-change: [{name, text, helpful, harmful, event}], where seq and id of a manual edit are
+    null until a command records it; --as-agent: {entries, left_out, chars, budget_chars}, an entry {name, text,
+    helpful, harmful}, and with --for score, words and proof
     """
     if names:
         words = " ".join(names)
@@ -186,6 +191,8 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     The database is SQLite. A QUERY of - is read from standard input. Tables: events, ratings, sessions, points (the
     playbook) and graveyard; PRAGMA table_info(NAME) shows their columns. A query cannot write, nor read a file or an
     address. --json prints one object a line for each row.
+
+    --json answers one row a line
     """
     from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.console.notices import find_moment

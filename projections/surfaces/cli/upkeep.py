@@ -33,6 +33,8 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
     """Check the ledger, hooks and settings, and suggest fixes.
 
     Nothing is changed.
+
+    --json answers {ok, findings}, a finding {check, level, message, hint}
     """
     from tallybook.projections.surfaces.doctor.checks import CHECKS
     from tallybook.projections.surfaces.doctor.finding import print_findings, run_checks
@@ -48,6 +50,9 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
 
     Exit code 1: playbook.json, or a draw of lift, differs from the ledger, or there is no ledger. Exit code 3: the
     ledger is damaged.
+
+    --json answers {ok, events, head, problems, unknown_kinds, redacted, drift}, with draws of lift also draws;
+    --salvage: also {missing, salvaged}
     """
     verdict, state = commands.verify_and_fold(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
@@ -143,6 +148,8 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
 
     With --at, the playbook as of that moment is printed, or written to --output. So it is with --no-verify, which
     never writes playbook.json.
+
+    --json answers {path, result}; --no-verify: also verified, which is false
     """
     unverified = how["unverified"]
     if how["checking"]:
@@ -222,6 +229,9 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     The entries of the FILE become events of the ledger; the same file a second time adds nothing. With --ledger, the
     events of another ledger become events of this one, each once, from a file with the conflict of a merge as well; a
     damaged ledger of this project is put together again, and the damaged file is set aside.
+
+    --json answers {imported, skipped, problems}; --ledger: {seq_from, seq_to, added, joined, renamed, ratings, batches,
+    known, ignored, masked, redacted, unproven, repaired, aside, lost, dry_run}
     """
     if (file is None) == (ledger is None):
         raise BadInputError("import", "takes either FILE or --ledger", "give one of them")
@@ -259,6 +269,8 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     markers in AGENTS.md, or in FILE: CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc, a file of its own. What is
     outside of the markers stays. No hook writes it: export again when `tallybook check` says that it is old. Hooks do
     not inject what a file gives already.
+
+    --json answers {file, changed, names, left_out}; left_out has each entry that does not go into it, and why
     """
     require_person("export")
     from tallybook.projections.surfaces.hooks.blocks import AGENTS_MD

@@ -63,6 +63,8 @@ def init(  # noqa: PLR0913 - each is an option
     found here are listed. The project gets a ledger as well; --mine makes a playbook of your own in Claude's user
     folder instead, and changes nothing else. A second run changes only hook lines that another version
     or installation of Tallybook wrote; the agent's other settings stay as they are.
+
+    --json answers {changed, left, diff, others}, a file {path, what, why}
     """
     root = context.find_root()
     if mine or root.params["mine"]:
@@ -107,6 +109,8 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
 
     AGENT is claude, codex, gemini, copilot or cursor; without one, what was installed for all of them is removed.
     Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
+
+    --json answers as init, without others
     """
     names = _check_agents(agents, "uninstall")
     target = places.find_target(context.find_root().params["folder"], user=user)

@@ -270,6 +270,8 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
     The page is one HTML file: it needs no server and no network, and can be mailed. It shows the playbook at every
     moment, and opens at the end, or at WHEN, with the entry NAME selected. A served page is refreshed while the ledger
     grows; only a browser that opened its address can read it.
+
+    --json answers {path, bytes, counts, texts, quotes, head, warnings}, or {address}
     """
     if options["with_quotes"] and options["without_texts"]:
         raise BadInputError("--with-quotes and --without-texts", "exclude each other", "give one of them")

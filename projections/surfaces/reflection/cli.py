@@ -79,6 +79,8 @@ def reflect(project: Project, /, **options: Any) -> int:
     """Let a model rate the sessions that await reflection.
 
     The ratings and new entries are recorded. Without a rater nothing is sent, and only the quotations are recorded.
+
+    --json answers {ended, tokens, pieces}
     """
     if options["start"]:
         # The agent's start folder: its settings take precedence over the project's.

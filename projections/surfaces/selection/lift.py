@@ -34,6 +34,9 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
     `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their shares
     of tool calls that did not fail are compared, or another score. `stop` closes it. Without a word, every question is
     shown; with a NAME, what is known of that entry.
+
+    --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
+    hold, withheld and plan
     """
     as_json = options.pop("as_json")
     verb = words[0] if words else ""

@@ -62,6 +62,8 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     names; or off to stop sharing. For git, ADDRESS is the name or address of a remote, by default origin. Joining,
     and what changes the book for everyone, asks first; off a terminal it needs --yes, and inside an agent it is
     refused.
+
+    --json answers a preview, the result of a sync, the state or a check
     """
     if action in membership.ENGINES:
         try:
@@ -241,6 +243,9 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
     It takes in others' events and publishes own ones. What is not published within the limit waits for the next sync.
     --rejoin takes a history of the book that differs from this machine's, sets the old copy aside, and publishes what
     the new history lacks.
+
+    --json answers {taken, published, pending, tries, end, restored, skipped, refusal, set_aside, moved, unsealed};
+    --rejoin: {copy, kept, taken, landed, end, missing, pending}
     """
     if options["unattended"]:
         return status.sync_unattended(project, limit_s)
