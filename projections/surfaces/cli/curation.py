@@ -1,4 +1,4 @@
-"""The verbs by which a person curates the playbook: retire, restore, pin, reword, merge, undo, proposals and redact."""
+"""The verbs by which a person curates the playbook, from retire to redact, and moves entries to and from their own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import NEVER, Curation
-from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError
-from tallybook.projections.event_rows import by_json, kind_of, name_line, numbered_rows, summary
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.events import PointNoted
+from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.names import find_name
+from tallybook.ledger.storage import redacted_digests
+from tallybook.ledger.storage.head import ledger_id
+from tallybook.projections.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
+from tallybook.projections.fold import history
+from tallybook.projections.playbook.view import REDACTED
+from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.review import is_lesson, proposal_lines
+from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.options import (
     Day,
     SectionName,
@@ -20,18 +30,31 @@ from tallybook.projections.surfaces.console.options import (
     read_text,
     with_reason,
 )
-from tallybook.projections.surfaces.console.output import answer, ask, can_ask, format_count, note, recorded_lines, say
+from tallybook.projections.surfaces.console.output import (
+    answer,
+    ask,
+    can_ask,
+    format_count,
+    note,
+    recorded_lines,
+    reply,
+    say,
+)
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.targets import find_event
-from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.writing import curation, pair
 from tallybook.projections.surfaces.writing import proposals as store
+from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
@@ -50,10 +73,7 @@ def _curate(project: Project, verb: str, options: Mapping[str, Any], **details: 
     outcome, proposed = store.make_or_propose(project, wish, provenance_of(options))
     note(*outcome.notes)
     rows = numbered_rows(outcome.numbers, outcome.events)
-    if options["as_json"]:
-        answer(rows[0] | {"events": rows})
-    else:
-        say(*recorded_lines(rows))
+    reply(rows[0] | {"events": rows}, recorded_lines(rows), as_json=options["as_json"])
     # The proposal is recorded; the exit code says that the change is not made.
     if proposed is not None:
         raise proposed
@@ -195,7 +215,7 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
     records = curation.find_by_writer(project, options["writer"], options["since"])
     number = format_count(len(records), "event")
     if not options["yes"]:
-        _list_events([(record.seq, summary(record.event)) for record in records], "to undo")
+        say(*_event_lines([(record.seq, summary(record.event)) for record in records], "to undo"))
         if options["as_json"] or not can_ask():
             hint = "give --yes to undo them; nothing was recorded"
             raise BadInputError(f"--writer {options['writer']}", f"did {number}", hint)
@@ -204,10 +224,10 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
     _print_undone(done, as_json=options["as_json"])
 
 
-def _list_events(rows: Sequence[tuple[int, str]], what: str) -> None:
-    say(*(f"{what}: event {seq}, {words}" for seq, words in rows[:_MAX_EVENTS]))
+def _event_lines(rows: Sequence[tuple[int, str]], what: str) -> Iterator[str]:
+    yield from (f"{what}: event {seq}, {words}" for seq, words in rows[:_MAX_EVENTS])
     if len(rows) > _MAX_EVENTS:
-        say(f"and {len(rows) - _MAX_EVENTS:,} more")
+        yield f"and {len(rows) - _MAX_EVENTS:,} more"
 
 
 def _undone_json(done: UndoResult) -> dict[str, Any]:
@@ -217,14 +237,11 @@ def _undone_json(done: UndoResult) -> dict[str, Any]:
 
 def _print_undone(done: UndoResult, *, as_json: bool) -> None:
     """Print what was undone, and how to bring it back."""
-    if as_json:
-        mine = {"mine": _undone_json(done.mine)} if done.mine else {}
-        answer(_undone_json(done) | mine)
-        return
-    _list_events(done.events, "undone")
-    _list_events(done.mine.events if done.mine else (), "undone in your own playbook")
-    say(f"to bring this back, run: {done.redo}")
-    note(*done.outcome.notes)
+    mine = {"mine": _undone_json(done.mine)} if done.mine else {}
+    own = _event_lines(done.mine.events if done.mine else (), "undone in your own playbook")
+    lines = (*_event_lines(done.events, "undone"), *own, f"to bring this back, run: {done.redo}")
+    reply(_undone_json(done) | mine, lines, as_json=as_json)
+    note(*(() if as_json else done.outcome.notes))
 
 
 _chosen = click.argument("numbers", metavar="[NUMBER]...", nargs=-1)
@@ -242,32 +259,15 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
     """
     found = store.open_proposals(project)
     state = reading.current(reading.open_log(project))
-    if as_json:
-        answer([_proposal_row(record, state) for record in found])
-        return
-    say(*(line for record in found for line in _proposal_lines(record, state)))
-    if not found:
-        say("No proposal is open.")
+    lines = [line for record in found for line in _proposal_lines(record, state)]
+    reply([_proposal_row(record, state) for record in found], lines or ["No proposal is open."], as_json=as_json)
 
 
 def _proposal_row(record: EventRecord, state: Playbook) -> dict[str, Any]:
     event: Any = record.event
-    entries = [state.entries[name] for name in (event.name, *event.merged) if name in state.entries]
-    return {
-        "seq": record.seq,
-        "at": record.at,
-        "by": by_json(record.by),
-        "verb": event.verb,
-        "name": event.name,
-        "merged": list(event.merged),
-        "text": event.text,
-        "cause": event.cause,
-        "reason": event.reason,
-        "entries": [
-            {"name": entry.name, "text": entry.text, "helpful": entry.helpful, "harmful": entry.harmful}
-            for entry in entries
-        ],
-    }
+    entries = [entry_json(state.entries[name]) for name in (event.name, *event.merged) if name in state.entries]
+    fields = {field: getattr(event, field) for field in ("verb", "name", "merged", "text", "cause", "reason")}
+    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), **fields, "entries": entries}
 
 
 def _proposal_lines(record: EventRecord, state: Playbook) -> Iterator[str]:
@@ -406,35 +406,30 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
     from tallybook.projections.surfaces.page.document import find_pages
 
-    erased, pages = done.erased, find_pages(project)
-    if as_json:
-        events = [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events]
-        files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
-        answer(
-            {
-                "events": events,
-                "files": files,
-                "stands": list(erased.remaining),
-                "bodies": list(done.bodies),
-                "alike": done.alike,
-                "unrecorded": done.unrecorded,
-                "mine": done.mine and str(done.mine),
-                "foreign": foreign,
-                "unsearched": list(erased.unsearched),
-                "pages": [str(path) for path in pages],
-                "beyond": OUT_OF_REACH,
-            }
-        )
+    erased, pages = done.erased, list(map(str, find_pages(project)))
+    value = {
+        "events": [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events],
+        "files": list(map(str, erased.files)),
+        "stands": erased.remaining,
+        "bodies": done.bodies,
+        "alike": done.alike,
+        "unrecorded": done.unrecorded,
+        "mine": done.mine and str(done.mine),
+        "foreign": list(map(str, erased.foreign)),
+        "unsearched": erased.unsearched,
+        "pages": pages,
+        "beyond": OUT_OF_REACH,
+    }
+    what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
+    lines = [*_redaction_lines(done, result), *(f"out of reach: {path} {what}" for path in pages)]
+    if result == "redacted":
+        lines += _engine_lines(project, done)
     else:
-        what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
-        say(*_redaction_lines(done, result), *(f"out of reach: {path} {what}" for path in pages))
-    if result == "redacted" and not as_json:
-        say(*_engine_lines(project, done))
-    elif result != "redacted" and not as_json:
         number = len(done.events)
         waiting = f", {done.unrecorded} of them not recorded yet" if done.unrecorded else ""
         need = f"off a terminal, --text needs --yes --expect {number}"
-        say(f"note: {format_count(number, 'event')} in all{waiting}; {need}")
+        lines.append(f"note: {format_count(number, 'event')} in all{waiting}; {need}")
+    reply(value, lines, as_json=as_json)
     return EXIT_NOT_WRITTEN if erased.remaining else 0
 
 
@@ -470,3 +465,145 @@ def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
     for line in done.erased.unsearched:
         yield f"not searched: {line}"
     yield f"note: {OUT_OF_REACH}"
+
+
+# The person's own playbook
+
+_PROMOTED: Final = "promoted from"
+_DEMOTED: Final = "demoted from"
+_LEFT: Final = "demoted to a person's own playbook"
+_NEXT: Final = (
+    '`tallybook add --mine "..."` adds an entry; sessions in projects that have a playbook get it as well. '
+    "It is never shared."
+)
+
+
+def begin(project: Project | None, *, dry_run: bool, as_json: bool) -> None:
+    """Begin the person's own playbook.
+
+    Raises:
+        PersonsOnlyError: An agent asks for it.
+        BadInputError: It cannot be where the environment says.
+    """
+    require_person("init --mine")
+    mine = personal.place(project)
+    path = mine.ledger / "events.jsonl"
+    goes_on = path.exists()
+    if not goes_on and not dry_run:
+        report = recording.write(mine, [], begin=True)
+        note(*map(str, report.problems))
+    row = {"path": str(path), "what": "left" if goes_on else "created"}
+    row["why"] = "the ledger goes on" if goes_on else "your own playbook"
+    value = {"changed": [] if goes_on else [row], "left": [row] if goes_on else [], "diff": "", "others": []}
+    end = "Nothing was changed: this was a dry run." if dry_run else _NEXT
+    reply(value, (f"{row['what']} {row['path']}: {row['why']}", end), as_json=as_json)
+
+
+@click.command(cls=Verb, rater="human", example="tallybook promote my_003")
+@click.argument("name")
+def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None:
+    """Add an entry of your own playbook to the project's.
+
+    The project's entry starts without ratings and says where it came from; yours stays as it is. Inside an agent this
+    is refused.
+
+    --json answers {events, mine}; mine has the {events} of your own playbook
+    """
+    require_person("promote", by["rater"])
+    author, mine = provenance_of(by), personal.require_own(project)
+    entry, known_as = _choose(mine, project, name, as_json=as_json)
+    if known_as:
+        raise NothingToDoError(entry.name, f"the project has this text as {known_as}")
+    if not _id(project):
+        # The note in the own ledger names the project's.
+        recording.write(project, [], begin=True)
+    added = Update({"new_key_points": [entry.text]}, origin=f"{_PROMOTED} {entry.name}")
+    link = PointNoted(entry.name, f"promoted to the project {project.root.name}, ledger {_id(project)}")
+    outcome = pair.write_both(project, mine, Request(added, author), Request(PlainEvents((link,)), author))
+    _print_move(outcome, as_json=as_json)
+
+
+@click.command(cls=Verb, rater="human", example="tallybook demote kpt_007 --reason 'only I work this way'")
+@click.argument("name")
+@with_reason
+def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: Any) -> None:
+    """Move an entry of the project to your own playbook.
+
+    It leaves the project's playbook, and starts in yours without ratings. Inside an agent this is refused.
+
+    --json answers as promote
+    """
+    require_person("demote", by["rater"])
+    author, mine = provenance_of(by), personal.require_own(project)
+    entry, known_as = _choose(project, mine, name, as_json=as_json)
+    origin = f"{_DEMOTED} {entry.name} of the project {project.root.name}, ledger {_id(project)}"
+    own: Any = Update({"new_key_points": [entry.text]}, origin=origin)
+    if known_as:
+        own = PlainEvents((PointNoted(known_as, origin),))
+    retired = Curation("retire", entry.name, reason or _LEFT)
+    _print_move(pair.write_both(project, mine, Request(retired, author), Request(own, author)), as_json=as_json)
+
+
+def _print_move(outcome: Outcome, *, as_json: bool) -> None:
+    note(*outcome.notes)
+    rows, own = (numbered_rows(part.numbers, part.events) if part else [] for part in (outcome, outcome.mine))
+    lines = [*recorded_lines(rows), *(f"your own playbook: {line}" for line in recorded_lines(own))]
+    if outcome.spooled:
+        lines.append("another process holds the project's ledger; spooled, the next command that writes records it")
+    reply({"events": rows, "mine": {"events": own}}, lines, as_json=as_json)
+
+
+def _choose(source: Project, target: Project, name: str, *, as_json: bool) -> tuple[Entry, str]:
+    """Return an entry that goes from one playbook to the other, and the entry that has its text there, else empty.
+
+    People see the entry before anything is recorded.
+
+    Raises:
+        UnknownEntryError: No entry of the source ever had the name.
+        NothingToDoError: It left the playbook, or its text was redacted in one of them.
+    """
+    state, other = (reading.current(reading.open_log(owner)) for owner in (source, target))
+    exact = find_name(name, state.used)
+    if exact is None:
+        raise UnknownEntryError(name)
+    if exact not in state.entries:
+        raise NothingToDoError(exact, "is not in the playbook", "see `tallybook why`")
+    entry = state.entries[exact]
+    # The target would record the note without the entry, and a demoted one would be in neither playbook.
+    if entry.text == REDACTED or redacted_digests.load(target.ledger).refusal(entry.text) is not None:
+        raise NothingToDoError(exact, "has a text that was redacted")
+    if not as_json:
+        say(entry_line(entry))
+    return entry, next((known.name for known in other.entries.values() if known.text == entry.text), "")
+
+
+def _id(project: Project) -> str:
+    return ledger_id(project.ledger / LOG_NAME)
+
+
+def linked_names(project: Project, mine: Project, name: str, *, is_mine: bool) -> list[str]:
+    """Return the entries of the other playbook that an entry came from or went to.
+
+    Args:
+        project: The project.
+        mine: The person's own playbook.
+        name: The entry.
+        is_mine: Whether it is one of the person's own.
+    """
+    ledger = _id(project)
+    links = [(theirs, text.removeprefix(f"{_PROMOTED} ")) for theirs, text in _notes(project, _PROMOTED)]
+    for own, text in _notes(mine, _DEMOTED):
+        if text.endswith(f", ledger {ledger}"):
+            links.append((text.removeprefix(f"{_DEMOTED} ").partition(" of the project ")[0], own))
+    found = [theirs if is_mine else own for theirs, own in links if name == (own if is_mine else theirs)]
+    return list(dict.fromkeys(found))
+
+
+def _notes(project: Project, beginning: str) -> Iterator[tuple[str, str]]:
+    """Yield the entry and the text of each note of a ledger with this beginning that was not undone."""
+    log = reading.open_log(project)
+    if not log.may_contain(beginning.encode()):
+        return
+    for event in (event for batch in history(lambda: decode(log.read())) for event in batch.events):
+        if isinstance(event, PointNoted) and (event.note or "").startswith(f"{beginning} "):
+            yield event.name, event.note or ""

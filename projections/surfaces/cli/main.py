@@ -51,7 +51,7 @@ class Row(NamedTuple):
 GROUPS: Final = {
     "Every day": (
         Row("init", "install.cli", "Install the hooks, commands and settings of an agent", takes_mine=True),
-        Row("show", "cli.show", "Show the playbook, now or as of a moment", takes_mine=True),
+        Row("show", "cli.everyday", "Show the playbook, now or as of a moment", takes_mine=True),
         Row("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
         Row("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
         Row("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
@@ -65,7 +65,7 @@ GROUPS: Final = {
         Row("diff", "cli.compare", "Compare the playbook at two moments", takes_mine=True),
         Row("bisect", "cli.compare", "Find the event that made a condition true", takes_mine=True),
         Row("what-if", "cli.compare", "Replay history under another policy or without some events", takes_mine=True),
-        Row("sql", "cli.show", "Query the ledger in SQL", takes_mine=True),
+        Row("sql", "cli.everyday", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
         Row("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),
@@ -74,8 +74,8 @@ GROUPS: Final = {
         Row("reword", "cli.curation", "Change the text of an entry", takes_mine=True),
         Row("move", "cli.curation", "Move entries to a section", takes_mine=True),
         Row("merge", "cli.curation", "Merge entries that say the same", takes_mine=True),
-        Row("promote", "cli.personal", "Add an entry of your own playbook to the project's"),
-        Row("demote", "cli.personal", "Move an entry of the project to your own playbook"),
+        Row("promote", "cli.curation", "Add an entry of your own playbook to the project's"),
+        Row("demote", "cli.curation", "Move an entry of the project to your own playbook"),
         Row("proposals", "cli.curation", "List the changes that agents proposed", takes_mine=True),
         Row("proposals accept", "cli.curation", "Make changes that agents proposed", takes_mine=True),
         Row("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),

@@ -148,6 +148,11 @@ def answer(value: Any) -> None:
     write(f"{json.dumps(plain_value(value), ensure_ascii=not utf)}\n")
 
 
+def reply(value: Any, lines: Iterable[object], *, as_json: bool) -> None:
+    """Print the answer of a verb: its value as JSON, or its lines for people."""
+    answer(value) if as_json else say(*lines)
+
+
 def note(*lines: str) -> None:
     """Print notes for people on standard error, a line each."""
     _write_error("".join(f"note: {escape(line)}\n" for line in lines))

@@ -150,9 +150,9 @@ def _begin_mine(context: click.Context, *, alone: bool, dry_run: bool, as_json: 
     """
     if not alone:
         raise BadInputError("init --mine", "takes no agent, --all or --user", "nothing was created")
-    from tallybook.projections.surfaces.cli import personal
+    from tallybook.projections.surfaces.cli import curation
 
-    personal.begin(context.obj, dry_run=dry_run, as_json=as_json)
+    curation.begin(context.obj, dry_run=dry_run, as_json=as_json)
 
 
 def _check_agents(agents: Sequence[str], verb: str) -> tuple[str, ...]:
