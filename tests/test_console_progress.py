@@ -155,7 +155,7 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("tallybook.projections.surfaces.cli.show", ["show"]),
+        ("tallybook.projections.surfaces.cli.everyday", ["show"]),
         ("click", ["log"]),
     ],
 )

@@ -56,13 +56,10 @@ SCREENS: dict[str, Callable[[Console], None]] = {
     "chart": lambda console: chart.print_chart(console, PRUNED),
     "blame": lambda console: terminal.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
     "graveyard": lambda console: terminal.print_graveyard(console, [POINTS[2] | GRAVE]),
-    "needs ratings": lambda console: terminal.print_needs_ratings(
-        console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]
-    ),
     "answer": lambda console: ignore(terminal.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
     "log": lambda console: terminal.print_log_rows(console, [BRIEF]),
     "changes": lambda console: terminal.print_changes(console, "From 3", "to 9", CHANGES, "1 gone"),
-    "problems": lambda console: terminal.print_problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
+    "line": lambda console: terminal.print_line(console, "line 3, seq 3: was changed…"),
 }
 screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
 

@@ -25,8 +25,8 @@ from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.doctor import agents
-from tallybook.projections.surfaces.doctor.checks import CHECKS
-from tallybook.projections.surfaces.doctor.finding import Context, Finding, exit_code, run_checks
+from tallybook.projections.surfaces.doctor.cli import CHECKS
+from tallybook.projections.surfaces.doctor.finding import Finding, exit_code, run_checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.reflection import raters, schedule
 from tallybook.projections.surfaces.workspace.project import Project
@@ -374,7 +374,9 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
     latest = schedule.load_reflections(project).latest_batch
     now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
-    return [(finding.level, finding.message, finding.fix) for finding in agents.check_reflection(Context(project, now))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "utc_now", lambda: now)
+        return [(finding.level, finding.message, finding.fix) for finding in agents.check_reflection(project)]
 
 
 # What is owed

@@ -17,11 +17,9 @@ from helpers.doctor import file_states
 from helpers.hook_calls import call
 from helpers.real_command import run
 from helpers.repository import ROOT
-from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.doctor import agents
-from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.workspace.installation import tool_command
@@ -83,8 +81,7 @@ def trust(path: Path, *events: str, features: str = "") -> None:
 
 def findings(here: Project) -> list[tuple[str, str, str]]:
     """Return level, message and fix of the findings."""
-    context = Context(here, clock.utc_now())
-    return [(finding.level, finding.message, finding.fix) for finding in agents.check_hooks(context)]
+    return [(finding.level, finding.message, finding.fix) for finding in agents.check_hooks(here)]
 
 
 def messages(here: Project) -> list[tuple[str, str]]:

@@ -291,21 +291,24 @@ def _list_needs_ratings(project: Project, limit: int, *, as_json: bool) -> None:
         return
     from tallybook.projections.surfaces.console import terminal
 
-    terminal.print_needs_ratings(terminal.console_for(sys.stdout), rows)
+    width = max((len(row["name"]) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        counts, low, high = f"+{row['helpful']} -{row['harmful']}", row["low"] * 100, row["high"] * 100
+        lines.append(f"{row['name']:<{width}}  {counts:<8}  {low:>3.0f} to {high:>3.0f} %  {row['text']}")
+    terminal.print_lines(lines or ["The playbook is empty."])
 
 
 def _list_duplicates(project: Project, least: float, *, as_json: bool) -> None:
     option = personal.option(project)
     pairs = list(find_pairs(commands.playbook(project).state.entries.values(), least))
     output.note(*commands.spool_notes(project))
-    if as_json:
-        output.answer([pair_json(pair, option) for pair in pairs])
-        return
+    lines = []
     for pair in pairs:
-        output.say(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
-        output.say(*(f"    {entry_line(entry)}" for entry in pair.entries))
-    if not pairs:
-        output.say("No entries resemble each other.")
+        lines.append(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
+        lines += (f"    {entry_line(entry)}" for entry in pair.entries)
+    value = [pair_json(pair, option) for pair in pairs]
+    output.reply(value, lines or ["No entries resemble each other."], as_json=as_json)
 
 
 def _lines(item: reviews.Item, book: Playbook, place: str = "") -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.projections.surfaces.doctor.checks import CHECKS
+from tallybook.projections.surfaces.doctor.cli import CHECKS
 from tallybook.projections.surfaces.doctor.finding import run_checks
 
 if TYPE_CHECKING:

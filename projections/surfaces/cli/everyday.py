@@ -30,7 +30,7 @@ from tallybook.projections.surfaces.console.output import answer, note, reply, s
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -437,10 +437,9 @@ def _print_matches(matches: Sequence[Mapping[str, Any]], *, as_json: bool) -> No
     if as_json:
         answer({"matches": matches})
         return
-    from tallybook.projections.surfaces.console import story_text, terminal
+    from tallybook.projections.surfaces.console import terminal
 
-    story_text.print_matches(terminal.console_for(), matches)
-    sys.stdout.flush()
+    terminal.print_lines(f"{match['name']}  {match['status']}  {match['text']}" for match in matches)
 
 
 def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bool, trail: bool, as_of: bool) -> None:

@@ -187,7 +187,7 @@ def _print_events(ledger: Log, after: Position, records: Iterator[EventRecord], 
         return
     from tallybook.projections.surfaces.console import terminal
 
-    console = terminal.console_for(sys.stdout)
+    console = terminal.console_for()
     if paged:
         _page(console, map(undone.brief, records))
     else:

@@ -58,7 +58,7 @@ GROUPS: Final = {
         Row("review", "review", "Decide about entries and proposals, one key each", takes_mine=True),
         Row("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
         Row("page", "page.server", "Write a page that shows the history in a browser"),
-        Row("doctor", "cli.upkeep", "Check the ledger, hooks and settings, and suggest fixes"),
+        Row("doctor", "doctor.cli", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
         Row("log", "cli.log", "List events, newest last", takes_mine=True),
@@ -94,7 +94,7 @@ GROUPS: Final = {
     "Upkeep": (
         Row("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
         Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
-        Row("check", "cli.check", "Run verify, replay --check and score gate at once, for CI"),
+        Row("check", "doctor.cli", "Run verify, replay --check and score gate at once, for CI"),
         Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
         Row("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
         Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),

@@ -229,7 +229,7 @@ def score(project: Project, /, **options: Any) -> None:
         from tallybook.projections.surfaces.console import terminal
         from tallybook.projections.surfaces.scores import screen
 
-        screen.show(terminal.console_for(sys.stdout), page)
+        screen.show(terminal.console_for(), page)
         # Under the box, which is that of the specification.
         is_summary = not period and component is None and when is None
         say(*filter(None, [page.day, configuration.line(project) if is_summary else ""]))

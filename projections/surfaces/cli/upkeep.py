@@ -1,4 +1,4 @@
-"""The verbs of upkeep: doctor, verify, replay, import, export and completion."""
+"""The verbs of upkeep: verify, replay, import, export and completion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
 from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
-from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
+from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, reply, say
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.verification import Verification
     from tallybook.projections.surfaces.selection.lift_questions import Redrawn
     from tallybook.projections.surfaces.workspace.project import Project
-
-
-@click.command(cls=Verb, example="tallybook doctor --json")
-def doctor(project: Project, /, *, as_json: bool) -> int:
-    """Check the ledger, hooks and settings, and suggest fixes.
-
-    Nothing is changed.
-
-    --json answers {ok, findings}, a finding {check, level, message, hint}
-    """
-    from tallybook.projections.surfaces.doctor.checks import CHECKS
-    from tallybook.projections.surfaces.doctor.finding import print_findings, run_checks
-
-    return print_findings(run_checks(project, CHECKS, METER.update), as_json=as_json)
 
 
 @click.command(cls=Verb, example="tallybook verify --json")
@@ -79,7 +65,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
 
         gaps = [(first, last) for first, last in verdict.missing if last is None or last >= first]
         say(*(f"missing: events {first} to {'the end' if last is None else last}" for first, last in gaps))
-        console = terminal.console_for(sys.stdout)
+        console = terminal.console_for()
         terminal.print_playbook(console, salvaged["key_points"], salvaged["last_updated"])
     return code
 
@@ -174,11 +160,9 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
         sys.stdout.buffer.write(data())
     elif output is not None:
         commands.write_copy(project, Path(output), data)
-        if as_json:
-            answer({"path": output, "result": "written"} | ({"verified": False} if unverified else {}))
-        else:
-            as_of = "" if moment is None else f", as of {moment.moment}"
-            say(f"{output} written{as_of}{', not verified' if unverified else ''}")
+        value = {"path": output, "result": "written"} | ({"verified": False} if unverified else {})
+        as_of = "" if moment is None else f", as of {moment.moment}"
+        reply(value, [f"{output} written{as_of}{', not verified' if unverified else ''}"], as_json=as_json)
     else:
         _rebuild(project, as_json=as_json)
 
@@ -212,10 +196,8 @@ def _rebuild(project: Project, *, as_json: bool) -> None:
 
 
 def _print_result(project: Project, result: str, why: str = "", *, as_json: bool) -> None:
-    if as_json:
-        answer({"path": str(project.playbook), "result": result})
-    else:
-        say(f"{project.playbook} {result}{why}")
+    value = {"path": str(project.playbook), "result": result}
+    reply(value, [f"{project.playbook} {result}{why}"], as_json=as_json)
 
 
 @click.command("import", cls=Verb, example="tallybook import .claude/playbook.json")
@@ -247,16 +229,14 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
         raise BadInputError("import", "--dry-run and --accept-loss need --ledger", "leave them out")
     data, source = read_input(str(file), "a playbook, as JSON")
     done = commands.import_file(project, data, source)
-    if as_json:
-        answer({"imported": done.imported, "skipped": done.skipped, "problems": list(done.problems)})
-        return
+    value = {"imported": done.imported, "skipped": done.skipped, "problems": done.problems}
     entries = f"{format_count(done.imported, 'entry', 'entries')} imported from {source}"
     again = "; this file was imported before" if done.repeated else ""
-    say(entries + (f", {done.skipped} skipped" if done.skipped else "") + again)
-    if done.problems:
+    reply(value, [entries + (f", {done.skipped} skipped" if done.skipped else "") + again], as_json=as_json)
+    if done.problems and not as_json:
         from tallybook.projections.surfaces.console import terminal
 
-        terminal.print_problems(terminal.console_for(sys.stdout), done.problems)
+        terminal.print_lines(f"{problem['source']}: {problem['message']}" for problem in done.problems)
 
 
 @click.command(cls=Verb, example="tallybook export agents-md; tallybook export agents-md CLAUDE.md")
@@ -280,11 +260,9 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     done = exported.export(project, file or AGENTS_MD)
     note(*(f"{name} is left out: {why}" for name, why in done.chosen.left_out.items()))
     names = [entry["name"] for entry in done.chosen.entries]
-    if as_json:
-        answer({"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.chosen.left_out)})
-        return
-    number = format_count(len(names), "entry", "entries")
-    say(f"{done.name} {'written' if done.is_changed else 'has them already'}: {number}")
+    value = {"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.chosen.left_out)}
+    what = "written" if done.is_changed else "has them already"
+    reply(value, [f"{done.name} {what}: {format_count(len(names), 'entry', 'entries')}"], as_json=as_json)
 
 
 class Shell(NamedTuple):

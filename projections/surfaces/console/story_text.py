@@ -20,7 +20,6 @@ from tallybook.projections.surfaces.console.terminal import (
     NARROW,
     make_text,
     print_indented,
-    print_line,
     print_log_rows,
     print_text,
 )
@@ -93,12 +92,6 @@ def print_story(
     _print_other_names(console, extras.get("lineage", ()))
     if trail:
         _print_trail(console, story)
-
-
-def print_matches(console: Console, matches: Sequence[Mapping[str, Any]]) -> None:
-    """Print entries to choose from, each ``{name, status, text}``, a line each that is never cut."""
-    for match in matches:
-        print_line(console, f"{match['name']}  {match['status']}  {match['text']}")
 
 
 # Sentences

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import islice, zip_longest
 import json
 import os
+import sys
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -54,15 +55,15 @@ class _Terminal(Console):
         raise BrokenPipeError
 
 
-def console_for(stream: IO[str], width: int | None = None) -> Console:
+def console_for(stream: IO[str] | None = None, width: int | None = None) -> Console:
     """Return a console that prints to a stream: with colour only where it is a terminal.
 
     Args:
-        stream: Where to print; its encoding decides how boxes and bars look.
+        stream: Where to print, standard output by default; its encoding decides how boxes and bars look.
         width: Columns, 20 at least; None asks the terminal, and takes 80 in a pipe.
     """
     METER.clear()
-    return _Terminal(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    return _Terminal(file=stream or sys.stdout, width=width, markup=False, emoji=False, highlight=False)
 
 
 @contextmanager
@@ -214,22 +215,18 @@ def print_changes(console: Console, before: str, after: str, lines: Iterable[tup
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow", "": ""}
 
 
-def print_problems(console: Console, problems: Iterable[Mapping[str, Any]]) -> None:
-    """Print a line for each problem.
-
-    Args:
-        console: Where to print.
-        problems: Each ``{message}`` with ``source``, ``line`` or ``seq`` where known.
-    """
-    for problem in problems:
-        places = [f"{place} {problem[place]}" for place in ("line", "seq") if problem.get(place) is not None]
-        where = problem.get("source") or ", ".join(places)
-        print_line(console, f"{where}: {problem['message']}" if where else problem["message"])
-
-
 def print_text(console: Console, sentence: str, style: str = "") -> None:
     """Print a text, wrapped at the width of the terminal."""
     console.print(make_text(console, sentence, style))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to standard output, as `print_line`."""
+    console = console_for()
+    for line in lines:
+        print_line(console, line)
+    # What comes next may be an error.
+    sys.stdout.flush()
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
@@ -347,21 +344,6 @@ def _cause(row: Mapping[str, Any]) -> str:
     """Return the rule, the reason or the entry merged into, by which an entry left; empty where unknown."""
     into = f"into {row['into']}" if row["into"] else ""
     return row["rule"] or ", ".join(filter(None, (into, row["reason"]))) or ""
-
-
-def print_needs_ratings(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the entries that most need ratings: the interval of their share of helpful ratings, and the text.
-
-    Args:
-        console: Where to print.
-        rows: As ``tallybook.projections.playbook.render.needs_ratings`` has them.
-    """
-    if not rows:
-        print_text(console, "The playbook is empty.")
-    width = max((len(row["name"]) for row in rows), default=0)
-    for row in rows:
-        share = f"{row['low'] * 100:>3.0f} to {row['high'] * 100:>3.0f} %"
-        print_line(console, f"{row['name']:<{width}}  {_counts(row):<8}  {share}  {row['text']}")
 
 
 def _counts(row: Mapping[str, Any]) -> str:

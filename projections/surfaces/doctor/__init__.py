@@ -1,1 +1,1 @@
-"""`tallybook doctor`: the table of checks and its runner in ``checks``, one module for each group of checks."""
+"""The verbs `doctor` and `check` in ``cli``, with the tables of their checks; the checks in the other modules."""

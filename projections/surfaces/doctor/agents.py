@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import INTERRUPTED, last_failure
@@ -20,6 +21,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
+from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places
@@ -35,9 +37,9 @@ from tallybook.projections.surfaces.writing import proposals
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.install.hook_entries import Call
     from tallybook.projections.surfaces.install.places import Installation
+    from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -65,9 +67,9 @@ class HookFile:
         return tuple(dict.fromkeys(filter(calls_us, _texts(self.document.get("hooks")))))
 
 
-def check_hooks(context: Context) -> Iterator[Finding]:
+def check_hooks(project: Project) -> Iterator[Finding]:
     """Check, for each agent that is here, that its hooks are installed and can run; report the last hook error."""
-    folder = _start_folder(context.project.start or context.project.root)
+    folder = _start_folder(project.start or project.root)
     read = {name: _read_files(name, folder) for name in table.AGENTS}
     calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
     for name in table.AGENTS:
@@ -88,7 +90,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
                 message = f'{file.path}: "disableAllHooks" is true, so the agent calls no hook'
                 yield Finding(NOTE, message, "remove it")
             break
-    yield from _find_notes(context.project.ledger)
+    yield from _find_notes(project.ledger)
 
 
 def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path, option: str) -> Iterator[Finding]:
@@ -240,11 +242,16 @@ def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
 _REFLECT: Final = "run `tallybook reflect`"
 
 
-def check_reflection(context: Context) -> Iterator[Finding]:
+def _read_settings(project: Project) -> Settings:
+    """Return the settings in force, read from the files: the usual way would write to the cache."""
+    return settings.merge({path: settings.load(path) for path in settings.files(project)})
+
+
+def check_reflection(project: Project) -> Iterator[Finding]:
     """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
-    if not context.log.exists():
+    if not open_own_log(project).exists():
         return
-    options, state = context.settings, schedule.load_reflections(context.project)
+    options, state = _read_settings(project), schedule.load_reflections(project)
     awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
     for message, fix in _find_missing(options):
         yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")
@@ -254,7 +261,7 @@ def check_reflection(context: Context) -> Iterator[Finding]:
         for name, session in awaiting.items()
         if session.transcript is not None and transcript.locate(Path(session.transcript)).is_file()
     }
-    tokens = state.tokens_by_day.get(context.now.at[:10], 0)
+    tokens = state.tokens_by_day.get(clock.utc_now().at[:10], 0)
     if pending and tokens >= options.tokens_per_day:
         message = f"{worker.SPENT}, {tokens:,} of {options.tokens_per_day:,}, so pending sessions wait until tomorrow"
         yield Finding(NOTE, message, "run `tallybook reflect --tokens N`")
@@ -306,12 +313,12 @@ def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
             yield message, f"set {options.key_variable} where the agent starts"
 
 
-def check_marks(context: Context) -> Iterator[Finding]:
+def check_marks(project: Project) -> Iterator[Finding]:
     """Report how many sessions had marks, and what they came to."""
-    if not context.log.exists() or context.settings.marks == settings.MARKS[-1]:
+    if not open_own_log(project).exists() or _read_settings(project).marks == settings.MARKS[-1]:
         return
-    reviews, found = load_reviews(context.project), proposals.load(context.project)
-    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(context.project).state.pruned)
+    reviews, found = load_reviews(project), proposals.load(project)
+    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
     numbers = (
         format_count(reviews.votes, "vote"),
         f"{format_count(found.accepted, 'lesson')} accepted",

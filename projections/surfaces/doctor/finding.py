@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
-from tallybook.projections.surfaces.console.output import answer, format_count, say
+from tallybook.projections.surfaces.console.output import format_count, reply
 from tallybook.projections.surfaces.history.reading import open_own_log
-from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.clock import Now
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.workspace.settings import Settings
 
 OK, NOTE, BAD = "ok", "note", "bad"
 
@@ -51,32 +46,7 @@ class Finding:
     is_damage: bool = False
 
 
-@attrs.frozen
-class Context:
-    """The argument of every check.
-
-    Attributes:
-        project: The project to check.
-        now: The present moment.
-        progress: Called during long checks with the bytes done and the bytes in all.
-    """
-
-    project: Project
-    now: Now
-    progress: Callable[[int, int], None] = lambda _done, _size: None
-
-    @property
-    def log(self) -> JsonlLog:
-        """Return the project's own ledger."""
-        return open_own_log(self.project)
-
-    @property
-    def settings(self) -> Settings:
-        """Return the settings in force, read from the files: the usual way would write to the cache."""
-        return settings.merge({path: settings.load(path) for path in settings.files(self.project)})
-
-
-Check: TypeAlias = Callable[[Context], Iterator[Finding]]
+Check: TypeAlias = Callable[[Project], Iterator[Finding]]
 """A check: yields what it finds and changes nothing on disk."""
 
 
@@ -86,9 +56,7 @@ def format_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + rest
 
 
-def run_checks(
-    project: Project, table: Mapping[str, Check], progress: Callable[[int, int], None] = lambda _done, _size: None
-) -> tuple[Finding, ...]:
+def run_checks(project: Project, table: Mapping[str, Check]) -> tuple[Finding, ...]:
     """Run every check of a table by its name, in order, changing nothing; one without a finding has passed."""
     try:
         # Told once, because every check would fail for it.
@@ -100,19 +68,18 @@ def run_checks(
                 return (Finding(BAD, message, "ask its owner for access", "project"),)
     except (CannotWriteError, OSError) as error:
         return (Finding(BAD, _reason(error), check="project"),)
-    context = Context(project, clock.utc_now(), progress)
     findings: list[Finding] = []
     for name, check in table.items():
-        _run(name, check, context, findings)
+        _run(name, check, project, findings)
     return tuple(findings)
 
 
-def _run(name: str, check: Check, context: Context, findings: list[Finding]) -> None:
+def _run(name: str, check: Check, project: Project, findings: list[Finding]) -> None:
     """Add the findings of one check; a failure becomes a finding, unless another check failed for the same reason."""
     before = len(findings)
     try:
-        findings.extend(attrs.evolve(finding, check=name) for finding in check(context))
-        if len(findings) == before and context.log.exists():
+        findings.extend(attrs.evolve(finding, check=name) for finding in check(project))
+        if len(findings) == before and open_own_log(project).exists():
             findings.append(Finding(OK, "passed", check=name))
     except DamagedLedgerError as error:
         # The check of the ledger has named the damage to its line; the others only meet it.
@@ -161,12 +128,10 @@ def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
     """Print findings, as JSON ``{ok, findings}`` of ``{check, level, message, hint}``; return the exit code."""
-    if as_json:
-        rows = [
-            {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
-            for finding in findings
-        ]
-        answer({"ok": all(finding.level != BAD for finding in findings), "findings": rows})
-    else:
-        say(*format_findings(findings))
+    rows = [
+        {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
+        for finding in findings
+    ]
+    value = {"ok": all(finding.level != BAD for finding in findings), "findings": rows}
+    reply(value, format_findings(findings), as_json=as_json)
     return exit_code(findings)

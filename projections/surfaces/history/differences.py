@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -67,7 +66,7 @@ class Difference:
         counts = [f"{len(self.rows[part])} {part}" for part in ("added", "gone", "changed") if self.rows[part]]
         total = ", ".join([*counts, *(["another order"] if self.rows["order"] is not None else [])])
         begin, end = f"From {self.before.moment}", f"to {self.after.moment}"
-        terminal.print_changes(terminal.console_for(sys.stdout), begin, end, self.lines(), total)
+        terminal.print_changes(terminal.console_for(), begin, end, self.lines(), total)
 
     def _fate(self, left: Mapping[str, Any]) -> str:
         """Return how an entry left the playbook."""
