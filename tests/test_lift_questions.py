@@ -350,7 +350,7 @@ def test_undo_and_redo_of_asking(here: Project, run: Run) -> None:
 def test_a_lost_marker_is_made_again_by_the_next_hook(here: Project, run: Run, content: str | None) -> None:
     """The ledger says which question is open, and a session is drawn for it as ever."""
     run("lift", "ask", "playbook")
-    path = Path(draws.question_file(here))
+    path = here.ledger / "marks" / draws.QUESTION
     path.unlink() if content is None else path.write_text(content)
     hook(here, "s1")
     assert (load(here).open, True) == (injections(here)[-1].question, path.exists())

@@ -17,6 +17,8 @@ MAX_ENTRY_CHARS = 1_000
 UNTESTED_SHARE = 0.2
 """Share of the room reserved for unrated entries, so that they can be tried."""
 
+OWN = {"own": object()}
+"""What marks an entry of the person's own playbook; no file can hold it."""
 OWN_HEADING = "\nFrom the user's own playbook, for all projects:"
 """The line before a person's own entries; an entry cannot forge it, for its line begins with its name."""
 
@@ -25,20 +27,56 @@ _BLANK = dict.fromkeys(map(ord, UNPRINTABLE), " ")
 _LEFT_OUT = "({} more key points were left out for want of room.)"
 
 
-class Choice(NamedTuple):
-    """The entries that are injected.
+class Selection(NamedTuple):
+    """What is selected for a session, before a draw withholds some of it.
 
     Attributes:
-        names: Their names, in the playbook's order.
+        chosen: The entries that were selected, in the order in which they are told.
         lines: Their lines, and a last line that counts the entries left out, if any.
-        left_out: How many entries were left out.
-        sections: The heading of each entry's section; empty for an entry of a playbook in the flat format.
+        candidates: The entries that were selected from.
+        left_out: For the project's entries (False) and the person's own (True), cause → how many were left out for it.
+        lowest: For either, the lowest score of one that was selected; nothing where no task ranked them.
+        template: The text around the lines.
     """
 
-    names: tuple[str, ...]
-    lines: tuple[str, ...]
-    left_out: int
-    sections: tuple[str, ...]
+    chosen: Sequence[Mapping[str, Any]] = ()
+    lines: tuple[str, ...] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
+    left_out: Mapping[bool, Mapping[str, int]] = {}
+    lowest: Mapping[bool, float] = {}
+    template: str = ""
+
+    def names(self, *, own: bool = False) -> tuple[str, ...]:
+        """Return the names of the project's entries that were selected, or of the person's own."""
+        return names_of(self.chosen, own=own)
+
+    def text_without(self, held: Container[str] = ()) -> str:
+        """Return the text for a model without the entries that are withheld; their room stays empty.
+
+        In the later format each section has its heading before its entries. The person's own entries come last and
+        under a heading.
+        """
+        by_section: dict[str, list[str]] = {}
+        mine = []
+        for entry, text in zip(self.chosen, self.lines, strict=False):
+            section = entry.get("section", "")
+            if is_own(entry):
+                mine.append(text)
+            elif entry["name"] not in held:
+                by_section.setdefault(section, [_heading(section)] if section else []).append(text)
+        told = [text for texts in by_section.values() for text in texts]
+        told += [OWN_HEADING, *mine] if mine else []
+        return fill(self.template, [*told, *self.lines[len(self.chosen) :]] if told else [])
+
+
+def is_own(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry is of the person's own playbook; no draw withholds it."""
+    return entry.get("own") is OWN["own"]
+
+
+def names_of(entries: Iterable[Mapping[str, Any]], *, own: bool = False) -> tuple[str, ...]:
+    """Return the names of the project's entries, or of the person's own."""
+    return tuple(entry["name"] for entry in entries if is_own(entry) is own)
 
 
 def leave_out_expired(entries: Sequence[Mapping[str, Any]], today: str) -> Sequence[Mapping[str, Any]]:
@@ -58,7 +96,7 @@ def line(entry: Mapping[str, Any]) -> str:
     return one_line(text_line)
 
 
-def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
+def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Selection:
     """Choose the entries of a playbook to inject.
 
     Where all fit, all are injected. Otherwise unrated entries get UNTESTED_SHARE of the room, the newest first, and
@@ -66,38 +104,34 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
     the other. A line of more than MAX_ENTRY_CHARS is cut.
 
     Args:
-        entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``, and in the later format
-            ``section``.
-        room: How many characters the lines may take, line feeds and the headings of sections included.
+        entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``, in the later format
+            ``section``, and OWN where they are the person's own.
+        room: How many characters the lines may take, line feeds and headings included.
     """
     # The headings of all sections, because which of them are shown follows only from the choice.
     room -= headings_size(entries)
-    lines = _all_lines(entries, room)
-    if lines is not None:
-        return Choice(tuple(entry["name"] for entry in entries), tuple(lines), 0, sections_of(entries))
-    room -= len(_LEFT_OUT.format(len(entries)))
-    newest = range(len(entries) - 1, -1, -1)
-    unrated = [index for index in newest if not (entries[index]["helpful"] or entries[index]["harmful"])]
-    trial, room_left = _choose_fitting(unrated, entries, int(room * UNTESTED_SHARE))
-    proven, room_left = _choose_fitting(
-        _rated_indexes(entries, newest), entries, room - int(room * UNTESTED_SHARE) + room_left
-    )
-    rest, _ = _choose_fitting([index for index in unrated if index not in trial], entries, room_left)
-    all_chosen = sorted((trial | proven | rest).items())
-    names = tuple(entries[index]["name"] for index, _ in all_chosen)
-    left_out = len(entries) - len(all_chosen)
-    lines = [*(text for _, text in all_chosen), _LEFT_OUT.format(left_out)]
-    return Choice(names, tuple(lines), left_out, sections_of([entries[index] for index, _ in all_chosen]))
-
-
-def sections_of(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the heading of each entry's section; empty for an entry of a playbook in the flat format."""
-    return tuple(entry.get("section", "") for entry in entries)
+    lines, chosen = _all_lines(entries, room), entries
+    if lines is None:
+        room -= len(_LEFT_OUT.format(len(entries)))
+        newest = range(len(entries) - 1, -1, -1)
+        unrated = [index for index in newest if not (entries[index]["helpful"] or entries[index]["harmful"])]
+        trial_room = int(room * UNTESTED_SHARE)
+        fitting, room_left = _choose_fitting(unrated, entries, trial_room)
+        proven, room_left = _choose_fitting(_rated_indexes(entries, newest), entries, room - trial_room + room_left)
+        more, _ = _choose_fitting([index for index in unrated if index not in fitting], entries, room_left)
+        fitting |= proven | more
+        chosen = [entries[index] for index in sorted(fitting)]
+        lines = [*(fitting[index] for index in sorted(fitting)), _LEFT_OUT.format(len(entries) - len(chosen))]
+    own_left_out = sum(map(is_own, entries)) - sum(map(is_own, chosen))
+    left_out = {False: {"room": len(entries) - len(chosen) - own_left_out}, True: {"room": own_left_out}}
+    return Selection(chosen, tuple(lines), entries, left_out)
 
 
 def headings_size(entries: Sequence[Mapping[str, Any]]) -> int:
-    """Return the characters that the headings of all sections take, line feeds included."""
-    return sum(len(_heading(section)) + 1 for section in {*sections_of(entries)} - {""})
+    """Return the characters that the headings of all sections and of the own entries take, line feeds included."""
+    sections = {entry.get("section", "") for entry in entries if not is_own(entry)} - {""}
+    headings = [*map(_heading, sections), *([OWN_HEADING] if any(map(is_own, entries)) else [])]
+    return sum(len(heading) + 1 for heading in headings)
 
 
 def _heading(section: str) -> str:
@@ -155,24 +189,6 @@ def _choose_fitting(
             room -= len(text) + 1
             fitting[index] = text
     return fitting, room
-
-
-def told_lines(choice: Choice, held: Container[str], own: Container[str] = ()) -> list[str]:
-    """Return the lines of a choice without those of the entries that are withheld; their room stays empty.
-
-    In the later format each section has its heading before its entries. The lines of a person's own entries, those
-    named in ``own``, come last and under a heading.
-    """
-    by_section: dict[str, list[str]] = {}
-    mine = []
-    for name, section, text in zip(choice.names, choice.sections, choice.lines, strict=False):
-        if name in own:
-            mine.append(text)
-        elif name not in held:
-            by_section.setdefault(section, [_heading(section)] if section else []).append(text)
-    told = [text for texts in by_section.values() for text in texts]
-    told += [OWN_HEADING, *mine] if mine else []
-    return [*told, *choice.lines[len(choice.names) :]] if told else []
 
 
 def fill(template: str, lines: Sequence[str]) -> str:

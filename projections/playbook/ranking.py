@@ -66,26 +66,6 @@ class Score(NamedTuple):
         return self.relevance + self.proof
 
 
-class Selection(NamedTuple):
-    """The entries that a task is given.
-
-    Attributes:
-        scores: Their scores, the best first.
-        lines: Their lines, in this order, and at first a last line that counts the entries left out, if any.
-        left_out: Cause → how many entries were left out for it.
-        own_left_out: The same of the person's own entries.
-        lowest: The lowest score of a chosen entry of the project, None without one.
-        own_lowest: The same of the person's own entries.
-    """
-
-    scores: tuple[Score, ...]
-    lines: tuple[str, ...]
-    left_out: Mapping[str, int]
-    own_left_out: Mapping[str, int] = {}
-    lowest: float | None = None
-    own_lowest: float | None = None
-
-
 class _Stems(dict[str, tuple[str, ...]]):
     """A word as it is written → what counts of it; each is worked out once, because words repeat."""
 
@@ -151,49 +131,47 @@ def _weights(counts: Sequence[Mapping[str, int]]) -> dict[str, float]:
     return {word: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for word, n in having.items()}
 
 
-def select(  # noqa: PLR0913 - what the room goes to, and what is counted apart
+def select(
     entries: Sequence[Mapping[str, Any]],
     task: str,
     room: int,
     known: Collection[str] = (),
     *,
     is_first: bool = True,
-    own: Collection[str] = (),
-) -> Selection:
+) -> inject.Selection:
     """Select the entries for a task, the best first, as many as fit.
 
     An entry counts if its text shares a word with the task; at first also if it has helpful ratings, because what is
     always true need not name the task.
 
     Args:
-        entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``.
+        entries: The playbook's entries in their order, as ``inject.choose`` takes them.
         task: What is to be done.
-        room: How many characters the lines may take, line feeds included.
+        room: How many characters the lines may take, line feeds and headings included.
         known: Names of entries that the session was given before.
         is_first: Whether the session was given nothing before.
-        own: Names of the person's own entries, which are counted apart.
     """
+    room -= inject.headings_size(entries)
     room -= len(_LEFT_OUT.format(len(entries))) if is_first else 0
-    theirs, mine = ({ROOM: 0, TOLD: 0, UNRELATED: 0} for _ in range(2))
-    scores, lines = [], []
+    counts = {own: {ROOM: 0, TOLD: 0, UNRELATED: 0} for own in (False, True)}
+    chosen, lines = [], []
     lowest: dict[bool, float] = {}
     for score in rank(entries, task):
         entry = entries[score.place]
-        is_own = entry["name"] in own
-        left_out = mine if is_own else theirs
+        own = inject.is_own(entry)
         if entry["name"] in known:
-            left_out[TOLD] += 1
+            counts[own][TOLD] += 1
         elif not (score.words or (is_first and score.proof)):
-            left_out[UNRELATED] += 1
+            counts[own][UNRELATED] += 1
         elif (text := inject.cut_line(entry, room)) is None:
-            left_out[ROOM] += 1
+            counts[own][ROOM] += 1
         else:
             room -= len(text) + 1
-            scores.append(score)
+            chosen.append(entry)
             lines.append(text)
             # The best come first.
-            lowest[is_own] = round(score.total, 4)
+            lowest[own] = round(score.total, 4)
     if is_first and lines and len(lines) < len(entries):
         lines.append(_LEFT_OUT.format(len(entries) - len(lines)))
-    counts, own_counts = ({cause: number for cause, number in group.items() if number} for group in (theirs, mine))
-    return Selection(tuple(scores), tuple(lines), counts, own_counts, lowest.get(False), lowest.get(True))
+    left_out = {own: {cause: number for cause, number in group.items() if number} for own, group in counts.items()}
+    return inject.Selection(chosen, tuple(lines), entries, left_out, lowest)

@@ -16,7 +16,7 @@ from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.project import MARKS, ProjectPaths
+from tallybook.projections.surfaces.workspace.project import ProjectPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def begin_lineage(project: AnyProject, session: str, hold: float) -> None:
     if question is None or question.id not in read_secrets(project) or os.path.exists(path):
         return
     fields = Lineage(session, question.id, hold)._asdict()
-    ledger_access.write_marker(path, dumps(fields).encode("utf-8", "surrogatepass"))
+    ledger_access.write_marker(path, dumps(fields))
 
 
 def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int, hold: float) -> Draw:
@@ -190,18 +190,13 @@ def save_secret(project: AnyProject, question: str, secret: bytes) -> None:
     disk.replace_file(path, text.encode(), private=True)
 
 
-def question_file(project: AnyProject) -> str:
-    """Return the marker of the open question."""
-    return os.path.join(project.ledger, MARKS, QUESTION)
-
-
 def read_question(project: AnyProject) -> Question | None:
     """Return the open question of this user, None without one.
 
     Its marker is made anew where it is lost, or where the ledger has events since that change what it says.
     """
     with suppress(*_FAULTS):
-        marker = loads(disk.read_file(question_file(project)).decode("utf-8"))
+        marker = loads(ledger_access.read_marker(ledger_access.marker_file(project, QUESTION)))
         if not _is_outdated(project, marker["logs"]):
             about = marker["question"]
             return about and Question(str(about[0]), str(about[1]), tuple(about[2]), tuple(about[3]))
@@ -227,8 +222,8 @@ def save_question(project: AnyProject) -> Question | None:
         if state.open:
             event, book = state.questions[state.open].event, reading.current(reading.open_log(whole))
             question = Question(state.open, event.question, event.names, tuple(sorted(book.pinned)))
-        content = dumps({"question": question, "logs": logs}).encode("utf-8", "surrogatepass")
-        ledger_access.write_marker(question_file(project), content)
+        content = dumps({"question": question, "logs": logs})
+        ledger_access.write_marker(ledger_access.marker_file(project, QUESTION), content)
     return question
 
 
@@ -267,14 +262,12 @@ def _read(path: str, begin: int, end: int) -> bytes:
 
 def lineage_file(project: AnyProject, session: str) -> str:
     """Return the marker of a session's lineage."""
-    # An id can hold half of a surrogate pair, which JSON spells and UTF-8 refuses.
-    digest = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return os.path.join(project.ledger, MARKS, f"{LINEAGE}{digest}")
+    return ledger_access.marker_file(project, f"{LINEAGE}{ledger_access.digest(session)}")
 
 
 def read_lineage(project: AnyProject, session: str) -> Lineage | None:
     """Return the lineage of a session; None where no question was open at its begin."""
     with suppress(*_FAULTS):
-        fields = loads(disk.read_file(lineage_file(project, session)).decode("utf-8", "surrogatepass"))
+        fields = loads(ledger_access.read_marker(lineage_file(project, session)))
         return Lineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))
     return None

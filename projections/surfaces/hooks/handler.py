@@ -12,13 +12,12 @@ import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
-from tallybook.ledger.fast_stdlib import dumps, loads, read_up_to, sha256
+from tallybook.ledger.fast_stdlib import dumps, loads, read_up_to
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
-from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import text_of
 from tallybook.projections.surfaces.hooks import injection, ledger_access
-from tallybook.projections.surfaces.workspace.project import MARKS, NoProjectError, find_paths, playbook_file
+from tallybook.projections.surfaces.workspace.project import NoProjectError, find_paths, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ def _citations(names: Sequence[str], payload: Payload) -> list[Draft]:
 
 def occasion_of(message: str) -> str:
     """Return an id of a message in its session, the same in a hook's payload and in the transcript."""
-    return sha256(message.strip().encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return ledger_access.digest(message.strip())
 
 
 def citation_key(session: str, subagent: str, occasion: str) -> str:
@@ -289,17 +288,17 @@ def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
 
 def is_settled(project: AnyProject, rater: str) -> bool:
     """Return whether a worker noted a short while ago that a rater has no pending work."""
-    path = os.path.join(project.ledger, MARKS, SETTLED)
-    with suppress(OSError, TallybookError):
+    path = ledger_access.marker_file(project, SETTLED)
+    with suppress(OSError):
         fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
-        return fresh and disk.read_file(path) == rater.encode()
+        return fresh and ledger_access.read_marker(path) == rater
     return False
 
 
 def unsettle(project: ProjectPaths) -> None:
     """Note that there is pending work."""
     with suppress(OSError):
-        os.unlink(os.path.join(project.ledger, MARKS, SETTLED))
+        os.unlink(ledger_access.marker_file(project, SETTLED))
 
 
 def start_worker(project: ProjectPaths) -> None:

@@ -11,10 +11,10 @@ import os
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.hooks import ledger_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Draft
     from tallybook.projections.playbook import inject, ranking
     from tallybook.projections.surfaces.agents.table import Agent, Payload
-    from tallybook.projections.surfaces.hooks import blocks, citations, draws, ledger_access
+    from tallybook.projections.surfaces.hooks import blocks, citations, draws
     from tallybook.projections.surfaces.hooks.draws import Draw
     from tallybook.projections.surfaces.workspace import personal, settings, templates
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
@@ -33,9 +33,7 @@ else:
     # Most hooks end before they need these.
     [inject, ranking] = import_lazily("tallybook.projections.playbook.inject", "tallybook.projections.playbook.ranking")
     _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
-    [blocks, citations, draws, ledger_access] = import_lazily(
-        *(_HERE + name for name in ("blocks", "citations", "draws", "ledger_access"))
-    )
+    [blocks, citations, draws] = import_lazily(*(_HERE + name for name in ("blocks", "citations", "draws")))
     [personal, settings, templates] = import_lazily(*(_THERE + name for name in ("personal", "settings", "templates")))
 
 SUBAGENT_START = "SubagentStart"
@@ -52,51 +50,6 @@ _MORE = "More key points of this project's playbook, for this prompt:\n\n"
 """Before what a later prompt is given: the session has the template's explanations."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
 _COMPACTION_US = 10 * clock.MICROSECONDS
-
-
-class Selection(NamedTuple):
-    """What is selected for a session, before a draw withholds some of it.
-
-    Attributes:
-        template: The text around the entries.
-        candidates: The names that were selected from, in order.
-        choice: What was selected.
-        left_out: Cause → how many of them were not selected.
-        lowest: The lowest score of one of the project's that were selected; None where a prompt did not rank them.
-        own: The person's own entries among the candidates, which no draw withholds and the project does not record.
-        own_left_out: As ``left_out``, of these; ``left_out`` counts the project's.
-        own_lowest: As ``lowest``, of these.
-    """
-
-    template: str
-    candidates: tuple[str, ...]
-    choice: inject.Choice
-    left_out: Mapping[str, int]
-    lowest: float | None = None
-    own: tuple[str, ...] = ()
-    own_left_out: Mapping[str, int] = {}
-    own_lowest: float | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the project's entries that were selected."""
-        return tuple(name for name in self.choice.names if name not in self.own)
-
-    @property
-    def text(self) -> str:
-        """Return the text for a model where nothing is withheld."""
-        return self.text_without(())
-
-    def text_without(self, held: Sequence[str]) -> str:
-        """Return the text for a model without the entries that are withheld."""
-        return inject.fill(self.template, inject.told_lines(self.choice, held, self.own))
-
-    @property
-    def own_part(self) -> Selection:
-        """Return what was selected of the person's own entries."""
-        names = tuple(name for name in self.choice.names if name in self.own)
-        choice = self.choice._replace(names=names)
-        return Selection(self.template, self.own, choice, self.own_left_out, self.own_lowest)
 
 
 class _Event(NamedTuple):
@@ -150,8 +103,8 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if chosen.by_task and payload.event != SUBAGENT_START:
         return _inject_part(event)
     # A session that began with parts has some of them, even if the settings no longer say so.
-    selection = empty_selection() if _is_divided(marker) else _select(event)
-    if not selection.choice.names:
+    selection = inject.Selection() if _is_divided(marker) else _select(event)
+    if not selection.chosen:
         return ""
     key = "" if payload.source == "compact" else injection_key(payload)
     is_new, answer = _give(event, selection, key)
@@ -161,7 +114,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     return answer if is_new or (is_new is None and payload.event in {"SessionStart", SUBAGENT_START}) else ""
 
 
-def _give(event: _Event, selection: Selection, key: str = "", *, entries: int = 0) -> tuple[bool | None, str]:
+def _give(event: _Event, selection: inject.Selection, key: str = "", *, entries: int = 0) -> tuple[bool | None, str]:
     """Record what a session is given of a selection, and return whether that is new, and the answer that gives it.
 
     Args:
@@ -173,12 +126,12 @@ def _give(event: _Event, selection: Selection, key: str = "", *, entries: int = 
     Returns:
         Whether it is new, None where nothing could be recorded; and the answer, empty where the draw withholds all.
     """
-    project, payload, agent = event.project, event.payload, event.agent
-    candidates = entries or len(selection.candidates)
+    project, payload = event.project, event.payload
+    entries = entries or len(inject.names_of(selection.candidates))
     # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.names, candidates, event.chosen.hold)
+    drawn = draws.draw(project, payload.session, selection.names(), entries, event.chosen.hold)
     text = selection.text_without(drawn.held)
-    answer = agent.answer(payload.name, text) if text else ""
+    answer = event.agent.answer(payload.name, text) if text else ""
     try:
         if key:
             return append(project, payload, selection, drawn, key), answer
@@ -194,14 +147,10 @@ def record_block(project: ProjectPaths, payload: Payload) -> str:
     So they can be cited and rated. Text that is not an entry's present one says nothing.
     """
     block = blocks.find_read(project, payload) if payload.session else None
-    if block is not None:
-        names = tuple(entry["name"] for entry in ledger_access.read_entries(project) if block.has(entry))
-        if names:
-            read = empty_selection()
-            read = read._replace(choice=read.choice._replace(names=names), candidates=names)
-            key = f"offered:{payload.session}:{digest(dumps(list(names)))}"
-            drafts = [draft_event(read, draws.Draw(), block.name)]
-            ledger_access.append(project, drafts, payload.by, key)
+    if block is not None and (read := [entry for entry in ledger_access.read_entries(project) if block.has(entry)]):
+        key = f"offered:{payload.session}:{ledger_access.digest(dumps([*inject.names_of(read)]))}"
+        drafts = [draft_event(inject.Selection(read, candidates=read), draws.Draw(), block.name)]
+        ledger_access.append(project, drafts, payload.by, key)
     return ""
 
 
@@ -215,13 +164,15 @@ def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
     return ""
 
 
-def injection_key(payload: Payload) -> str:
-    """Return the idempotency key of a first injection; for other agents than Claude Code it names the agent.
+def injection_key(payload: Payload, number: int = 0) -> str:
+    """Return the idempotency key of a first injection, or of one at a prompt, by its number in the session.
 
-    So an injection that an earlier version recorded for another agent, which could not take it, can be told apart.
+    For other agents than Claude Code it names the agent, so that an injection that an earlier version recorded for
+    another agent, which could not take it, can be told apart.
     """
     agent = "" if payload.agent == table.CLAUDE else f"{payload.agent}:"
-    return f"injected:{agent}{conversation(payload)}"
+    at_prompt, suffix = ("prompt:", f":{number}") if number else ("", "")
+    return f"injected:{at_prompt}{agent}{conversation(payload)}{suffix}"
 
 
 def conversation(payload: Payload) -> str:
@@ -247,54 +198,31 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
     return template
 
 
-def empty_selection() -> Selection:
-    """Return the selection of no entry."""
-    return Selection("", (), inject.Choice((), (), 0, ()), {})
-
-
-def _select(event: _Event) -> Selection:
+def _select(event: _Event) -> inject.Selection:
     """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
     if not event.chosen.budget_chars or (event.payload.subagent and not event.chosen.subagents):
-        return empty_selection()
-    entries, own = read_both(event.project, event.payload)
-    return select_best(entries, event.template, event.agent, event.chosen.budget_chars, own)
+        return inject.Selection()
+    entries = read_both(event.project, event.payload)
+    return select_best(entries, event.template, event.agent, event.chosen.budget_chars)
 
 
 def select_best(
-    entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int, own: tuple[str, ...] = ()
-) -> Selection:
-    """Return the best entries that fit a budget and the agent; those that ``own`` names are the person's own."""
-    candidates = project_names(entries, own)
-
-    def choose(room: int) -> Selection:
-        choice = inject.choose(entries, room)
-        own_left_out = len(own) - sum(name in own for name in choice.names)
-        left_out = {"room": choice.left_out - own_left_out}
-        return Selection(template, candidates, choice, left_out, None, own, {"room": own_left_out})
-
-    return fit(agent, budget_chars - len(template) - heading_chars(own), choose)
+    entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int
+) -> inject.Selection:
+    """Return the best entries that fit a budget and the agent."""
+    return _fit(agent, budget_chars - len(template), template, lambda room: inject.choose(entries, room))
 
 
-def project_names(entries: Sequence[Mapping[str, Any]], own: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a project's entries."""
-    return tuple(entry["name"] for entry in entries if entry["name"] not in own)
-
-
-def heading_chars(own: Sequence[str]) -> int:
-    """Return how many characters the heading of the person's own entries takes, with its line feed."""
-    return len(inject.OWN_HEADING) + 1 if own else 0
-
-
-def fit(agent: Agent, room: int, choose: Callable[[int], Selection]) -> Selection:
+def _fit(agent: Agent, room: int, template: str, choose: Callable[[int], inject.Selection]) -> inject.Selection:
     """Return the selection for the largest room whose text the agent passes on whole; none where nothing fits."""
     while room > 0:
-        selection = choose(room)
-        size = agent.size(selection.text)
+        selection = choose(room)._replace(template=template)
+        size = agent.size(selection.text_without())
         if size <= agent.max_size:
             return selection
         # The agent counts otherwise than in characters.
         room = min(room - 1, room * agent.max_size // size)
-    return empty_selection()
+    return inject.Selection()
 
 
 def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: float) -> None:
@@ -308,15 +236,22 @@ def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: 
         draws.begin_lineage(project, payload.session, hold)
 
 
-def draft_event(selection: Selection, drawn: Draw, file: str = "") -> Draft:
-    """Return the event of an injection, or of what a file gave; it holds names and numbers, nothing of a prompt."""
+def draft_event(selection: inject.Selection, drawn: Draw, file: str = "", *, own: bool = False) -> Draft:
+    """Return the event of an injection, or of what a file gave; it holds names and numbers, nothing of a prompt.
+
+    Args:
+        selection: What was selected.
+        drawn: What of it is withheld.
+        file: The file that gave it.
+        own: Whether to take the person's own entries, in place of the project's.
+    """
     return ledger_access.draft(
         "playbook.injected",
-        names=[name for name in selection.names if name not in drawn.held],
+        names=[name for name in selection.names(own=own) if name not in drawn.held],
         held=list(drawn.held),
-        left_out=dict(selection.left_out),
-        lowest=selection.lowest,
-        candidates=digest(dumps(list(selection.candidates))),
+        left_out=dict(selection.left_out.get(own, {})),
+        lowest=selection.lowest.get(own),
+        candidates=ledger_access.digest(dumps([*inject.names_of(selection.candidates, own=own)])),
         question=drawn.question,
         lineage=drawn.lineage,
         units=list(drawn.units),
@@ -325,23 +260,22 @@ def draft_event(selection: Selection, drawn: Draw, file: str = "") -> Draft:
     )
 
 
-def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw, key: str) -> bool:
+def append(project: ProjectPaths, payload: Payload, selection: inject.Selection, drawn: Draw, key: str) -> bool:
     """Append an injection, the person's own entries to their own ledger; return False if the project's had it.
 
     The project's has it even where none of its entries was selected: only there hooks see that a session was given the
     playbook, and reflection finds the sessions whose clients were killed.
     """
     is_new = ledger_access.append(project, [draft_event(selection, drawn)], payload.by, key)
-    own = selection.own_part
-    if is_new and own.choice.names:
-        append_own(project, [draft_event(own, draws.Draw())], payload, key)
+    if is_new and selection.names(own=True):
+        append_own(project, [draft_event(selection, draws.Draw(), own=True)], payload, key)
     return is_new
 
 
-def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
+def _append_compaction(project: ProjectPaths, payload: Payload, selection: inject.Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     # Codex names no turn here, so its compactions within ten seconds count as one.
-    prefix = f"injected:compact:{digest(f'{payload.session} {payload.prompt}')}:"
+    prefix = f"injected:compact:{ledger_access.digest(f'{payload.session} {payload.prompt}')}:"
     # Settings and a plugin may both deliver it at the same moment, and no id of it could be a key.
     with ledger_access.lock_deliveries(project):
         if ledger_access.has_recent(project, prefix, _COMPACTION_US):
@@ -352,8 +286,8 @@ def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selec
 def _save_unanswered(project: ProjectPaths, payload: Payload) -> None:
     """Save for ``doctor`` who was given no answer, in place of the one before."""
     document = {"at": clock.utc_now().at, "event": payload.name, "agent": payload.agent, "marks": list(payload.marks)}
-    path = os.path.join(project.ledger, MARKS, UNANSWERED)
-    ledger_access.write_marker(path, dumps(document).encode("utf-8", "replace"))
+    text = dumps(document).encode("utf-8", "replace").decode()
+    ledger_access.write_marker(ledger_access.marker_file(project, UNANSWERED), text)
 
 
 def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker: str) -> bool:
@@ -379,17 +313,16 @@ def _take_resumed(project: ProjectPaths, payload: Payload, *, is_marked: bool) -
     The start of Claude Code's fork carries the id of the session that it continues; its own id comes with the first
     prompt, which no start announced.
     """
-    path = os.path.join(project.ledger, MARKS, RESUMED)
-    resumed = ""
+    path = ledger_access.marker_file(project, RESUMED)
     if payload.event == "SessionStart":
         if payload.source == "resume":
-            ledger_access.write_marker(path, payload.session.encode("utf-8", "surrogatepass"))
-    elif os.path.exists(path) and not payload.subagent:
-        with suppress(OSError, ValueError, TallybookError):
-            resumed = disk.read_file(path).decode("utf-8", "surrogatepass")
-            # Another session that runs meanwhile and has the playbook is not the fork: it leaves the marker.
-            if not is_marked or resumed == payload.session:
-                os.unlink(path)
+            ledger_access.write_marker(path, payload.session)
+        return ""
+    resumed = ledger_access.read_marker(path) if not payload.subagent else ""
+    # Another session that runs meanwhile and has the playbook is not the fork: it leaves the marker.
+    if resumed and (not is_marked or resumed == payload.session):
+        with suppress(OSError):
+            os.unlink(path)
     return resumed if resumed != payload.session else ""
 
 
@@ -400,16 +333,17 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
     """
     before = _marker(project, parent)
     if os.path.exists(before):
-        ledger_access.copy_marker(before, marker)
+        ledger_access.write_marker(marker, ledger_access.read_marker(before))
     elif any(citations.injections(project, parent)):
         _create(marker)
     else:
         return False
     # A fork that is drawn anew would count its lineage twice, and lift would claim what is false.
-    ledger_access.copy_marker(draws.lineage_file(project, parent), draws.lineage_file(project, payload.session))
+    if drawn := ledger_access.read_marker(draws.lineage_file(project, parent)):
+        ledger_access.write_marker(draws.lineage_file(project, payload.session), drawn)
     try:
         # By this event citations and marks of the fork count for what its lineage was given.
-        drafts = [draft_event(empty_selection(), draws.Draw(lineage=parent))]
+        drafts = [draft_event(inject.Selection(), draws.Draw(lineage=parent))]
         ledger_access.append(project, drafts, payload.by, injection_key(payload))
     except TallybookError as error:
         ledger_access.save_error(project, error)
@@ -422,7 +356,7 @@ def mark_injected(project: ProjectPaths, payload: Payload) -> None:
 
 
 def _marker(project: ProjectPaths, session: str) -> str:
-    return os.path.join(project.ledger, MARKS, f"{_TOLD}{digest(session)}")
+    return ledger_access.marker_file(project, f"{_TOLD}{ledger_access.digest(session)}")
 
 
 def _compacted_marker(marker: str) -> str:
@@ -457,11 +391,6 @@ def _create(marker: str) -> None:
         os.close(disk.create_file(marker))
 
 
-def digest(text: str) -> str:
-    """Return a short digest of a text."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
 # The person's own playbook
 
 
@@ -482,7 +411,7 @@ def _read_own_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]
         ledger_access.save_error(project, error)
         return []
     taken = {entry[field] for entry in theirs for field in ("name", "text")}
-    return [entry for entry in own if entry["name"] not in taken and entry["text"] not in taken]
+    return [{**entry, **inject.OWN} for entry in own if entry["name"] not in taken and entry["text"] not in taken]
 
 
 def select_offered(
@@ -498,18 +427,17 @@ def select_offered(
     return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
 
 
-def read_both(project: ProjectPaths, payload: Payload) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
-    """Return the entries for a session, and the names of the person's own among them.
+def read_both(project: ProjectPaths, payload: Payload) -> Sequence[Mapping[str, Any]]:
+    """Return the entries for a session, those of the person's own playbook among them.
 
     Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
     gets its share of the room.
     """
     own, theirs = select_offered(project, ledger_access.read_entries(project), payload)
     if not own:
-        return theirs, ()
+        return theirs
     places = [(place / len(group), entry) for group in (own, theirs) for place, entry in enumerate(group, 1)]
-    both = [entry for _, entry in sorted(places, key=lambda pair: pair[0])]
-    return both, tuple(entry["name"] for entry in own)
+    return [entry for _, entry in sorted(places, key=lambda pair: pair[0])]
 
 
 def append_own(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload, key: str) -> None:
@@ -562,38 +490,33 @@ def _inject_part(event: _Event) -> str:
     return _repeat(event) if event.payload.source == "compact" else ""
 
 
-def select_for(  # noqa: PLR0913 - the candidates are of two playbooks
+def select_for(  # noqa: PLR0913 - a task, and what limits the answer to it
     entries: Sequence[Mapping[str, Any]],
     task: str,
     agent: Agent,
     budget_chars: int,
-    part: Part | None = None,
     *,
     template: str,
-    own: tuple[str, ...] = (),
-) -> Selection:
+    part: Part | None = None,
+) -> inject.Selection:
     """Return the entries that fit a task, within the share of the budget that one prompt may use.
 
-    Those that ``own`` names are the person's own.
+    Args:
+        entries: The entries.
+        task: What is to be done.
+        agent: The agent.
+        budget_chars: How many characters the session may be given.
+        template: The text around the entries that the session is given first.
+        part: What the session was given before.
     """
     part = part or Part()
     is_first = not part.names
     template = template if is_first else _MORE + inject.PLACEHOLDER
-    candidates = project_names(entries, own)
-
-    def choose(room: int) -> Selection:
-        space = room - inject.headings_size(entries)
-        best = ranking.select(entries, task, space, part.names, is_first=is_first, own=own)
-        chosen = [entries[score.place] for score in best.scores]
-        names = tuple(entry["name"] for entry in chosen)
-        choice = inject.Choice(names, best.lines, len(entries) - len(names), inject.sections_of(chosen))
-        return Selection(
-            template, candidates, choice, best.left_out, best.lowest, own, best.own_left_out, best.own_lowest
-        )
-
     # A prompt leaves room for what later prompts need.
-    room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template) - heading_chars(own)
-    return fit(agent, room, choose)
+    room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template)
+    return _fit(
+        agent, room, template, lambda space: ranking.select(entries, task, space, part.names, is_first=is_first)
+    )
 
 
 def _answer_prompt(event: _Event) -> str:
@@ -602,56 +525,48 @@ def _answer_prompt(event: _Event) -> str:
     part = _read_part(event.marker)
     if payload.source == "compact":
         part = part._replace(chars=0, names=(), delivery="")
-    delivery = payload.prompt or digest(payload.text)
+    delivery = payload.prompt or ledger_access.digest(payload.text)
     # Of two hooks with the same prompt, the second would find the next best entries.
     if part.delivery == delivery or budget_chars <= part.chars:
         return ""
-    entries, own = read_both(event.project, payload)
-    selection = select_for(entries, payload.text, event.agent, budget_chars, part, template=event.template, own=own)
-    if not selection.choice.names:
+    entries = read_both(event.project, payload)
+    selection = select_for(entries, payload.text, event.agent, budget_chars, template=event.template, part=part)
+    if not selection.chosen:
         return ""
-    key = _prompt_key(payload, part.number + 1)
-    is_new, answer = _give(event, selection, key)
+    is_new, answer = _give(event, selection, injection_key(payload, part.number + 1))
     # Nothing records what this prompt was given, so it is given nothing.
     if is_new is None:
         return ""
     # The ledger knows of more injections than the marker: which entries the session has is no longer known.
-    chars = part.chars + len(selection.text) if is_new else budget_chars
-    _write_part(event.marker, Part(part.number + 1, chars, (*part.names, *selection.choice.names), delivery))
+    chars = part.chars + len(selection.text_without()) if is_new else budget_chars
+    names = (*part.names, *(entry["name"] for entry in selection.chosen))
+    _write_part(event.marker, Part(part.number + 1, chars, names, delivery))
     return answer if is_new else ""
 
 
 def _repeat(event: _Event) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
     part = _read_part(event.marker)
-    both, own = read_both(event.project, event.payload)
+    both = read_both(event.project, event.payload)
     entries = [entry for entry in both if entry["name"] in part.names]
-    given_own = tuple(name for name in own if name in part.names)
-    selection = select_best(entries, event.template, event.agent, event.chosen.budget_chars, given_own)
-    if not selection.choice.names:
-        _write_part(event.marker, part._replace(chars=0, names=(), delivery=""))
-        return ""
-    is_new, answer = _give(event, selection, entries=len(both) - len(own))
-    if is_new is False:
-        return ""
-    _write_part(event.marker, part._replace(chars=len(selection.text), names=selection.choice.names, delivery=""))
-    return answer
-
-
-def _prompt_key(payload: Payload, number: int) -> str:
-    """Return the idempotency key of an injection, by its number in the session."""
-    agent = "" if payload.agent == table.CLAUDE else f"{payload.agent}:"
-    return f"injected:prompt:{agent}{conversation(payload)}:{number}"
+    selection = select_best(entries, event.template, event.agent, event.chosen.budget_chars)
+    is_new, answer = None, ""
+    if selection.chosen:
+        is_new, answer = _give(event, selection, entries=len(inject.names_of(both)))
+    if is_new is not False:
+        names = tuple(entry["name"] for entry in selection.chosen)
+        part = part._replace(chars=len(selection.text_without()), names=names, delivery="")
+        _write_part(event.marker, part)
+    return answer if is_new is not False else ""
 
 
 def _read_part(marker: str) -> Part:
     """Return what a marker holds; nothing where there is none, or it is not readable."""
-    with suppress(OSError, ValueError, TypeError, TallybookError):
-        number, chars, names, delivery = loads(disk.read_file(marker).decode("utf-8", "surrogatepass"))
+    with suppress(ValueError, TypeError):
+        number, chars, names, delivery = loads(ledger_access.read_marker(marker))
         return Part(int(number), int(chars), tuple(names), str(delivery))
     return Part()
 
 
 def _write_part(marker: str, part: Part) -> None:
-    data = dumps([part.number, part.chars, list(part.names), part.delivery]).encode("utf-8", "surrogatepass")
-    ledger_access.write_marker(marker, data)
+    ledger_access.write_marker(marker, dumps([part.number, part.chars, list(part.names), part.delivery]))

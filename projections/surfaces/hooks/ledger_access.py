@@ -94,7 +94,7 @@ def lock_deliveries(project: AnyProject) -> Iterator[None]:
     """
     fd = -1
     with suppress(OSError, errors.TallybookError):
-        path = os.path.join(project.ledger, MARKS, "deliveries.lock")
+        path = marker_file(project, "deliveries.lock")
         disk.make_folder(project.ledger)
         disk.make_folder(os.path.dirname(path), durable=False)
         fd = disk.open_file(path, write=True, create=True)
@@ -275,14 +275,25 @@ def save_error(project: AnyProject, error: Exception) -> None:
         disk.replace_cache_file(os.path.join(project.ledger, ERROR_FILE), what.encode("utf-8", "replace"))
 
 
-def write_marker(path: str, data: bytes) -> None:
-    """Write a marker of a ledger; it only saves questions to the ledger, so that nothing fails for it."""
+def digest(text: str) -> str:
+    """Return a short digest of a text."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def marker_file(project: AnyProject, name: str) -> str:
+    """Return the path of a marker of a ledger: it only saves questions to the ledger, so that nothing fails for it."""
+    return os.path.join(project.ledger, MARKS, name)
+
+
+def read_marker(path: str) -> str:
+    """Return what a marker holds, empty without one."""
+    with suppress(OSError, ValueError, errors.TallybookError):
+        return disk.read_file(path).decode("utf-8", "surrogatepass")
+    return ""
+
+
+def write_marker(path: str, text: str) -> None:
+    """Write a marker."""
     with suppress(OSError, errors.TallybookError):
         disk.make_folder(os.path.dirname(path), durable=False)
-        disk.replace_cache_file(path, data)
-
-
-def copy_marker(path: str, copy: str) -> None:
-    """Give a marker's content to another one, if there is the marker."""
-    with suppress(OSError, errors.TallybookError):
-        disk.replace_cache_file(copy, disk.read_file(path))
+        disk.replace_cache_file(path, text.encode("utf-8", "surrogatepass"))

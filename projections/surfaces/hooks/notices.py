@@ -5,14 +5,8 @@ The file ``marks/notice`` of the ledger holds the day on which it was told last,
 
 from __future__ import annotations
 
-from contextlib import suppress
-import os
-
 from tallybook.ledger import clock
-from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,16 +40,10 @@ def is_open(project: AnyProject) -> bool:
     return _read(project)[1] != ""
 
 
-def _path(project: AnyProject) -> str:
-    return os.path.join(project.ledger, MARKS, NAME)
-
-
 def _read(project: AnyProject) -> tuple[str, str]:
-    with suppress(OSError, TallybookError):
-        day, _, text = disk.read_file(_path(project)).decode("utf-8", "replace").partition(" ")
-        return day, text
-    return _NO_DAY, ""
+    day, _, text = ledger_access.read_marker(ledger_access.marker_file(project, NAME)).partition(" ")
+    return day or _NO_DAY, text
 
 
 def _write(project: AnyProject, day: str, text: str) -> None:
-    ledger_access.write_marker(_path(project), f"{day} {text}".encode("utf-8", "replace"))
+    ledger_access.write_marker(ledger_access.marker_file(project, NAME), f"{day} {text}")

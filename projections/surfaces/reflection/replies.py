@@ -134,7 +134,7 @@ def render_prompt(
 
 def shown_names(template: str, entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Return the names of the entries that the prompt shows."""
-    return frozenset(inject.choose(entries, PLAYBOOK_CHARS).names if "{playbook}" in template else ())
+    return frozenset(inject.choose(entries, PLAYBOOK_CHARS).names() if "{playbook}" in template else ())
 
 
 def estimate_tokens(prompt: str, more_bytes: int = 0) -> int:

@@ -9,7 +9,7 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.projections.playbook import ranking
+from tallybook.projections.playbook import inject, ranking
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import Payload, find_agent
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tallybook.projections.playbook.ranking import Score
-    from tallybook.projections.surfaces.hooks.injection import Selection
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -58,30 +57,30 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     paths = find_paths(None, str(project.root))
     by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
     mine, theirs = injection.select_offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
-    entries, own = [*mine, *theirs], tuple(entry["name"] for entry in mine)
+    entries = [*mine, *theirs]
     template = injection.load_template(chosen, attended=not (running and agent.is_unattended(Payload("", session))))
     if not chosen.budget_chars:
-        selection = injection.empty_selection()
+        selection = inject.Selection()
     elif task is None:
-        selection = injection.select_best(entries, template, agent, chosen.budget_chars, own)
+        selection = injection.select_best(entries, template, agent, chosen.budget_chars)
     else:
-        selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template, own=own)
+        selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template)
     # The selection comes first: an entry that filled the place of a withheld one would be measured by lift as well.
-    drawn = draws.draw(project, session, selection.names, len(selection.candidates), chosen.hold)
-    if running and selection.choice.names:
+    drawn = draws.draw(project, session, selection.names(), len(theirs), chosen.hold)
+    if running and selection.chosen:
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
         with suppress(TallybookError, OSError):
             injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
-    by_name = {entry["name"]: entry for entry in entries}
-    given = tuple(by_name[name] for name in selection.choice.names if name not in drawn.held)
+    given = tuple(entry for entry in selection.chosen if entry["name"] not in drawn.held)
     scores = {} if task is None else {entries[score.place]["name"]: score for score in ranking.rank(entries, task)}
     return Answer(selection.text_without(drawn.held), given, scores, _all_left_out(selection), chosen.budget_chars)
 
 
-def _all_left_out(selection: Selection) -> dict[str, int]:
+def _all_left_out(selection: inject.Selection) -> dict[str, int]:
     """Return cause → how many entries of both playbooks were left out."""
-    causes = dict.fromkeys((*selection.left_out, *selection.own_left_out))
-    sums = {cause: selection.left_out.get(cause, 0) + selection.own_left_out.get(cause, 0) for cause in causes}
+    sums: dict[str, int] = {}
+    for cause, number in [item for causes in selection.left_out.values() for item in causes.items()]:
+        sums[cause] = sums.get(cause, 0) + number
     return {cause: number for cause, number in sums.items() if number}
 
 
@@ -126,9 +125,9 @@ def record_given(project: Project, session: str, selected: Sequence[str], candid
         return ()
     drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
     # A place stays empty: refilled, an entry without effect seemed to hurt in 80 of 80 simulated histories.
-    choice = injection.empty_selection().choice._replace(names=tuple(selected))
-    left_out = {"room": len(candidates) - len(selected)}
-    selection = injection.Selection("", tuple(candidates), choice, left_out)
+    left_out = {False: {"room": len(candidates) - len(selected)}}
+    rows = [[{"name": name} for name in names] for names in (selected, candidates)]
+    selection = inject.Selection(chosen=rows[0], candidates=rows[1], left_out=left_out)
     # An answer does not wait for the ledger.
     with suppress(TallybookError):
         key = f"given:{clock.new_id(clock.utc_now().unix_us)}"
