@@ -183,10 +183,10 @@ def place(project: Path) -> Project:
     return place
 
 
-def read(place: Project, path: Path, trigger: str) -> list[worker.Result]:
+def read(place: Project, path: Path, trigger: str, session: str = "s1") -> list[worker.Result]:
     """Let the worker read a transcript that a hook requested, and return its results."""
     results: list[worker.Result] = []
-    request = schedule.reflection_request("s1", path.stat().st_size, trigger, str(path), "tallybook")
+    request = schedule.reflection_request(session, path.stat().st_size, trigger, str(path), "tallybook")
     record.write(place, [request])
     assert worker.DONE == worker.work(place, schedule.Plan(), results.append)
     return results
@@ -204,6 +204,20 @@ def test_a_session_is_measured_again_when_its_numbers_changed(place: Project, ru
     assert [[1, 0, False], [2, 1, True]] == found
     assert b"sauce" not in b"".join(batch.raw for batch in open_log(place).read())
     assert "session measured: prompts 1, calls 2, failed 1" in run("log").out
+
+
+def test_a_fork_is_measured_without_what_it_copied(place: Project) -> None:
+    """`--fork-session` of Claude Code copies lines without a word: they count once, for the session that came first."""
+    script = Script(kept(place.root) / "s1.jsonl").user("Fix it").tool("Bash", {"command": "make"}, "", failed=True)
+    fork = Script(script.path.with_name("s2.jsonl"), "s2")
+    fork.path.write_bytes(script.path.read_bytes())
+    fork.user("Go on").tool("Bash", {"command": "make sauce"}, "")
+    read(place, script.path, "SessionEnd")
+    read(place, fork.path, "SessionEnd", "s2")
+    script.user("Go on, too").tool("Bash", {"command": "make tea"}, "")
+    read(place, script.path, "SessionEnd")
+    found = [[event.numbers[name] for name in ("prompts", "calls")] for event in events(place, SessionMeasured)]
+    assert [[1, 1], [1, 1], [2, 2]] == found
 
 
 def test_a_transcript_that_is_not_understood_is_said_to_be(place: Project, run: Run) -> None:

@@ -228,7 +228,7 @@ EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
 def turns_of(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
     """Return the turns of one transcript from an offset on, read as another one is."""
     found = lines(path, begin, reader_of(like or path))
-    return [format_turn(turn, subagent=line.sidechain) for line in found for turn in line.turns]
+    return [format_turn(turn, subagent=line.is_subagents) for line in found for turn in line.turns]
 
 
 @EACH
@@ -255,7 +255,7 @@ def test_any_cut_into_reads_gives_the_same_turns(recorded: RecordedSession, data
     for cut in (*cuts, len(whole)):
         path.write_bytes(whole[:cut])
         for line in lines(path, begin):
-            said += [format_turn(turn, subagent=line.sidechain) for turn in line.turns]
+            said += [format_turn(turn, subagent=line.is_subagents) for turn in line.turns]
             begin = line.end
     shutil.rmtree(folder)
     assert (recorded.turns[""], len(whole)) == (said, begin)

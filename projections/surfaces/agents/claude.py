@@ -107,6 +107,7 @@ def subagents(path: str) -> dict[str, str]:
 
 
 TRANSCRIPTS = table.Transcripts(
+    agent="claude",
     pattern="*/*",
     name="",
     read_line=read_line,

@@ -197,6 +197,7 @@ def _days(path: str) -> list[str]:
 
 
 TRANSCRIPTS = table.Transcripts(
+    agent="codex",
     pattern="*/*/*/rollout-*",
     name=_PREFIX,
     read_line=read_line,

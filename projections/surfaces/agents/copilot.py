@@ -118,6 +118,7 @@ def subagents(_: str) -> dict[str, str]:
 
 
 TRANSCRIPTS = table.Transcripts(
+    agent="copilot",
     pattern="*/events",
     name=_NAME,
     read_line=read_line,

@@ -172,6 +172,7 @@ def places_of(path: str) -> tuple[str, ...]:
 
 _MAX_PATH_CHARS = 4096
 TRANSCRIPTS = table.Transcripts(
+    agent="gemini",
     pattern="*/chats/session-*",
     name="session-",
     read_line=read_line,

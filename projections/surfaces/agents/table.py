@@ -92,6 +92,7 @@ class Transcripts(NamedTuple):
     """How to find and read an agent's transcripts.
 
     Attributes:
+        agent: The agent's name.
         pattern: The sessions' own transcripts, below the agent's folder of them, without the endings of their names.
         name: How the name of such a file begins; empty if any name can be one.
         read_line: Returns what a line says, from its JSON object and the set of what earlier lines of the file said, to
@@ -109,6 +110,7 @@ class Transcripts(NamedTuple):
         undone_by: Returns what they took back, as ``read_line`` adds it, from the objects of all lines.
     """
 
+    agent: str
     pattern: str
     name: str
     read_line: Callable[[Mapping[str, Any], set[str]], Entry]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger import clock
 from tallybook.ledger.events import PointCited, TranscriptRead
 from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.reflections import NO_RATER, ReadPosition
@@ -18,16 +15,13 @@ from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from tallybook.projections.surfaces.reflection.transcript import Line
 
 PIECE_CHARS: Final = 100_000
 """Most characters of a piece; a longer session is reflected on in several."""
-
-# A transcript may begin with lines without an id.
-_HEAD_LINES: Final = 100
 
 
 @attrs.define
@@ -132,7 +126,9 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
     searched_to = searched_to if searched_to <= size else 0
     for line in transcript.lines(path, begin, transcript.reader_of(unread.path)):
         is_silent = is_silent and not line.turns
-        texts = [] if unread.rater == NO_RATER else _format_line(line, file)
+        is_subagents = bool(file) or line.is_subagents
+        turns = () if unread.rater == NO_RATER else line.turns
+        texts = [transcript.format_turn(turn, subagent=is_subagents) for turn in turns]
         length = sum(map(len, texts)) + len(texts)
         is_full = length > piece.room and bool(piece.lines)
         if is_full:
@@ -141,7 +137,7 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
         piece.lines += texts
         if line.begin >= searched_to:
             _add_messages(piece, line, file, unread)
-        piece.at = _ledger_time(line.at) or piece.at
+        piece.at = transcript.ledger_time(line.at) or piece.at
         piece.unknown += line.is_unknown
         end, last_uuid = line.end, line.uuid or last_uuid
     seen = end if is_full else max(size, end, 0 if file else unread.request_end)
@@ -152,67 +148,16 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
     return not is_full
 
 
-def _format_line(line: Line, file: str) -> list[str]:
-    return [transcript.format_turn(turn, subagent=bool(file) or line.sidechain) for turn in line.turns]
-
-
 def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
     """Return where the unread part begins: after what was read, here or in a session that this one continues."""
     begin = unread.position.end.get(file, 0)
     if 0 < begin <= size:
         return begin
     # A shorter file is another one under the same name.
-    known = {*unread.known_uuids, *(() if file else _uuids_read_elsewhere(unread, path))}
+    others = {} if file else {other: end for other, end in unread.others.items() if end}
+    known = {*unread.known_uuids, *transcript.copied_uuids(path, others)}
     lines = transcript.lines(path, 0, transcript.reader_of(unread.path)) if known else iter(())
     return max((line.end for line in lines if line.uuid in known), default=0)
-
-
-def _uuids_read_elsewhere(unread: Unread, path: Path) -> Iterator[str]:
-    """Yield the ids of lines that were read in sessions of which this one begins with a copy."""
-    for other in copied_from(path, [other for other, end in unread.others.items() if end]):
-        read = transcript.lines(transcript.locate(other))
-        yield from (line.uuid for line in read if line.uuid and line.end <= unread.others[other])
-
-
-def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
-    """Yield the transcripts that hold the first line of another one, which began as a copy of them.
-
-    It is their first line too, or where Claude Code compacted the session, any.
-    """
-    with suppress(OSError):
-        first = _first_line(path)
-        for other in others if first is not None else ():
-            place = transcript.locate(other)
-            if first is not None and other != path and place.is_file():
-                before = _first_line(place)
-                if before is not None and (before.uuid == first.uuid or _holds(place, first, path)):
-                    yield other
-
-
-def _first_line(path: Path) -> Line | None:
-    """Return the first line of a transcript that has an id."""
-    # What is taken back later has an id as well.
-    reader = transcript.reader_of(path)._replace(undo_mark=b"")
-    return next((line for line in islice(transcript.lines(path, 0, reader), _HEAD_LINES) if line.uuid), None)
-
-
-def _holds(place: Path, line: Line, path: Path) -> bool:
-    """Return whether a transcript in the same folder as another holds a line of it."""
-    at = _ledger_time(line.at)
-    # Most are of sessions that had ended before this one began, and are not opened.
-    if at is None or place.parent != path.parent or place.stat().st_mtime_ns // 1000 < clock.to_unix_us(at):
-        return False
-    return f'"{line.uuid}"'.encode() in place.read_bytes()
-
-
-def _ledger_time(at: str) -> str | None:
-    """Return a transcript's time as the ledger writes it, None where it is not a time in UTC."""
-    text = at.removesuffix("Z")
-    text = f"{text if '.' in text else text + '.'}{'0' * 6}"
-    try:
-        return clock.moment(clock.to_unix_us(f"{text[:26]}Z")).at if at.endswith("Z") else None
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
@@ -221,12 +166,12 @@ def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
     A line of a subagent in the session's own transcript may not say which subagent it is; nothing of it counts.
     """
     subagent = file.removeprefix(transcript.SUBAGENT) or line.subagent
-    for turn in line.turns if subagent or not line.sidechain else ():
+    for turn in line.turns if subagent or not line.is_subagents else ():
         if not turn.occasion:
             continue
         cited = citations.find_cited(turn.whole, unread.names)
         marks = read_marks(turn.whole, unread.names)
-        when = _ledger_time(line.at)
+        when = transcript.ledger_time(line.at)
         # What the session was given elsewhere, as another project's entry of that name, is no citation here.
         given = unread.find_given(frozenset(cited), "") if cited else ()
         if names := [name for name in cited if name in given]:
@@ -239,6 +184,10 @@ def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
         given = unread.find_given(rated, subagent) if rated else ()
         ratings = tuple(mark for mark in marks.ratings if mark.name in given)
         if ratings or marks.lessons:
-            by = {"rater": AGENT, "session": unread.session, "agent": subagent or transcript.agent_of(unread.path)}
+            by = {
+                "rater": AGENT,
+                "session": unread.session,
+                "agent": subagent or transcript.reader_of(unread.path).agent,
+            }
             key = f"marks:{unread.session}:{subagent}:{turn.occasion}"
             piece.marked.append(MarkedMessage(ratings, marks.lessons, turn.whole, by, key, when))

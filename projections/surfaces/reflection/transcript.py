@@ -1,16 +1,15 @@
-"""The transcript of a session as turns: without what the agent's program wrote, and without the playbook itself.
+"""The transcript of a session: where it lies, its lines as turns, and what it says in numbers.
 
 It consists of JSON lines, any of which may be damaged, and the last one unfinished. What a line says is read by the
-module of the agent that wrote it.
-
-Only the session's own part counts, not that of its subagents. Nothing of a prompt or a command is kept.
+module of the agent that wrote it. Turns are without what the agent's program wrote, and without the playbook itself.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import islice
 import json
 import os
 from pathlib import Path
@@ -19,14 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import clock
 from tallybook.ledger.events import MAX_INT, Numbers
-from tallybook.projections.surfaces.agents import claude, codex, copilot, gemini, table
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import all_texts, list_of, object_of, text_of
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.agents.table import Entry, Transcripts
 
@@ -72,29 +72,51 @@ class Turn:
     occasion: str = ""
 
 
-@attrs.frozen
+@attrs.define
 class Line:
-    """A whole line of a transcript.
+    """A line of a transcript.
 
     Attributes:
         begin: Where it begins in the file, in bytes.
         end: Where the next one begins.
-        turns: Its turns, none for most kinds of lines.
-        uuid: Its own id, empty without one.
-        at: When it was written, as it is there; empty without one.
-        sidechain: Whether a subagent wrote it, in the session's own transcript.
-        subagent: That subagent's id; empty if the line does not name it.
+        fields: Its JSON object, empty if it is damaged.
+        messages: Its messages, one at least.
+        asked_ids: Ids of the uses of tools, in the lines up to this one, that asked for the playbook.
         is_unknown: Whether it is of no form that is known.
     """
 
     begin: int
     end: int
-    turns: tuple[Turn, ...] = ()
-    uuid: str = ""
-    at: str = ""
-    sidechain: bool = False
-    subagent: str = ""
-    is_unknown: bool = False
+    fields: Mapping[str, Any]
+    messages: Sequence[Entry]
+    asked_ids: Collection[str]
+    is_unknown: bool
+
+    @property
+    def uuid(self) -> str:
+        """Return its own id, empty without one."""
+        return _valid(self.messages[0].uuid)
+
+    @property
+    def at(self) -> str:
+        """Return when it was written, as it is there; empty without a time."""
+        return _valid(next((message.at for message in reversed(self.messages) if message.at), ""))
+
+    @property
+    def is_subagents(self) -> bool:
+        """Return whether a subagent wrote it, in the session's own transcript."""
+        return self.messages[0].is_subagents
+
+    @property
+    def subagent(self) -> str:
+        """Return that subagent's id; empty if the line does not name it."""
+        return _valid(self.messages[0].subagent)
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """Return its turns, none for most kinds of lines."""
+        turns = [_turn(block, one.role, self.asked_ids) for one in self.messages for block in one.blocks]
+        return tuple(turn for turn in turns if turn is not None and turn.text)
 
 
 def folders() -> dict[Path, Transcripts]:
@@ -145,13 +167,6 @@ def reader_of(path: Path) -> Transcripts:
     return next(iter((*inside, *named, *known.values())))
 
 
-def agent_of(path: Path) -> str:
-    """Return the name of the agent that wrote a transcript."""
-    read_line = reader_of(path).read_line
-    readers = {name: table.load(name).transcripts for name in table.AGENTS}
-    return next((name for name, reader in readers.items() if reader and reader.read_line is read_line), table.CLAUDE)
-
-
 def find_below(folder: Path) -> dict[Path, Transcripts]:
     """Return the sessions' own transcripts in a folder of any agent, at any of the depths where that agent has them.
 
@@ -178,57 +193,51 @@ def files_of(transcript: Path) -> dict[str, Path]:
     return {name: Path(path) for name, path in subagents.items()} | {"": transcript}
 
 
-@attrs.define
-class _Memory:
-    """What earlier lines of a transcript said.
-
-    Attributes:
-        asked_ids: Ids of the uses of tools that asked for the playbook.
-        seen: For the agent's module, which knows what it writes twice.
-    """
-
-    asked_ids: set[str] = attrs.field(factory=set)
-    seen: set[str] = attrs.field(factory=set)
-
-    def add(self, entry: Entry) -> None:
-        """Remember the uses of tools in a line that ask for the playbook, those of our own server among them."""
-        for block in (block for message in (entry, *entry.more) for block in message.blocks):
-            if block.get("type") == "tool_use" and (
-                _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search("\n".join(_texts(block.get("input"))))
-            ):
-                self.asked_ids.add(str(block.get("id")))
+def _ids_that_ask(entry: Entry) -> Iterator[str]:
+    """Yield the ids of the uses of tools in a line that ask for the playbook, those of our own server among them."""
+    for block in (block for message in (entry, *entry.more) for block in message.blocks):
+        if block.get("type") == "tool_use" and (
+            _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search("\n".join(_texts(block.get("input"))))
+        ):
+            yield str(block.get("id"))
 
 
-def lines(path: Path, begin: int = 0, reader: Transcripts | None = None) -> Iterator[Line]:
-    """Yield the whole lines of a transcript from an offset on; an unfinished last one is left for later.
+def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfinished: bool = False) -> Iterator[Line]:
+    """Yield the whole lines of a transcript from an offset on.
 
     Args:
         path: The transcript.
         begin: The offset, where a line begins.
         reader: How to read it; None for what its folder or its name says.
+        unfinished: Whether a last line without an end counts; otherwise it is left for later.
 
     Raises:
         OSError: It cannot be read.
     """
     reader = reader or reader_of(path)
-    memory = _Memory(seen=find_undone(path, reader))
+    seen = _find_undone(path, reader)
+    asked_ids: set[str] = set()
     with table.open_lines(os.fspath(path)) as file:
         file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
         while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
-            memory.add(reader.read_line(load_object(data), memory.seen))
+            asked_ids.update(_ids_that_ask(reader.read_line(load_object(data), seen)))
         while data := file.readline(MAX_LINE_BYTES):
             is_whole = data.endswith(b"\n")
-            if not is_whole and len(data) < MAX_LINE_BYTES:
+            if not is_whole and len(data) < MAX_LINE_BYTES and not unfinished:
                 return
             # So long that it can only be damage: skipped up to its end.
             while not is_whole and (rest := file.readline(MAX_LINE_BYTES)):
                 data, is_whole = b"", rest.endswith(b"\n")
-            end = file.tell()
-            yield _line(data, begin, end, reader, memory)
+            end, fields = file.tell(), load_object(data)
+            entry = reader.read_line(fields, seen)
+            asked_ids.update(_ids_that_ask(entry))
+            messages = (entry, *entry.more)
+            is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages))
+            yield Line(begin, end, fields, messages, asked_ids, is_unknown)
             begin = end
 
 
-def find_undone(path: Path, reader: Transcripts) -> set[str]:
+def _find_undone(path: Path, reader: Transcripts) -> set[str]:
     """Return what later lines of a transcript took back."""
     if not reader.undo_mark:
         return set()
@@ -248,41 +257,14 @@ def load_object(data: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _line(data: bytes, begin: int, end: int, reader: Transcripts, memory: _Memory) -> Line:
-    """Return a line, without turns if it is damaged or has no message."""
-    fields = load_object(data)
-    entry = reader.read_line(fields, memory.seen)
-    memory.add(entry)
-    messages_ = (entry, *entry.more)
-    turns = [_turn(block, message.role, memory.asked_ids) for message in messages_ for block in message.blocks]
-    shown = tuple(turn for turn in turns if turn is not None and turn.text)
-    times = [message.at for message in messages_ if message.at]
-    uuid, at, subagent = map(_valid, (entry.uuid, times[-1] if times else "", entry.subagent))
-    is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages_))
-    return Line(begin, end, shown, uuid, at, entry.is_subagents, subagent, is_unknown)
-
-
-def entries(path: Path, reader: Transcripts) -> Iterator[tuple[dict[str, Any], Entry]]:
-    """Yield the object on each line of a transcript, from its beginning, and what it says.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    seen = find_undone(path, reader)
-    with table.open_lines(os.fspath(path)) as file:
-        while data := file.readline(MAX_LINE_BYTES):
-            line = load_object(data)
-            yield line, reader.read_line(line, seen)
-
-
 def messages(path: Path) -> Iterator[dict[str, str]]:
     """Yield the messages of a transcript that hold text, whole, as ``{"role", "content"}``.
 
     Raises:
         OSError: It cannot be read.
     """
-    for _, entry in entries(path, reader_of(path)):
-        for message in (entry, *entry.more):
+    for line in lines(path, unfinished=True):
+        for message in line.messages:
             content = "\n".join(_texts_of(message))
             if content and not content.lstrip().startswith(_ECHOES):
                 yield {"role": message.role, "content": _valid(content)}
@@ -294,7 +276,7 @@ def _texts_of(entry: Entry) -> list[str]:
     ]
 
 
-def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | None:
+def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Turn | None:
     """Return the turn of a block, None for thoughts, pictures and unknown kinds.
 
     Args:
@@ -382,6 +364,70 @@ def format_message(role: str, content: str) -> str:
     text = _mask(remove_inserted(_valid(content)), MESSAGE_CHARS)
     return format_turn(Turn(role if role in SPEAKERS else "user", text))
 
+
+# Sessions that begin with a copy of another one
+
+# A transcript may begin with lines without an id.
+_HEAD_LINES: Final = 100
+
+
+def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
+    """Yield the transcripts that hold the first line of another one, which began as a copy of them.
+
+    It is their first line too, or where Claude Code compacted the session, any.
+    """
+    with suppress(OSError):
+        first = _first_line(path)
+        for other in others if first is not None else ():
+            place = locate(other)
+            if first is not None and other != path and place.is_file():
+                before = _first_line(place)
+                if before is not None and (before.uuid == first.uuid or _holds(place, first, path)):
+                    yield other
+
+
+def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
+    """Return the ids of lines of the transcripts of which this one began as a copy.
+
+    Args:
+        path: The transcript.
+        others: Other transcripts → up to which offset their lines count.
+
+    Raises:
+        OSError: One of them cannot be read.
+    """
+    copied = ((line, others[other]) for other in copied_from(path, others) for line in lines(locate(other)))
+    return {line.uuid for line, end in copied if line.uuid and line.end <= end}
+
+
+def _first_line(path: Path) -> Line | None:
+    """Return the first line of a transcript that has an id."""
+    # What is taken back later has an id as well.
+    reader = reader_of(path)._replace(undo_mark=b"")
+    return next((line for line in islice(lines(path, 0, reader), _HEAD_LINES) if line.uuid), None)
+
+
+def _holds(place: Path, line: Line, path: Path) -> bool:
+    """Return whether a transcript in the same folder as another holds a line of it."""
+    at = ledger_time(line.at)
+    # Most are of sessions that had ended before this one began, and are not opened.
+    if at is None or place.parent != path.parent or place.stat().st_mtime_ns // 1000 < clock.to_unix_us(at):
+        return False
+    return f'"{line.uuid}"'.encode() in place.read_bytes()
+
+
+def ledger_time(at: str) -> str | None:
+    """Return a transcript's time as the ledger writes it, None where it is not a time in UTC."""
+    text = at.removesuffix("Z")
+    text = f"{text if '.' in text else text + '.'}{'0' * 6}"
+    try:
+        return clock.moment(clock.to_unix_us(f"{text[:26]}Z")).at if at.endswith("Z") else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+# What a transcript says of its session's work, in numbers alone: nothing of a prompt or a command is kept. Only the
+# session's own part counts, not that of its subagents.
 
 _COMMAND_CHARS: Final = 2_000
 """So much of a command is searched for a test runner."""
@@ -538,27 +584,32 @@ def _add_copilot(line: Mapping[str, Any], tally: _Tally) -> None:
         tally.add_tokens(text_of(line, "id"), object_of(data, "usage"), ["inputTokens"], ["outputTokens"])
 
 
-_OTHER_LINES: Final[dict[Any, Callable[[Mapping[str, Any], _Tally], None]]] = {
-    claude.read_line: _add_claude,
-    codex.read_line: _add_codex,
-    gemini.read_line: _add_gemini,
-    copilot.read_line: _add_copilot,
+_OTHER_LINES: Final[dict[str, Callable[[Mapping[str, Any], _Tally], None]]] = {
+    "claude": _add_claude,
+    "codex": _add_codex,
+    "gemini": _add_gemini,
+    "copilot": _add_copilot,
 }
-"""How an agent's messages are read → what else is counted."""
+"""Name of an agent → what is counted of its lines besides messages."""
 
 
-def measure(path: Path, *, ended: bool) -> Numbers | None:
+def measure(path: Path, *, ended: bool, copied: Collection[str] = ()) -> Numbers | None:
     """Return the numbers of a session's own transcript, from its beginning; None if nothing of it was understood.
+
+    Args:
+        path: The transcript.
+        ended: Whether the session has ended.
+        copied: Ids of lines that were measured in another session, of which this one begins with a copy.
 
     Raises:
         OSError: It cannot be read.
     """
     reader, tally = reader_of(path), _Tally()
-    for line, entry in entries(path, reader):
+    for line in lines(path, reader=reader, unfinished=True):
         # What a branch copied was measured in the session that it came from.
-        if not entry.is_subagents and not line.get("forkedFrom"):
-            tally.pass_time(text_of(line, "timestamp"))
-            for message in (entry, *entry.more):
+        if not (line.is_subagents or line.fields.get("forkedFrom") or line.uuid in copied):
+            tally.pass_time(text_of(line.fields, "timestamp"))
+            for message in line.messages:
                 tally.add_message(message)
-            _OTHER_LINES[reader.read_line](line, tally)
+            _OTHER_LINES[reader.agent](line.fields, tally)
     return tally.numbers(ended=ended)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
+from itertools import takewhile
+from math import inf
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -276,7 +278,7 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         piece = _next_piece(state, name, session)
         if not piece.reads:
             return None
-        numbers = _measure(session) if piece.is_last else None
+        numbers = _measure(state.known, name, session) if piece.is_last else None
         if requests := [*piece.citations, *_measurement(state, name, numbers, piece)]:
             _record(state.project, requests)
         # After the citations: a helpful mark counts only where the session cited the entry.
@@ -291,11 +293,16 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
     return Result(name, rated=rated, failed=failed, unknown=piece.unknown, is_unmeasured=is_unmeasured)
 
 
-def _measure(session: Session) -> events.Numbers | None:
+def _measure(known: Reflections, name: str, session: Session) -> events.Numbers | None:
     """Return the numbers of a session's transcript; None where it is not understood, or cannot be read any more."""
     with suppress(OSError):
         path = transcript.locate(Path(session.transcript or os.devnull))
-        return transcript.measure(path, ended=session.trigger in schedule.ENDS)
+        earlier = takewhile(lambda other: other != name, known.sessions)
+        # A forked session says nowhere which lines it copied. Of two sessions with the same lines, the one that was
+        # requested first counts them.
+        others = [Path(known.sessions[other].transcript or os.devnull) for other in earlier]
+        copied = transcript.copied_uuids(path, dict.fromkeys(others, inf))
+        return transcript.measure(path, ended=session.trigger in schedule.ENDS, copied=copied)
     return None
 
 
@@ -351,7 +358,7 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
     sessions |= {Path(other.transcript): id_ for id_, other in known.sessions.items() if other.transcript}
     sessions.pop(path, None)
     parent = transcript.reader_of(path).parent_of(os.fspath(path))
-    parent = parent or next((sessions[other] for other in chunks.copied_from(path, sessions)), "")
+    parent = parent or next((sessions[other] for other in transcript.copied_from(path, sessions)), "")
     if parent not in known.injected_at.keys() | known.sessions.keys() or parent == name:
         return
     if all(body.get("lineage") in {"", name} for body in citations.injections(state.project, name)):
