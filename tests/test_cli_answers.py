@@ -260,19 +260,6 @@ def test_a_manual_edit_that_is_not_recorded_is_included(
     assert "kpt_009" not in read_out(capsys, "show", "--last-change", "--at", "~0")
 
 
-@pytest.mark.usefixtures("learned_again")
-@pytest.mark.parametrize("form", ["--last-change", "--gone"])
-def test_an_answer_about_the_past_names_its_moment(capsys: pytest.CaptureFixture[str], form: str) -> None:
-    """Event number, time and the given words follow the rows, or the words that there are none; not for now."""
-    told = " ".join(read_out(capsys, "show", form, "--at", "session:s1+").split())
-    assert told.endswith(" UTC, after session s1")
-    assert " as of event 11, " in told
-    assert "was empty at the beginning, before any event" in " ".join(
-        read_out(capsys, "show", form, "--at", "0").split()
-    )
-    assert "as of" not in read_out(capsys, "show", form)
-
-
 def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Return what the command prints on standard error."""
     capsys.readouterr()

@@ -20,7 +20,6 @@ from helpers.documentation import FILES, chapter
 from helpers.repository import ROOT
 from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli.main import run as run_command
 from tallybook.projections.surfaces.doctor.cli import page
 from tallybook.projections.surfaces.doctor.finding import Finding
 from tallybook.projections.surfaces.scores.pages import markdown
@@ -68,14 +67,6 @@ def test_without_a_ledger_it_fails_and_says_how_to_track_it(project: Path, run: 
     done = run("check")
     assert (1, "") == (done.code, done.err)
     assert f"bad   ledger: no ledger in this checkout: track it; {TRACK}\n" == done.out
-    assert ["playbook.json"] == [path.name for path in (project / ".claude").iterdir()]
-
-
-def test_if_present_passes_without_a_ledger(project: Path, run: Run) -> None:
-    """With `--if-present` a note says that there is no ledger, the exit code is 0, and nothing is created."""
-    (project / ".claude" / "playbook.json").write_text('{"key_points": []}', encoding="utf-8")
-    done = run("check", "--if-present")
-    assert (0, "note  ledger: no ledger here, so nothing is checked\n", "") == (done.code, done.out, done.err)
     assert ["playbook.json"] == [path.name for path in (project / ".claude").iterdir()]
 
 
@@ -250,17 +241,6 @@ def test_a_default_clone_fails_and_says_what_to_do(in_git: Project, runner: Path
     assert 1 == job.code
     assert NO_LEDGER in job.summary
     assert "git add -f .claude/ledger/events.jsonl .claude/ledger/head" in job.summary
-
-
-def test_a_closed_gate_fails_and_options_reach_it(in_git: Project, runner: Path) -> None:
-    """80 points pass, and fail with `--min 85` as the input `options`; the summary has the reason."""
-    record_events(in_git.root, "s1", events(plain(80, "ac09")), noon("2026-01-01"))
-    assert 0 == run_command(["--project", str(in_git.root), "replay"])
-    made = clone(in_git)
-    assert 0 == check(made.root, runner).code
-    job = check(made.root.parent, runner, project=made.root.name, options="--min 85")
-    assert 1 == job.code
-    assert "| gate | bad | ac09 is 80, below 85, the minimum that was asked for (2026-01-01) |" in job.summary
 
 
 def test_inputs_are_data(in_git: Project, runner: Path) -> None:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -87,16 +85,6 @@ def test_one_bad_name_among_several_changes_nothing(three_entries: Project, run:
     answer = run("retire", "kpt_001", "kpt_404")
     assert (1, "tallybook: kpt_404: no entry ever had this name") == (answer.code, answer.err.partition(";")[0])
     assert ["kpt_001", "kpt_002", "kpt_003"] == names(three_entries)
-
-
-def test_two_entries_with_one_text_are_not_both_restored(three_entries: Project, run: Run) -> None:
-    """`restore A B` of two entries with the same text is refused, and restores neither."""
-    assert 0 == run("retire", "kpt_001").code
-    commands.add(three_entries, "Quote ids.", HUMAN)
-    assert 0 == run("retire", "kpt_004").code
-    answer = run("restore", "kpt_001", "kpt_004")
-    assert (1, "tallybook: kpt_004: would have the text of kpt_001") == (answer.code, answer.err.partition(";")[0])
-    assert ["kpt_002", "kpt_003"] == names(three_entries)
 
 
 # Options and verbs
@@ -183,24 +171,6 @@ def test_show_sorts_and_limits_the_entries(
     *rows, count = run("show", *words).out.splitlines()
     assert expected == [row.split()[0] for row in rows if row.startswith("kpt_")]
     assert ("3 key points" if len(expected) == 3 else f"{len(expected)} of 3 key points") in count
-
-
-def test_help_is_a_verb(run: Run) -> None:
-    """`help` prints what --help prints, and `help rate` the help of `rate`."""
-    assert run("--help") == run("help") == run("help", "--help")
-    assert run("rate", "--help") == run("help", "rate")
-    assert (0, 2) == (run("help").code, run("help", "no-such-verb").code)
-
-
-def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
-    """`hook nobody` exits 0, prints nothing for the agent, and names the agents on the error output."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLAUDE_PROJECT_DIR": str(project)}
-    done = subprocess.run(
-        [*COMMAND, "hook", "nobody"], input="{}", capture_output=True, text=True, check=False, env=environment
-    )
-    names = ", ".join(table.AGENTS)
-    told = f"tallybook: hook 'nobody': not an agent; use {names}\n"
-    assert (0, "", told) == (done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from helpers.command_line import verbs
-from tallybook.projections.surfaces.cli.main import GROUPS, VERBS, tallybook
+from tallybook.projections.surfaces.cli.main import VERBS, tallybook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,24 +57,6 @@ def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> Non
     assert set() == {verb for verb in VERBS if " " not in verb} - set(names)
     assert 39 >= sum(" " not in verb for verb in VERBS)
     assert "  For programs  hook, mcp, record, completion" in lines
-
-
-def test_help_all_has_a_line_about_each_verb(run: Run) -> None:
-    """`help all` shows each group with its verbs and their whole summaries."""
-    screen = "\n" + run("help", "all").out
-    for group, its in GROUPS.items():
-        section = screen.partition(f"\n{group}:\n")[2].partition("\n\n")[0]
-        assert [(verb.name, verb.summary) for verb in its] == [
-            tuple(re.split(r"  +", line.strip())) for line in section.splitlines()
-        ]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_the_script_of_a_shell(run: Run, shell: str) -> None:
-    """`completion SHELL` prints a script that asks tallybook for completions."""
-    answer = run("completion", shell)
-    assert 0 == answer.code
-    assert f"_TALLYBOOK_COMPLETE={shell}_complete" in answer.out
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -84,14 +84,13 @@ def count_events(project: Project) -> int:
         return sum(len(batch.events) for batch in decode(log.read()))
 
 
-@pytest.mark.parametrize("as_json", [["--json"], []], ids=["json", "text"])
 @pytest.mark.parametrize("verb", WRITING)
 def test_a_recorded_event_with_a_lost_answer_is_no_failure(
-    here: Project, run_full: Callable[..., tuple[int, str]], verb: str, as_json: list[str]
+    here: Project, run_full: Callable[..., tuple[int, str]], verb: str
 ) -> None:
     """A verb that records exits with 0, and standard error warns not to send it again."""
     before = count_events(here)
-    code, said = run_full(*WRITING[verb], *as_json, stdin=INPUT.get(verb, ""))
+    code, said = run_full(*WRITING[verb], stdin=INPUT.get(verb, ""))
     assert (0, NOTE) == (code, said.splitlines(keepends=True)[-1])
     assert before < count_events(here)
 

@@ -106,13 +106,6 @@ def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str
     assert "%" not in out or words[0] == "score"
 
 
-@pytest.mark.usefixtures("here")
-def test_no_progress_is_shown_without_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If standard error is not a terminal, no progress is shown."""
-    monkeypatch.setattr("tallybook.projections.surfaces.console.output.DELAY_S", 0.0)
-    assert (0, "") == run("log")[::2]
-
-
 @pytest.mark.parametrize("verb", ["log", "show"])
 def test_log_and_show_on_a_terminal_are_paged(here: Project, run: Run, tmp_path: Path, verb: str) -> None:
     """If the output is a terminal, `log` and `show` go through PAGER; with --json they do not."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import StringIO
 import json
 import re
 import time
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from helpers.screens import AT, BRIEF, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
@@ -25,6 +23,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    from rich.console import Console
 
     from helpers.command_line import Run
 
@@ -78,15 +78,6 @@ def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], 
     text = shown(screen, width, "ascii")
     assert text.isascii()
     assert text.strip()
-
-
-@pytest.mark.parametrize("no_color", [True, False])
-@pytest.mark.parametrize("name", ["playbook", "story", "changes", "chart"])
-def test_a_terminal_gets_colour_unless_it_is_turned_off(name: str, no_color: bool) -> None:
-    """Good and bad are green and red on a terminal, and plain with NO_COLOR."""
-    stream = StringIO()
-    SCREENS[name](Console(file=stream, width=80, force_terminal=True, color_system="standard", no_color=no_color))
-    assert no_color == (re.search(r"\x1b\[(\d+;)*3[12]m", stream.getvalue()) is None)
 
 
 @WIDTHS

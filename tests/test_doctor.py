@@ -125,16 +125,6 @@ def test_nothing_is_changed(here: Project) -> None:
 
 
 @posix
-def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
-    """A user who may not write learns that, and everything else."""
-    for path in (here.ledger, *here.ledger.iterdir(), here.playbook):
-        path.chmod(0o500 if path.is_dir() else 0o400)
-    lines = lines_of(run_unprivileged(here, "doctor"), 0)
-    here.ledger.chmod(0o700)
-    assert 1 == sum(line.startswith("note  modes: you may read and not write ledger, ") for line in lines)
-
-
-@posix
 @pytest.mark.parametrize("closed", [".claude"])
 def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> None:
     """A folder that is closed to the user is told in one line, with exit code 1."""
@@ -178,14 +168,6 @@ def test_a_check_that_fails_says_so_and_ends_no_other(here: Project) -> None:
 # Each fault, and what names and fixes it
 
 
-def _lose_the_log(here: Project) -> None:
-    (here.ledger / "events.jsonl").unlink()
-
-
-def _tear_the_head(here: Project) -> None:
-    disk.replace_cache_file(here.ledger / "head", b"torn")
-
-
 def _fail_a_flush(here: Project) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
@@ -194,10 +176,6 @@ def _fail_a_flush(here: Project) -> None:
         patch.setattr(disk, "flush_data", fail)
         with pytest.raises(OutcomeUnknownError):
             commands.rate(here, "kpt_001", "helpful", HUMAN)
-
-
-def _hide_characters(here: Project) -> None:
-    commands.add(here, "Use \u202etabs\u202c and \u00ad", HUMAN)
 
 
 def _leave_a_payload(here: Project) -> None:
@@ -226,10 +204,6 @@ def _edit_the_playbook(here: Project) -> None:
     here.playbook.write_bytes(here.playbook.read_bytes().replace(b"Use type", b"Use good type"))
 
 
-def _remove_the_playbook(here: Project) -> None:
-    here.playbook.unlink()
-
-
 def _write_junk(here: Project) -> None:
     here.playbook.write_bytes(b"junk")
 
@@ -239,17 +213,35 @@ def _set_junk_aside(here: Project) -> None:
     commands.replay(here)
 
 
-FAULTS: dict[str, tuple[Callable[[Project], None], str, str, str, bool]] = {
-    "a lost log": (_lose_the_log, "ledger", "bad", "events.jsonl: is missing, and held 5 events", False),
-    "a torn head": (_tear_the_head, "head", "note", "the head is missing or torn", False),
+FAULTS: dict[str, tuple[Callable[[Project], object], str, str, str, bool]] = {
+    "a lost log": (
+        lambda here: (here.ledger / "events.jsonl").unlink(),
+        "ledger",
+        "bad",
+        "events.jsonl: is missing, and held 5 events",
+        False,
+    ),
+    "a torn head": (
+        lambda here: disk.replace_cache_file(here.ledger / "head", b"torn"),
+        "head",
+        "note",
+        "the head is missing or torn",
+        False,
+    ),
     "a failed flush": (_fail_a_flush, "head", "bad", "1 flush failed, and the disk may have lost", False),
-    "hidden characters": (_hide_characters, "entries", "note", "U+00AD, U+202C, U+202E", False),
+    "hidden characters": (
+        lambda here: commands.add(here, "Use \u202etabs\u202c and \u00ad", HUMAN),
+        "entries",
+        "note",
+        "U+00AD, U+202C, U+202E",
+        False,
+    ),
     "a payload": (_leave_a_payload, "spool", "note", "1 payload waiting", True),
     "a damaged payload": (_damage_the_spool, "spool", "bad", "spool/2026-junk.json: cannot be read", False),
     "an owed redaction": (_interrupt_a_redaction, "redaction", "bad", "may still be on disk", True),
     "a text that is back": (_restore_a_redacted_text, "redaction", "bad", " was redacted and is in the log", False),
     "a manual edit": (_edit_the_playbook, "playbook.json", "note", "has a manual edit", True),
-    "no playbook": (_remove_the_playbook, "playbook.json", "note", "is missing", True),
+    "no playbook": (lambda here: here.playbook.unlink(), "playbook.json", "note", "is missing", True),
     "junk": (_write_junk, "playbook.json", "bad", "", False),
     "junk set aside": (_set_junk_aside, "playbook.json", "note", "playbook.json.unreadable-", False),
 }

@@ -92,15 +92,6 @@ def messages(here: Project) -> list[tuple[str, str]]:
 # Claude Code
 
 
-@pytest.mark.parametrize("name", [None, ".claude.json", ".claude/projects/x", ".claude/settings.json"])
-def test_someone_with_an_agent_reads_what_installs(here: Project, name: str | None) -> None:
-    """Where the agent is there it is one note, with the command; elsewhere there is nothing to fix."""
-    if name is not None:
-        write(Path.home() / name, {})
-    expected = [("note", "run `tallybook init` to install the hooks")] if name else []
-    assert expected == [(level, fix) for level, _, fix in findings(here)]
-
-
 @pytest.mark.parametrize(("at_home", "scope"), [(False, ""), (True, " --user")], ids=["project", "user"])
 def test_missing_events_are_named(here: Project, scope: str, *, at_home: bool) -> None:
     """Settings for some events only are named with the others, and with what adds them; all of them are fine."""
@@ -176,29 +167,6 @@ def test_a_complete_installation_is_fine(here: Project, name: str, *, user: bool
     trust(path, *OTHERS[name].events)
     others = [] if name == "codex" else [("ok", "Codex CLI is here, and none of its settings call Tallybook")]
     assert sorted([("ok", f"installed in {path}, for {OTHERS[name].title}"), *others]) == sorted(messages(here))
-
-
-@pytest.mark.parametrize(
-    ("name", "title", "value"),
-    [
-        (
-            ".codex/config.toml",
-            "Codex CLI",
-            f'[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ncommand = "{LINE}"\n',
-        ),
-        (".github/hooks/x.json", "Copilot CLI", {"version": 1, "hooks": {"sessionStart": [{"bash": LINE}]}}),
-        (".cursor/hooks.json", "Cursor", {"version": 1, "hooks": {"sessionStart": [{"command": LINE}]}}),
-    ],
-)
-def test_hooks_in_other_files_are_known(
-    here: Project, on_path: Path, name: str, title: str, value: dict[str, Any] | str
-) -> None:
-    """They are named with their agent; what they miss is mended where it stands, or by `init` in its own file."""
-    path = write(here.root / name, value)
-    assert ("ok", f"installed in {path}, for {title}") in messages(here)
-    on_path.unlink()
-    fix = "run `tallybook init cursor` to write a working command" if "cursor" in name else "correct it there"
-    assert f"run `{tool_command()}`, or {fix}" in [fix for level, _, fix in findings(here) if level == "bad"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from helpers.doctor import findings_of
 from helpers.documentation import examples
 from helpers.git_ledgers import LOG, add_branches, counts, make_repository, save, switch, try_git
 from helpers.git_repositories import git
-from helpers.hook_calls import START, call
 from helpers.real_command import assert_refused
 from helpers.real_command import run as real_run
 from helpers.reference_model import extraction
@@ -206,16 +205,6 @@ def test_names_of_branches_are_quoted(here: Project) -> None:
     assert json.dumps(what_happened(here))
 
 
-def test_what_hooks_spooled_is_recorded(here: Project, run: Run) -> None:
-    """A session that began during the conflict is in the ledger afterwards."""
-    try_git(here, "merge", "side")
-    call(START | {"session_id": "s9"})
-    join(run, own_file(here))
-    assert "s9" in {event["by"].get("session") for event in commands.list_events(here)}
-    assert [] == list((here.ledger / "spool").glob("*.json"))
-    assert_joined(here, run)
-
-
 def test_a_dry_run_shows_the_same_and_changes_nothing(here: Project, run: Run) -> None:
     """Every file stays as it is."""
     try_git(here, "merge", "side")
@@ -309,20 +298,6 @@ def test_a_text_that_was_redacted_on_the_other_branch_is_erased_here(here: Proje
     assert [] == held
 
 
-def test_a_sealed_tail_survives(here: Project, run: Run) -> None:
-    """The bytes that a crash left, and the line that seals them, are where that line says they are."""
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes() + b'{"crc":"torn')
-    commands.add(here, "after the crash", HUMAN)
-    save(here, "sealed")
-    before = log.read_bytes()
-    try_git(here, "merge", "side")
-    join(run, own_file(here))
-    assert log.read_bytes().startswith(before)
-    assert {**BOTH, "after the crash": (0, 0)} == counts(here)
-    assert_whole(here)
-
-
 def test_a_crash_after_any_step_of_the_repair_loses_nothing(
     here: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,22 +320,6 @@ def test_a_crash_after_any_step_of_the_repair_loses_nothing(
 
 def _crash(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_a_ledger_in_a_shared_book_takes_the_other_copy_in(here: Project, run: Run, tmp_path: Path) -> None:
-    """Its own events are back, and what the other copy has more is pending here until a sync publishes it."""
-    hub = tmp_path / "hub.git"
-    git(here.root, "init", "--quiet", "--bare", str(hub))
-    assert 0 == run("share", "git", str(hub), "--book", "b", "--yes").code
-    save(here, "shared")
-    try_git(here, "merge", "side")
-    join(run, own_file(here))
-    expected = BOTH
-    assert expected == counts(here)
-    assert "nothing new in git:side" in run("import", "--ledger", "git:side").out
-    assert 0 == run("sync").code
-    assert expected == counts(here)
-    assert_whole(here)
 
 
 def test_the_conflict_ends_as_the_answer_says(here: Project, run: Run, tmp_path: Path) -> None:

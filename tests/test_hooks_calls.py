@@ -368,17 +368,6 @@ def test_a_fork_of_codex_is_given_the_playbook_once(here: Project) -> None:
     assert "Use type hints" in told(call({**START, "source": "compact", **codex(home, "c3", "c2")}, "c3"))
 
 
-def test_a_fork_whose_transcript_comes_late_is_known_at_its_first_prompt(here: Project) -> None:
-    """A fork's start without a transcript is given nothing; the prompt decides."""
-    home, start = Path.home(), {**START, "source": "fork", "transcript_path": "/nowhere/rollout-c2.jsonl"}
-    call({**START, **codex(home, "c1")}, "c1")
-    assert ["", ""] == [call(start, "c2"), call(start, "c9")]
-    prompt = {"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "prompt": "go on"}
-    assert "" == call({**prompt, **codex(home, "c2", "c1")}, "c2")
-    assert "Use type hints" in told(call({**prompt, **codex(home, "c9")}, "c9"))
-    assert [continued("c1")] == [event for event in events(here, PlaybookInjected) if event.lineage]
-
-
 def test_a_branch_of_claude_code_is_given_the_playbook_once(here: Project, tmp_path: Path) -> None:
     """A branch copies the lines of its session, each with the id of that session."""
     call(START)
@@ -403,14 +392,6 @@ def test_a_forked_session_is_told_once(here: Project) -> None:
     # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
     assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
     assert "Use type hints" in told(call(prompt, "another"))
-
-
-def test_a_fork_of_a_session_that_was_told_nothing_is_told(here: Project) -> None:
-    """Nothing of the playbook stands in the conversation that it continues."""
-    set_to(here, "[playbook]\nbudget_chars = 0\n")
-    assert ["", ""] == [call(START), call({**START, "source": "resume"})]
-    set_to(here, "[playbook]\nbudget_chars = 8000\n")
-    assert "Use type hints" in told(call({"hook_event_name": "UserPromptSubmit", "prompt": "go on"}, "the fork"))
 
 
 @pytest.mark.parametrize("variable", ["COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID"])
@@ -466,12 +447,6 @@ def test_each_form_of_a_citation_is_seen(text: str) -> None:
     assert FORMS[text] == list(find_cited(f"As {text} says.", NAMES))
 
 
-def test_a_name_in_another_case_means_no_entry_where_two_could_be_meant() -> None:
-    """A citation whose case decides between two entries counts for the one that it names exactly."""
-    assert {} == find_cited("[RULE]", ("rule", "Rule"))
-    assert ["Rule"] == list(find_cited("[Rule]", ("rule", "Rule")))
-
-
 @pytest.mark.parametrize("line", ["[kpt_001] helpful", "- **[kpt_001]**: harmful, why", "`[kpt_001]` neutral"])
 def test_a_line_that_rates_cites_nothing(line: str) -> None:
     """A mark whose rating stands outside the brackets is no citation, so that it cannot vouch for itself."""
@@ -502,18 +477,6 @@ def test_an_agent_that_changes_the_folder_cites_nothing_of_another_project(
     assert ([], []) == (cited(other), cited(here))
     say("As [kpt_001] says.", cwd=str(here.root))
     assert ["kpt_001"] == cited(here)
-
-
-def test_reflection_counts_no_citation_of_what_the_session_was_not_given(project: Path) -> None:
-    """A transcript that names an entry of another project leaves no citation."""
-    place = Project(project)
-    for text in ("Use type hints", "Write tests"):
-        commands.add(place, text, HUMAN)
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] and [kpt_002] say.")
-    give(place, "s1", "kpt_002")
-    ask_again(place, script)
-    assert 0 == run_here(["reflect"])
-    assert ["kpt_002"] == cited(place)
 
 
 def test_a_session_cites_what_the_verb_playbook_gave_it(

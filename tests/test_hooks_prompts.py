@@ -103,17 +103,6 @@ def test_a_doubled_installation_gives_an_entry_once(here: Project, identity: dic
     assert 1 == len(spooled(here))
 
 
-def test_a_session_whose_cache_is_gone_is_given_nothing_twice(here: Project) -> None:
-    """The ledger knows that there was an injection, and not which prompt asked: nothing more is given (rule 22)."""
-    ask("commit")
-    for path in (here.ledger / "marks").iterdir():
-        path.unlink()
-    assert ["", ""] == [ask("tests"), ask("units")]
-    assert 1 == len(events(here, PlaybookInjected))
-    # A compaction takes all of it out of the context: what the first of these prompts needed is given then.
-    assert ["kpt_001", "kpt_002"] == names(told(call({**START, "source": "compact"})))
-
-
 @pytest.mark.usefixtures("here")
 def test_a_fork_has_what_its_session_has() -> None:
     """Its first prompt is given only what the session that it continues was not given (rule 22)."""

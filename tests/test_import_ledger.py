@@ -80,15 +80,6 @@ def test_a_ledger_is_found_in_a_folder(here: Project, there: Project, place: str
     assert {"one": (1, 1), "two": (1, 0)} == counts(here)
 
 
-def test_an_import_begins_a_ledger(tmp_path: Path, there: Project) -> None:
-    """A project without a ledger gets the entries under their own names."""
-    new = Project(tmp_path / "new")
-    new.root.mkdir()
-    bring(new, there)
-    assert counts(there) == counts(new)
-    assert ["kpt_001", "kpt_002"] == [entry["name"] for entry in commands.show(new)["key_points"]]
-
-
 def test_ids_times_and_authors_are_kept(here: Project, there: Project) -> None:
     """An event happened when it was recorded there, and was recorded here now."""
     source = {event["id"]: event for event in commands.list_events(there)}
@@ -101,19 +92,6 @@ def test_ids_times_and_authors_are_kept(here: Project, there: Project) -> None:
         # The text of one entry is here already.
         kind = "point.matched" if event["body"].get("to") else before["kind"]
         assert kind == event["kind"]
-
-
-def test_both_go_on_and_import_each_other(here: Project, there: Project) -> None:
-    """Ratings that were given under another name after an import count for the entry that was meant, once."""
-    bring(here, there)
-    commands.rate(here, "kpt_002", "helpful", HUMAN)
-    bring(there, here)
-    commands.rate(there, "kpt_001", "helpful", HUMAN)
-    commands.add(there, "three", HUMAN)
-    bring(here, there)
-    bring(there, here)
-    expected = {"one": (1, 1), "two": (3, 0), "three": (0, 0)}
-    assert (expected, expected) == (counts(here), counts(there))
 
 
 def test_two_that_adopted_the_same_file_count_it_once(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -220,22 +198,6 @@ def test_a_text_that_was_redacted_here_does_not_come_back(here: Project, there: 
     assert "point.added kpt_003" == first.item
     assert "the text was redacted by event" in first.reason
     assert ("point.rated kpt_003 helpful", "the entry that it rates is not here") == (second.item, second.reason)
-
-
-def test_texts_that_were_redacted_there_before_arrive_erased(here: Project, there: Project) -> None:
-    """They need no erasing here, and what stands for them is no redacted text: their entries can be edited."""
-    for text in ("the name of a customer", "the name of another"):
-        commands.add(there, text, HUMAN)
-        redact.redact(there, redact.RedactionTarget(text=text), "not ours", HUMAN)
-    assert 0 == bring(here, there).redacted
-    document = json.loads(here.playbook.read_bytes())
-    for point in document["key_points"]:
-        point["helpful"] = 7
-    here.playbook.write_text(json.dumps(document))
-    commands.replay(here)
-    shown = [(point["text"], point["helpful"]) for point in commands.show(here)["key_points"]]
-    assert [("one", 7), ("two", 7), ("[redacted]", 7), ("[redacted]", 7)] == shown
-    assert () == verify(reading.open_log(here)).notes
 
 
 def test_a_text_that_was_redacted_there_is_erased_here(here: Project, tmp_path: Path) -> None:

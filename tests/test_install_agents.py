@@ -343,20 +343,3 @@ def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., 
     assert len(files.events) == len(lines_of(files, target))
     assert 0 == run("uninstall", name).code
     assert (data, target, before) == (target.read_text(), path.readlink(), contents(project))
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_what_others_changed_meanwhile_stays_for_each_agent(
-    project: Path, run: Callable[..., Answer], name: str
-) -> None:
-    """Then our hooks alone are removed, and the backup is left, which is said."""
-    files = AGENTS[name]
-    path = settings_of(files, project)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = theirs(files, indent=2).replace('"SessionStart": []', '"Other": []')
-    path.write_text(data)
-    run("init", name)
-    path.write_text(path.read_text().replace("theirs", "changed"))
-    out = run("uninstall", name).out
-    assert data.replace("theirs", "changed") == path.read_text()
-    assert f"left {path}.before-tallybook: not put back, as more than our hooks would change\n" in out

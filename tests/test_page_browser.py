@@ -20,7 +20,6 @@ from helpers.injections import injected
 from helpers.page_example import write_example
 from helpers.real_command import run
 from helpers.repository import ROOT
-from helpers.score_examples import record_example
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
@@ -318,35 +317,7 @@ def test_the_command_that_a_moment_offers_undoes_it(example: Example, tmp_path: 
     assert size == len([line for line in done.out.splitlines() if line.startswith("undone: ")])
 
 
-def test_every_session_has_a_command_that_undo_takes(example: Example, tmp_path: Path) -> None:
-    """A session with something to undo has the command; that of an undone session brings it back."""
-    copy = tmp_path / "copy"
-    shutil.copytree(example.folder, copy)
-    assert 0 == run(Project(copy), "undo", "--of=session-01").code
-    tab = Tab(example.browser, write_page(copy))
-    last = example.lasts[-1] + 1
-    for session, command in [("session-01", f"undo {last}"), ("session-02", "undo --of=session-02")]:
-        tab.open(f"tab=sessions&session={session}")
-        assert f"tallybook {command}" == tab.page.locator("#session .copy code").first.inner_text()
-        assert 0 == run(Project(copy), *shlex.split(command), "--reason", "a test").code
-    tab.page.context.close()
-
-
 # What a person sees on opening, and on a narrow screen
-
-
-def test_a_tap_on_a_narrow_screen_goes_to_the_story(example: Example) -> None:
-    """At 400 pixels the story is far below the list, and a tap on an entry brings it into sight."""
-    example.tab.page.set_viewport_size({"width": 400, "height": 860})
-    example.tab.open("")
-    assert 0 == example.tab.page.evaluate("scrollY")
-    example.tab.page.locator("#entries [role=option]").nth(1).click()
-    example.tab.page.wait_for_function("document.getElementById('why').getBoundingClientRect().top < innerHeight / 3")
-    box, bar = example.tab.page.locator("#why h2").bounding_box(), example.tab.page.locator("#film").bounding_box()
-    assert box is not None
-    assert bar is not None
-    assert box["y"] >= bar["y"] + bar["height"]
-    example.tab.page.set_viewport_size({"width": 1440, "height": 900})
 
 
 # Hostile texts
@@ -460,15 +431,6 @@ def test_every_width_shows_everything_without_scrolling_sideways(
     hostile_tab.page.context.close()
 
 
-def test_nothing_moves_by_itself_for_those_who_ask_for_less_motion(browser: Browser, file: Path) -> None:
-    """With reduced motion asked for, no element has a transition or an animation."""
-    hostile_tab = Tab(browser, file, reduced_motion="reduce")
-    moving = """() => [...document.querySelectorAll("*")].map((one) => getComputedStyle(one))
-        .filter((style) => style.transitionDuration !== "0s" || style.animationName !== "none").length"""
-    assert 0 == hostile_tab.page.evaluate(moving)
-    hostile_tab.page.context.close()
-
-
 # Names, focus and keys
 
 KEYS: Final[dict[str, tuple[str, str, str]]] = {
@@ -487,9 +449,6 @@ KEYS: Final[dict[str, tuple[str, str, str]]] = {
     "?": ("", "?", "#help-dialog[open] #help-title"),
 }
 """A key as the help names it → the fragment before it, what is pressed, and what is there then."""
-
-LIST_KEYS: Final = {"ArrowDown": 6, "ArrowUp": 3, "End": 9, "Home": 1, "PageUp": 1, "PageDown": 9}
-"""A key in the list of events at event 4 → the event at which the moment ends to which it goes."""
 
 
 @pytest.fixture(scope="module")
@@ -521,18 +480,6 @@ def test_a_key_does_what_the_help_says(nine: Tab, key: str) -> None:
     nine.page.focus("#query")
     nine.page.keyboard.press(pressed)
     assert pressed == nine.page.input_value("#query")
-
-
-@pytest.mark.parametrize("key", LIST_KEYS)
-def test_a_list_is_moved_through_by_its_keys(nine: Tab, key: str) -> None:
-    """Arrows, Home, End and the page keys move through the events in sight, of which one is the active one."""
-    nine.page.goto("about:blank")
-    nine.open("event=4")
-    nine.page.focus("#event-list")
-    nine.page.keyboard.press(key)
-    nine.at(LIST_KEYS[key])
-    active = nine.page.get_attribute("#event-list", "aria-activedescendant")
-    assert "true" == nine.page.get_attribute(f"#{active}", "aria-selected")
 
 
 def nodes(nine: Tab) -> list[dict[str, Any]]:
@@ -615,30 +562,6 @@ def served(folder: Path) -> Iterator[Served]:
     yield Served(process, json.loads(process.stdout.readline())["address"])
     process.kill()
     process.communicate()
-
-
-def test_scores_lie_under_the_axis_with_the_values_of_the_command(browser: Browser, tmp_path: Path) -> None:
-    """Each score of the latest day is in a chart and in a table, as `score` prints it."""
-    (tmp_path / ".claude").mkdir()
-    record_example(tmp_path)
-    hostile_tab = Tab(browser, write_page(tmp_path))
-    hostile_tab.open("tab=scores")
-    answer = json.loads(run(Project(tmp_path), "score", "--json").out)
-    rows = hostile_tab.page.locator("#charts tbody tr").evaluate_all(CELLS)
-    values = {float(row[1]) for row in rows if row[1] != "no data"}
-    assert {*map(float, answer["component_scores"].values())} <= {float(round(value)) for value in values}
-    assert {answer["date"]} == {row[2] for row in rows if row[2]}
-    charts = hostile_tab.page.locator("#charts svg.chart")
-    assert 3 == charts.count()
-    box = charts.first.bounding_box()
-    assert box is not None
-    charts.first.click(position={"x": 20, "y": box["height"] / 2})
-    # The example is of a day long before its events were recorded.
-    hostile_tab.at(0)
-    hostile_tab.page.context.close()
-
-
-CELLS = "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
 
 
 def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(

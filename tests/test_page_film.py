@@ -80,7 +80,7 @@ def test_every_moment_shows_what_a_fold_up_to_it_shows(
         check_every_moment(history(stretches), OTHERS[name], most)
 
 
-@pytest.mark.parametrize("half_life_us", [50_000_000, 90 * DAY_US])
+@pytest.mark.parametrize("half_life_us", [90 * DAY_US])
 @given(stretches=HISTORIES, most=st.integers(1, 5))
 def test_every_moment_with_a_half_life_shows_what_its_fold_shows(
     half_life_us: int, stretches: list[list[Any]], most: int

@@ -7,7 +7,6 @@ from hashlib import sha256
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from time import monotonic, sleep
@@ -16,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.film_reader import bytes_of, play, read_page
-from helpers.git_repositories import commit, git, keep
+from helpers.film_reader import bytes_of, read_page
 from helpers.reference_model import extraction
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
-from tallybook.projections.surfaces.page.film import STATUSES
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -246,24 +243,6 @@ def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
     assert (90, True) == (series["baseline"], 0 < series["coverage"][0] <= 1)
 
 
-@pytest.mark.parametrize(
-    ("own", "warnings"),
-    [
-        ("scoring:\n  enabled: false\n", []),
-        ("scoring: [", ["without scores: their configuration is invalid; run `tallybook score`"]),
-    ],
-)
-def test_scores_that_are_off_or_invalid_are_not_on_the_page(
-    measured: Project, run: Run, own: str, warnings: list[str]
-) -> None:
-    """With `enabled: false` the page has no scores and no warning; an invalid configuration costs the scores alone."""
-    config = measured.claude / "config" / "scoring-config.yaml"
-    config.parent.mkdir(exist_ok=True)
-    config.write_text(own)
-    meta, tables = scores(measured, run)
-    assert (None, warnings) == (tables, meta["warnings"])
-
-
 WAIT_S = 20
 COMMAND = [sys.executable, "-m", "tallybook", "page"]
 
@@ -308,44 +287,3 @@ def test_open_gives_the_file_to_the_browser(one_entry: Project, browser: Path) -
     )
     assert (one_entry.root / "my page.html").resolve().as_uri() == opened_by(browser)
     assert (True, "") == (done.stdout.startswith("my page.html written: "), done.stderr)
-
-
-def test_open_gives_the_address_of_the_server_to_the_browser(one_entry: Project, browser: Path) -> None:
-    """With --serve the browser gets the address that is printed, token included."""
-    environment = os.environ | {"BROWSER": f"{browser} %s"}
-    words = [*COMMAND, "--serve", "--open"]
-    with subprocess.Popen(words, cwd=one_entry.root, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"serving until Ctrl-C: {opened_by(browser)}\n"
-        process.kill()
-
-
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-def texts_at(path: Path, event: int) -> list[str]:
-    """Return the texts of the playbook that a page shows at an event."""
-    film = read_page(path.read_text(encoding="utf-8"))[1]["film"]
-    rows = {last: {**rows} for last, rows in play(film)}[event]
-    return [row["text"] for row in rows.values() if STATUSES[row["status"]] == "kept"]
-
-
-@needs_git
-def test_at_a_commit_with_another_history_the_page_has_that_history(one_entry: Project, run: Run) -> None:
-    """If git tracks the ledger and the commit's went another way, the page shows the one of the commit."""
-    git(one_entry.root, "init", "--quiet")
-    (one_entry.ledger / ".gitignore").unlink()
-    put_back = keep(one_entry)
-    commands.add(one_entry, "theirs", HUMAN)
-    name = commit(one_entry)
-    put_back()
-    commands.add(one_entry, "ours", HUMAN)
-    out = one_entry.root / "a.html"
-    done = run("page", "--at", f"git:{name[:9]}", "-o", str(out))
-    assert (0, True) == (done.code, "which has another history than this one" in done.err)
-    assert ["one", "theirs"] == texts_at(out, 5)
-    meta, _ = read_page(out.read_text(encoding="utf-8"))
-    # `show --at 5` would print the project's own history.
-    assert (False, {""}) == (meta["commands"], {policy["command"] for policy in meta["policies"]})
-    assert 0 == run("page", "-o", str(out)).code
-    assert ["one", "ours"] == texts_at(out, 5)

@@ -241,22 +241,6 @@ def test_demote_takes_the_entry_out_of_the_project(run: Run) -> None:
     assert (1, 1) == (run("demote", "kpt_001").code, run("demote", "kpt_009").code)
 
 
-@pytest.mark.usefixtures("mine_rated")
-def test_a_redacted_text_moves_in_neither_direction(run: Run) -> None:
-    """An entry whose text was redacted in one of the playbooks stays where it is, and nothing is recorded (rule 25)."""
-    run("add", "A secret of the team")
-    run("add", "--mine", "A secret of mine")
-    run("redact", "--text", "A secret of the team", "--reason", "leaked", "--yes", "--expect", "1")
-    run("redact", "--mine", "--text", "A secret of mine", "--reason", "leaked", "--yes", "--expect", "1")
-    run("add", "A secret of mine")
-    run("add", "--mine", "A secret of the team")
-    before = entries(run), entries(run, "--mine"), run("log").out, run("log", "--mine").out
-    for words in (("promote", "my_002"), ("promote", "my_003"), ("demote", "kpt_002"), ("demote", "kpt_003")):
-        answer = run(*words)
-        assert (1, True) == (answer.code, "has a text that was redacted; nothing was recorded" in answer.err), answer
-    assert before == (entries(run), entries(run, "--mine"), run("log").out, run("log", "--mine").out)
-
-
 @pytest.mark.parametrize("words", [("promote", "my_001"), ("demote", "kpt_001"), ("promote", "my_001", "--rater", "x")])
 def test_an_agent_can_do_neither(
     run: Run, mine_rated: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

@@ -253,21 +253,6 @@ def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: P
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
-def test_commands_of_the_clone_exist() -> None:
-    """The scripts, modules and extras that the documentation names exist."""
-    lines = [line for block in examples("sh") for line in shell_lines(block) if line.startswith(OF_THE_CLONE)]
-    scripts = {word for line in lines for word in line.split()[:2] if word.startswith(".ci/")}
-    assert [] == [name for name in scripts if not (ROOT / name).is_file()]
-    everything = "\n".join(PAGES.values())
-    modules = {name.replace(".", "/") for name in re.findall(r"python -m (tests(?:\.\w+)+)", everything)}
-    there = [name for name in modules if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
-    assert sorted(modules) == sorted(there)
-    named = {extra for words in re.findall(r"'\.\[([\w,]+)\]'", everything) for extra in words.split(",")}
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert set() == named - set(known)
-    assert len(scripts) > 1 < len(modules)
-
-
 def commands_in(text: str) -> Iterator[list[str]]:
     """Yield the words of each complete ``tallybook`` command in a text's inline code."""
     for code in re.findall(r"`([^`\n]*)`", text):

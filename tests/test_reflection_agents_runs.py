@@ -213,20 +213,6 @@ def test_a_killed_session_of_another_project_is_not_read(
     assert ({}, []) == (requested(place), client.asked)
 
 
-def test_a_killed_session_of_a_worktree_or_a_folder_below_is_the_projects(place: Project) -> None:
-    """They share the ledger of the project."""
-    (place.root / ".git" / "worktrees" / "wt").mkdir(parents=True)
-    tree = place.root.parent / f"{place.root.name}-wt"
-    tree.mkdir()
-    own = place.root / ".git" / "worktrees" / "wt"
-    (tree / ".git").write_text(f"gitdir: {own}\n", encoding="utf-8")
-    (own / "commondir").write_text("../..\n", encoding="utf-8")
-    (own / "gitdir").write_text(f"{tree / '.git'}\n", encoding="utf-8")
-    for folder, expected in ((tree, True), (place.root / "src", True), (place.root.parent / "b", False)):
-        path = CODEX.put(folder)
-        assert expected == schedule.is_of_project(path, place)
-
-
 @pytest.mark.parametrize(
     ("agent", "name"),
     [
@@ -270,15 +256,3 @@ def test_old_transcripts_of_each_agent_are_taken_from_a_folder(
         assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(home / folder), "--yes"])
     assert {recorded.session} == set(requested(place))
     assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))
-
-
-def test_two_files_of_one_session_of_gemini_are_one_session(place: Project) -> None:
-    """When it resumes a session, it begins a file with a header alone, and goes on to write into the first."""
-    path = GEMINI.put(place.root)
-    first = path.read_text(encoding="utf-8").splitlines()[0]
-    second = path.with_name("session-2026-11-23T12-59-f21fa47d.jsonl")
-    second.write_text(first + "\n", encoding="utf-8")
-    inject(place, GEMINI.session)
-    kill(*path.parent.rglob("*.jsonl"))
-    assert 0 == run_here(["reflect"])
-    assert {GEMINI.session: str(path)} == requested(place)

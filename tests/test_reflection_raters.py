@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
-Steps = list[dict[str, Any]]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 from pathlib import Path
@@ -102,18 +101,6 @@ def test_without_a_rater_citations_are_recorded(owed: Project, capsys: pytest.Ca
     assert [] == events(owed, PointRated, ReflectionStarted)
     assert 0 == run_here(["reflect"])
     assert "no session awaits reflection\n" == capsys.readouterr().out
-
-
-def test_a_disk_that_fails_after_a_piece_keeps_that_piece(
-    owed: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The recorded piece is reported; one line says what failed and that the rest stays pending: exit code 4."""
-    monkeypatch.setattr(worker, "_settle", lambda _: owed.root.read_bytes())
-    assert 4 == run_here(["reflect"])
-    out, err = capsys.readouterr()
-    assert "s1: 0 rated, 0 tokens\n" == out
-    assert err.startswith(f"tallybook: {owed.ledger}: {os.strerror(errno.EISDIR)}; ")
-    assert err.endswith("what was printed so far is recorded, the rest stays pending\n")
 
 
 def test_a_rater_rates_pending_sessions(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,29 +269,6 @@ def test_a_span_is_rated_once_however_it_is_delivered(owed: Project, client: Cli
     assert [1, 1] == ["Fix it" in client.asked[0]["prompt"], "Fix it" not in client.asked[-1]["prompt"]]
 
 
-def test_two_sessions_at_once_lose_nothing(owed: Project, client: Client) -> None:
-    """Each session is rated once, whichever worker comes first."""
-    choose(rater="claude")
-    client.plans(NOTHING)
-    run_here(["reflect"])
-    client.plans(answer(kpt_001="helpful"))
-    scripts = [Script(kept(owed.root) / f"{name}.jsonl", name).agent("Hello") for name in ("x", "y", "z")]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    started = [subprocess.Popen([*COMMAND, "hook"], stdin=subprocess.PIPE, env=environment) for _ in scripts]
-    for process, script in zip(started, scripts, strict=True):
-        payload = {"hook_event_name": "SessionEnd", "session_id": script.session, "transcript_path": str(script.path)}
-        process.communicate(json.dumps(payload).encode())
-    settle(owed, TranscriptRead, 4)
-    sessions = [
-        record.by.session or ""
-        for batch in decode(open_log(owed).read())
-        for record in batch.records
-        if isinstance(record.event, PointRated)
-    ]
-    assert ["x", "y", "z"] == sorted(sessions)
-    assert 3 == commands.show(owed)["key_points"][0]["helpful"]
-
-
 def test_a_missing_transcript_is_reported_once(owed: Project, client: Client, script: Script) -> None:
     """It is no longer pending, and no model is asked."""
     script.path.unlink()
@@ -404,18 +368,6 @@ def test_a_session_that_goes_on_is_left_alone(here: Project) -> None:
     assert 0 == run_here(["reflect"])
     assert {} == requested(here)
     assert not handler.is_settled(here, "none")
-
-
-def test_a_killed_session_that_goes_on_is_pending_again(here: Project) -> None:
-    """What came since is read, and no more."""
-    script = session(here, "s1")
-    kill(script)
-    assert 0 == run_here(["reflect"])
-    before = requested(here)["s1"].end
-    script.user("And this")
-    kill(script)
-    assert 0 == run_here(["reflect"])
-    assert before < requested(here)["s1"].end == script.path.stat().st_size
 
 
 SESSION = "77b0c1d2"

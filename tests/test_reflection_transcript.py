@@ -310,16 +310,6 @@ def test_a_fork_that_repeats_earlier_items_says_them_once(tmp_path: Path) -> Non
     assert CODEX.turns[""] == turns_of(path)
 
 
-def test_a_persons_text_that_older_versions_do_not_mark_is_told_from_the_programs(tmp_path: Path) -> None:
-    """Without the kinds of its parts, a text counts as a person's unless it begins as a program's does."""
-    path = tmp_path / "rollout-x.jsonl"
-    texts = [*codex.PROGRAM_TEXTS, "Fix it"]
-    parts = [{"type": "input_text", "text": text} for text in texts]
-    item = {"type": "message", "role": "user", "content": parts}
-    path.write_text(json.dumps({"type": "response_item", "payload": item}) + "\n", encoding="utf-8")
-    assert ["User: Fix it"] == turns_of(path)
-
-
 @EACH
 def test_the_function_of_the_specification_reads_every_agent(recorded: RecordedSession) -> None:
     """load_transcript gives what people and the agent said, by the place or the name of the file."""
@@ -450,22 +440,6 @@ def test_a_packed_transcript_that_cannot_be_unpacked_stays_pending(place: Projec
     assert ["unavailable"] == [event.cause for event in events(place, ReflectionFailed)]
     assert [] == events(place, PointCited)
     assert not schedule.load_reflections(place).sessions[CODEX.session].is_transcript_gone
-
-
-def test_without_the_library_a_packed_transcript_stays_pending(place: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is missing is named, and the session is read once it is installed."""
-    path = CODEX.put(place.root)
-    request(place, CODEX.session, path)
-    pack(path)
-    with monkeypatch.context() as patch:
-        for name in ("compression", "backports"):
-            patch.setitem(sys.modules, name, None)
-        transcript._unpacked_size.cache_clear()
-        assert worker.DONE == worker.work(place, NONE)
-    (failed,) = events(place, ReflectionFailed)
-    assert ("unavailable", True) == (failed.cause, "the package backports.zstd is not installed" in failed.reason)
-    assert worker.DONE == worker.work(place, NONE)
-    assert 0 < len(events(place, PointCited))
 
 
 def message(uuid: str, kind: str, text: str) -> dict[str, Any]:

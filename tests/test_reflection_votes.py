@@ -580,7 +580,7 @@ def test_a_review_decides_about_lessons_after_disputes(project: Path, run: Run) 
     assert [("contested", ["kpt_001"])] == items(run)
 
 
-@pytest.mark.parametrize("before", ["entry", "pruned", "retired", "redacted", "open", "rejected", "accepted"])
+@pytest.mark.parametrize("before", ["entry", "pruned", "redacted", "rejected"])
 def test_what_was_said_before_is_not_proposed_again(project: Path, run: Run, before: str) -> None:
     """An entry, a former one, a redacted text and any earlier proposal leave a lesson that says the same out."""
     run("add", "Never push on Friday.")

@@ -7,14 +7,12 @@ from importlib.util import find_spec
 import inspect
 import json
 from math import isfinite
-import os
-from pathlib import Path
 import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -27,9 +25,12 @@ from benchmarks.table import Row
 from helpers.repository import ROOT
 from lift_simulation import chances
 import month
-from mutation.__main__ import Change, change_of, explained, place_of
+from mutation.__main__ import explained
 import sweeps
 from tallybook.ledger.storage import caches
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINES = {"append": 1, "append-batch": 1, "rewrite": 1, "replay": 1, "load": 1, "size": 1, "share-git": 4}
 """Row → how many lines of the table it has; the other rows take longer, and run where somebody measures."""
@@ -58,14 +59,6 @@ def test_a_row_prints_its_ratios(
     assert [] == [figure for row in told["rows"] for figure in numbers(row) if not (isfinite(figure) and figure > 0)]
     assert len(told["rows"]) == capsys.readouterr().out.count(f"\n| {name} ")
     assert ["figures.json"] == [path.name for path in tmp_path.iterdir()]
-
-
-def test_an_unknown_row_is_named(tmp_path: Path) -> None:
-    """A row that does not exist ends the command before anything is measured."""
-    words = [sys.executable, "-m", "tests.benchmarks", "apend", *options(tmp_path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert 2 == done.returncode
-    assert "no such row: apend" in done.stderr
 
 
 # The table in the README, the picture and the profiles
@@ -103,59 +96,6 @@ def test_each_sweep_runs_a_module_that_exists() -> None:
     """The table of sweeps names modules that `python -m` finds."""
     names = {name: words[0].removeprefix("tests.") for name, words in sweeps.SWEEPS.items()}
     assert [] == [name for name, module in names.items() if find_spec(module) is None]
-
-
-def test_an_unknown_sweep_is_named() -> None:
-    """A name that is not in the table ends the command before anything runs."""
-    command = [sys.executable, "-m", "tests.sweeps", "fuss"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (2, "") == (done.returncode, done.stdout)
-    assert "no such sweep: fuss" in done.stderr
-
-
-LEAVING = """
-import os
-from mutation import plugin
-plugin._isolate()
-child = os.fork()
-if child == 0:
-    os._exit(0)
-print(os.waitpid(child, 0)[1], os.getpgrp() == os.getpid(), flush=True)
-if undone:
-    plugin.pytest_unconfigure()
-os._exit(0)
-"""
-
-
-@pytest.mark.parametrize(
-    ("mutant", "place"),
-    [
-        ("tallybook.ledger.names.x_format_name__mutmut_12", "tallybook.ledger.names.format_name"),
-        ("tallybook.ledger.names.x__private__mutmut_1", "tallybook.ledger.names._private"),
-        (
-            "tallybook.ledger.log.xǁJsonlLogǁ__init____mutmut_2",
-            "tallybook.ledger.log.JsonlLog.__init__",
-        ),
-    ],
-)
-def test_a_mutant_is_placed_in_its_function(mutant: str, place: str) -> None:
-    """The name that mutmut gives a mutant leads to the function that it changes."""
-    assert place == place_of(mutant)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no mutant forks there")
-@pytest.mark.parametrize("undone", [False, True])
-def test_a_mutant_that_exits_in_the_middle_of_a_test_did_not_pass(undone: bool) -> None:
-    """It runs in a group of its own, its children exit normally, and so does mutmut after the tests."""
-    command = [sys.executable, "-c", f"undone = {undone}\n{LEAVING}"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    assert ("0 True\n", int(not undone)) == (done.stdout, done.returncode)
-
-
-def test_a_survivor_is_recognised_by_its_change() -> None:
-    """Number and line of a mutant change with every edit; its change and its function do not."""
-    diff = "# a.x_f__mutmut_3: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return 2\n"
-    assert Change("a.f", "return 1", "return 2") == change_of("a.x_f__mutmut_3", diff)
 
 
 def test_every_explanation_is_of_existing_code() -> None:
@@ -210,16 +150,6 @@ def test_the_workflow_runs_every_python_that_is_declared() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
     assert declared == workflow["jobs"]["check"]["strategy"]["matrix"]["python"]
     assert f"for version in {' '.join(declared)}; do" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-
-
-def test_a_python_that_is_too_old_is_refused() -> None:
-    """The installer says which Python it cannot use, and how another is named."""
-    env = os.environ | {"PYTHON": "no-such-python", "VENV": "/nonexistent/venv"}
-    answer = subprocess.run(["sh", ".ci/install"], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    expected = (
-        "no-such-python is not Python 3.11 or later; if yours has another name: PYTHON=python3.12 sh .ci/install\n"
-    )
-    assert (1, expected) == (answer.returncode, answer.stderr)
 
 
 def test_a_week_of_true_marks_and_its_review_take_bad_entries_out_and_no_others(

@@ -18,7 +18,6 @@ from tallybook.projections.surfaces.scores.answers import ScoreQuery, look
 from tallybook.projections.surfaces.scores.pages import (
     Page,
     Table,
-    markdown,
     plot,
 )
 from tallybook.projections.surfaces.workspace.project import Project
@@ -124,14 +123,3 @@ def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
     lines = plot(scoring.current_scores(state)["ac09"].series, width, utf=utf)
     assert max(map(len, lines)) <= width
     assert any(f"2026-{1 + (len(scores) - 1) // 28:02}-{1 + (len(scores) - 1) % 28:02}" in line for line in lines)
-
-
-def test_markdown_has_all_of_a_page() -> None:
-    """Markdown has headings, tables and lists; markup in a name is text."""
-    text = markdown(page(odd(), detail=True))
-    assert text.startswith("# 健康\\\\x07 ")
-    assert "| 研究 und é́\\\\x1b\\[31m \\[bold\\]x\\[/\\] 👩‍👩‍👧 long" in text
-    assert "\n## Focus areas\n\n- " in text
-    assert [] == [
-        line for line in text.splitlines() if line.startswith("|") and line.count("|") - line.count("\\|") != 6
-    ]

@@ -168,18 +168,6 @@ def test_piped_objects_without_a_time_count_each_time(here: Project, run: Run) -
     assert 3 == len(rows(here))
 
 
-def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
-    """Names and values in arguments are one event; a file of such a name is a file."""
-    odd = written(tmp_path / "a=b.jsonl", [TELEMETRY[0]])
-    typed = ("startup_ms=8000", "context_percent=12.5%", "orientation_done=true")
-    assert (0, "") == run("--component", "ac01", "--session", "s1", *typed, odd)[::2]
-    assert {"startup_ms": 8000, "context_percent": 12.5, "orientation_done": True} == rows(here)[0]["body"]["metrics"]
-    assert [{"rater": "agent", "session": "s1"}, {"rater": "import", "session": "s1"}] == [r["by"] for r in rows(here)]
-    assert '"startup_ms":8000,"context_percent":12.5,"orientation_done":true' in here.ledger.joinpath(
-        "events.jsonl"
-    ).read_text(encoding="utf-8")
-
-
 SECRET = GITHUB.secret
 
 
@@ -237,16 +225,6 @@ def test_objects_have_many_forms(tmp_path: Path, form: Callable[[list[dict[str, 
     for packed in (data, gzip.compress(data), gzip.compress(data[:9]) + gzip.compress(data[9:])):
         file.write_bytes(packed)
         assert OBJECTS == found(file)
-
-
-def test_an_object_has_its_place(tmp_path: Path) -> None:
-    """The place is its line, its index in an array, or the file of a single object."""
-    file = tmp_path / "f"
-    for form, places in ((0, [":1", ":2", ":3"]), (2, [":1", ":3", ":5"]), (3, [":1[0]", ":1[1]", ":1[2]"])):
-        file.write_text(FORMS[form](OBJECTS), encoding="utf-8")
-        assert [f"./f{place}" for place in places] == places_and_problems(file)
-    file.write_text(json.dumps(OBJECTS[:1], indent=2), encoding="utf-8")
-    assert ["./f[0]"] == places_and_problems(file)
 
 
 BAD_LINES = [

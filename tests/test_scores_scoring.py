@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
 from helpers.injections import injected
-from helpers.score_examples import AT, config, folded, noon
-from helpers.score_histories import LINEAR, config_of, line, metrics, session_of, value_of
+from helpers.score_examples import config, folded, noon
+from helpers.score_histories import LINEAR, config_of, metrics, session_of, value_of
 from helpers.sweep import slice_of
 from helpers.view_histories import history
 from tallybook.ledger import events as kinds
-from tallybook.ledger.records import Author, EventRecord, make_batch
-from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.config_file import overlay, read_config
 from tallybook.projections.scores.scoring import component_score, composites, scores
-from tallybook.projections.scores.summary import changes, evidence_view, explain
+from tallybook.projections.scores.summary import changes
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.events import Event
     from tallybook.ledger.records import Batch
     from tallybook.projections.scores.config import Config
 
@@ -192,17 +189,6 @@ def test_a_session_with_feedback_alone_has_no_score() -> None:
     assert {"ac09": 80, "session.handoff": 80, "session.overall": 69} == scores(measured, config_of())
 
 
-def test_of_values_of_one_time_the_one_recorded_last_counts() -> None:
-    """Two values of one moment in a batch, whose ids are in no order, are read in their order; so are batches."""
-    session = session_of()
-    for place, greeting in ((2, 20), (1, 10)):
-        record = line(9 - place, metrics("ac01", greeting_score=greeting))
-        session.add_event(attrs.evolve(record, part=(place, 2)))
-    assert 20 == scores(session, config_of())["ac01"]
-    session.add_event(line(1, metrics("ac01", greeting_score=30), at="2026-01-16T13:00:00", when="2026-01-16T12:00:00"))
-    assert 30 == scores(session, config_of())["ac01"]
-
-
 DIRECTIONS = {
     "ac01": {"startup_ms": -1, "context_percent": -1, "greeting_score": 1, "orientation_done": 1},
     "ac02": dict.fromkeys(("completed", "drift_corrected", "review_score"), 1)
@@ -264,46 +250,6 @@ def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
     found = scores(session_of(*events), config_of())
     assert [] == [(name, value) for name, value in found.items() if type(value) is not int or not 0 <= value <= 100]
     assert found.keys() <= set(config_of().score_ids)
-
-
-EARLIER = "2026-01-16T09:00:00.000000Z"
-
-
-def why(component: str, *told: tuple[str, str, Event]) -> dict[str, Any]:
-    """Return the evidence of a component in session s1, of events ``(session, time, event)`` with numbers from 1."""
-    records = [
-        EventRecord(seq, AT, event, f"id-{seq}", Author("test", session), when=at)
-        for seq, (session, at, event) in enumerate(told, 1)
-    ]
-    batches = [make_batch(record) for record in records]
-    own = config()
-    session = fold(scores_view(own), batches).count().session("s1")
-    assert session is not None
-    found = fold(evidence_view("s1", component), batches).records
-    return explain(session, own.components[component], own, found)
-
-
-def measured(component: str, **metrics: float) -> kinds.MetricsRecorded:
-    """Return the measurement of a component."""
-    return kinds.MetricsRecorded(component, kinds.Numbers(dict(metrics)), "")
-
-
-def test_a_sum_names_all_its_events_and_another_metric_the_last() -> None:
-    """Two counts of implemented add up; of two targets the later one by its time counts, though recorded first."""
-    found = why(
-        "ac06",
-        ("s1", AT, measured("AC-06", implemented=1, successful=1, target=4)),
-        ("s1", EARLIER, measured("ac06", implemented=1, target=2, processed=2)),
-    )
-    parts = {part["name"]: part for part in found["parts"]}
-    assert ({"successful": 1.0, "implemented": 2.0}, [1, 2]) == (
-        parts["success_rate"]["values"],
-        parts["success_rate"]["events"],
-    )
-    assert ({"processed": 2.0, "target": 4.0}, [1, 2]) == (
-        parts["throughput"]["values"],
-        parts["throughput"]["events"],
-    )
 
 
 PERCENTS = st.integers(0, 100) | st.none()

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.injections import injected
 from helpers.score_examples import config
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import events as kinds
@@ -296,19 +295,6 @@ def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[A
 def test_each_change_is_listed_with_its_entries(events: list[Any], expected: list[Any]) -> None:
     """An event that adds, rewords or removes an entry is a lead; one that only counts is none."""
     assert expected == leads(("05 09", "s", [A, B, CLOSE]), ("06 00", "s", events))
-
-
-def test_an_injection_of_other_entries_is_a_lead() -> None:
-    """However many sessions get the same; those before the range are known as well."""
-    one, both = injected(("kpt_001",), 0), injected(("kpt_001", "kpt_002"), 0)
-    rows = ("05 08", "s", [A, B, CLOSE]), ("05 09", "s", one), ("06 01", "s", one), ("06 02", "t", both)
-    rest = ("06 03", "u", both), ("06 04", "v", injected(("kpt_002",), 1)), ("06 05", "w", both)
-    expected: list[tuple[Any, ...]] = [
-        (6, "told", ["kpt_002"], [], []),
-        (8, "told", [], ["kpt_001"], []),
-        (9, "told", ["kpt_001"], [], []),
-    ]
-    assert expected == leads(*rows, *rest)
 
 
 @given(HISTORIES)

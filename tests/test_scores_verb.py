@@ -304,16 +304,6 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
     assert order == list(found)
 
 
-def test_a_version_compares_with_the_one_before_by_their_numbers() -> None:
-    """2.10 follows 2.9, in any order of appearance: 90 after 80."""
-    sessions = [("b", AT, plain(90), "2.10"), ("a", AT, plain(80), "2.9"), ("c", AT, plain(70), "")]
-    found = [
-        (document["version"], document["trend"])
-        for document in score_files.version_documents(folded(config(), *sessions))
-    ]
-    assert [("2.9", None), ("2.10", {"direction": "improving", "delta": 10.0})] == found
-
-
 @given(st.text(max_size=150), st.text(max_size=150))
 def test_no_two_ids_have_one_file(one: str, other: str) -> None:
     """Ids have different files where case is ignored too; and every name is valid, of at most 255 bytes."""

@@ -294,25 +294,3 @@ def test_what_an_agent_asks_for_is_recorded(three_entries: Project, run: Run, mo
     rows = [row for row in commands.list_events(three_entries) if row["kind"] == "playbook.injected"]
     assert [None, "s7"] == [row["by"].get("session") for row in rows]
     assert [("kpt_001", "kpt_002")] * 2 == [event.names for event in events(three_entries, PlaybookInjected)]
-
-
-@pytest.mark.usefixtures("project")
-def test_an_empty_project_gives_nothing_and_stays_empty(run: Run, project: Path) -> None:
-    """The answer says so, exits with 0, and no file is made."""
-    before = sorted(project.rglob("*"))
-    answer = run("show", "--as-agent", "--for", TASK)
-    assert (0, "", "note: nothing is given\n") == (answer.code, answer.out, answer.err)
-    found = json.loads(run("show", "--as-agent", "--json").out)
-    assert {"entries": [], "left_out": {}, "chars": 0, "budget_chars": 8000} == found
-    assert before == sorted(project.rglob("*"))
-
-
-def test_odd_input_is_answered_in_one_line(three_entries: Project, run: Run) -> None:
-    """Scores need a task; one without a word leaves the best proven; a budget of nothing gives nothing."""
-    refused = run("show", "--as-agent", "--explain")
-    assert (2, "tallybook: --explain: needs a task; give --for TEXT\n") == (refused.code, refused.err)
-    for task in ("", "\x1b[2J…", "the"):
-        found = json.loads(run("show", "--as-agent", "--for", task, "--json").out)
-        assert ["kpt_002"] == [entry["name"] for entry in found["entries"]]
-    set_to(three_entries, "[playbook]\nbudget_chars = 0\n")
-    assert "note: nothing is given: budget_chars is 0\n" == run("show", "--as-agent", "--for", TASK).err

@@ -43,12 +43,6 @@ def test_saved_entry_has_exactly_four_keys(read_playbook: Read) -> None:
     assert [point(helpful=2, harmful=1)] == read_playbook()["key_points"]
 
 
-def test_added_entry_is_written_with_four_keys(read_playbook: Read) -> None:
-    """An entry that an update added is written with zero counters and no score (REQ-SCORE-001, INV-SCORE-004)."""
-    compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(new=["use types"])))
-    assert [point()] == read_playbook()["key_points"]
-
-
 def test_top_level_keys_are_preserved(write_playbook: Write, read_playbook: Read) -> None:
     """Top-level keys pass through an update and a save unchanged (REQ-SCORE-001)."""
     top: dict[str, Any] = {"version": "0.9", "owner": "me", "nested": {"b": [1, 2.5, None], "a": "é"}}
@@ -117,33 +111,6 @@ def test_migration_table(item: object, expected: dict[str, Any], write_playbook:
     write_playbook(book(item))
     assert book(expected) == migrate(book(copy.deepcopy(item)))
     assert book(expected) == compat.load_playbook()
-
-
-def test_mixed_file(write_playbook: Write) -> None:
-    """The contract's file of mixed formats is loaded as specified (REQ-SCORE-004, -005, -006)."""
-    doc = book(
-        "Use type hints",
-        {"name": "kpt_002", "text": "Prefer pathlib"},
-        {"name": "kpt_003", "text": "Avoid globals", "score": -3},
-        {"name": "kpt_004", "text": "Write tests", "helpful": 8, "harmful": 2},
-        last_updated="2026-01-15T10:00:00",
-    )
-    expected = book(
-        point("kpt_001", "Use type hints"),
-        point("kpt_002", "Prefer pathlib"),
-        point("kpt_003", "Avoid globals", harmful=3),
-        point("kpt_004", "Write tests", 8, 2),
-        last_updated="2026-01-15T10:00:00",
-    )
-    write_playbook(doc)
-    assert expected == migrate(doc)
-    assert expected == compat.load_playbook()
-
-
-def test_names_are_generated_from_those_seen(write_playbook: Write) -> None:
-    """A generated name follows the highest number before it in the file (REQ-SCORE-004)."""
-    write_playbook(book("a", {"name": "kpt_040", "text": "b"}, "c", {"name": "pat-99", "text": "d"}, {"text": "e"}))
-    assert ["kpt_001", "kpt_040", "kpt_041", "pat-99", "kpt_042"] == [kp["name"] for kp in stored_entries()]
 
 
 def test_sections_are_read(write_playbook: Write) -> None:
@@ -360,28 +327,6 @@ def test_sessions_that_add_get_different_names(write_playbook: Write) -> None:
     assert [point(), point("kpt_002", "from a"), point("kpt_003", "from b", 2)] == stored_entries()
     assert point("kpt_003", "from b", 2) in b["key_points"]
     assert "kpt_002" not in [kp["name"] for kp in b["key_points"] if kp["text"] == "from b"]
-
-
-def test_sessions_prune_together(write_playbook: Write) -> None:
-    """An entry that two sessions rate harmful together is pruned, and a pruned one stays so (REQ-SCORE-007)."""
-    write_playbook(book(point(text="both", harmful=1), point("kpt_002", "one", harmful=2), point("kpt_003", "stays")))
-    a, b = compat.load_playbook(), compat.load_playbook()
-    compat.update_playbook_data(a, extraction(("kpt_001", "harmful"), ("kpt_002", "harmful")))
-    compat.update_playbook_data(b, extraction(("kpt_001", "harmful"), *[("kpt_002", "helpful")] * 4))
-    compat.save_playbook(a)
-    compat.save_playbook(b)
-    assert [point("kpt_003", "stays")] == stored_entries()
-
-
-def test_second_save_repeats_nothing(write_playbook: Write) -> None:
-    """A session that saves after each update counts each rating once (REQ-SCORE-002)."""
-    write_playbook(book(point()))
-    playbook = compat.load_playbook()
-    for _ in range(3):
-        compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful")))
-        compat.save_playbook(playbook)
-    compat.save_playbook(playbook)
-    assert [point(helpful=3)] == playbook["key_points"] == stored_entries()
 
 
 def test_change_of_the_dict_is_saved(write_playbook: Write) -> None:

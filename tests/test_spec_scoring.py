@@ -88,13 +88,6 @@ def test_rating_moves_its_own_counter(rating: object, helpful: int, harmful: int
     assert [point(helpful=helpful, harmful=harmful)] == updated["key_points"]
 
 
-def test_every_evaluation_counts() -> None:
-    """Every rating counts of an entry that one update rates several times (REQ-SCORE-002)."""
-    rated = extraction(("kpt_001", "helpful"), ("kpt_001", "harmful"), ("kpt_001", "helpful"), ("kpt_001", "neutral"))
-    updated = compat.update_playbook_data(book(point(), point("kpt_002", "other")), rated)
-    assert [point(helpful=2, harmful=1), point("kpt_002", "other")] == updated["key_points"]
-
-
 NO_NAMES: list[Any] = ["kpt_999", "", None, 1, ["kpt_001"], {}, "KPT_001", "kpt_001\n", "x" * 100_000]
 NO_EVALUATIONS: list[Any] = [{"name": "kpt_001"}, {"rating": "helpful"}, {}, None, "kpt_001", 7, ["kpt_001", "helpful"]]
 
@@ -127,12 +120,6 @@ def test_present_and_empty_texts_are_ignored() -> None:
     brought = extraction(new=["use types", "new", "", " \n", None, 7, ["new"], "new", "newer"])
     updated = compat.update_playbook_data(book(point()), brought)
     assert [point(), point("kpt_002", "new"), point("kpt_003", "newer")] == updated["key_points"]
-
-
-def test_update_may_rate_what_it_adds() -> None:
-    """New entries are added first, so an evaluation may name one (REQ-SCORE-002)."""
-    updated = compat.update_playbook_data(book(point()), extraction(("kpt_002", "helpful"), new=["new"]))
-    assert [point(), point("kpt_002", "new", helpful=1)] == updated["key_points"]
 
 
 def test_update_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,35 +186,6 @@ def test_decision_table(helpful: int, harmful: int, kept: bool) -> None:
     expected = [entry] if kept else []
     assert expected == compat.update_playbook_data(book(entry), {})["key_points"]
     assert expected == model.playbook["key_points"]
-
-
-def test_prune_comes_after_the_counters() -> None:
-    """The ratings of an update decide in the same update, either way (REQ-SCORE-007)."""
-    playbook = book(point("kpt_001", "goes", 0, 2), point("kpt_002", "is saved", 3, 4), point("kpt_003", "stays", 3, 3))
-    rated = extraction(("kpt_001", "harmful"), ("kpt_002", "helpful"))
-    updated = compat.update_playbook_data(playbook, rated)
-    assert [point("kpt_002", "is saved", 4, 4), point("kpt_003", "stays", 3, 3)] == updated["key_points"]
-
-
-def test_prune_includes_unrated_entries() -> None:
-    """Every entry is checked, rated in this update or not (REQ-SCORE-007)."""
-    playbook = book(point("kpt_001", "goes", 1, 4), point("kpt_002", "stays"))
-    updated = compat.update_playbook_data(playbook, extraction(("kpt_002", "helpful")))
-    assert [point("kpt_002", "stays", helpful=1)] == updated["key_points"]
-
-
-def test_entry_rated_harmful_thrice_by_its_own_update_is_pruned() -> None:
-    """A new entry is pruned by the update that adds it, if that rates it so (REQ-SCORE-007)."""
-    thrice = extraction(*[("kpt_002", "harmful")] * 3, new=["new"])
-    assert [point()] == compat.update_playbook_data(book(point()), thrice)["key_points"]
-
-
-def test_unrated_entry_is_never_pruned() -> None:
-    """An entry without ratings outlives every update (INV-SCORE-003)."""
-    playbook = book(point("kpt_001", "quiet"), point("kpt_002", "loud"))
-    for _ in range(5):
-        playbook = compat.update_playbook_data(playbook, extraction(("kpt_002", "harmful"), ("kpt_003", "harmful")))
-    assert [point("kpt_001", "quiet")] == playbook["key_points"]
 
 
 def test_only_an_update_prunes(write_playbook: Callable[[object], Path]) -> None:
