@@ -68,7 +68,7 @@ class Scribe:
         opened = Opened(Project(Path(self.log.folder)))
         with self.log.transaction() as tx:
             state = fold(PLAYBOOK, decode(tx.read()))
-            (outcome,) = record.Appender(opened, tx, state).append_all([Request(what, by)])
+            (outcome,) = record.Writing(opened).append_all(tx, state, [Request(what, by)])
         assert outcome.seq_to == self.log.head().seq
         self.moments[self.log.head().seq] = self._model.copy().playbook
 

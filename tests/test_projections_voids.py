@@ -138,7 +138,7 @@ def test_an_undone_session_leaves_the_specifications_result(
         opened = Opened(Project(Path(log.folder)))
         with log.transaction() as tx:
             state = fold_history(PLAYBOOK, lambda: decode(tx.read()))
-            record.Appender(opened, tx, state).append_all([Request(what, by)])
+            record.Writing(opened).append_all(tx, state, [Request(what, by)])
 
     def update(brought: dict[str, Any]) -> None:
         model.high_water = max(model.high_water, fold_history(PLAYBOOK, lambda: decode(log.read())).high_water)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
     from helpers.command_line import Run
-    from tallybook.projections.surfaces.writing.record import Outcome, WriteResult
+    from tallybook.projections.surfaces.writing.record import Outcome, Writing
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def here(project: Path) -> Project:
     return Project(project)
 
 
-def write(project: Project, *payloads: dict[str, Any]) -> WriteResult:
+def write(project: Project, *payloads: dict[str, Any]) -> Writing:
     """Record extraction results in one go, each as its own batch."""
     return record.write(project, [Request(Update(payload), HUMAN) for payload in payloads])
 

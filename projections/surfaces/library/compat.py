@@ -223,7 +223,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
         loaded.apply(payload, given_names)
     playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
-        save_diagnostic(diagnostics.describe_pruning(_read_entries(pruned), SPEC_POLICY.rule), diagnostics.PRUNING)
+        save_diagnostic(diagnostics.describe_pruning(_read_entries(pruned)), diagnostics.PRUNING)
         if loaded is not None:
             loaded.reported.update(entry["name"] for entry in pruned)
     return playbook
@@ -287,7 +287,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
         loaded.settle(report.state)
 
 
-def _leave_out(playbook: LoadedPlaybook, report: record.WriteResult) -> None:
+def _leave_out(playbook: LoadedPlaybook, report: record.Writing) -> None:
     """Replace texts that were refused because they had been redacted by what the ledger has."""
     ignored = [part for outcome in report.outcomes for part in outcome.ignored]
     refused = {part.name: part for part in ignored if isinstance(part, RefusedText) and part.name is not None}

@@ -10,6 +10,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, Problem, TallybookError
 from tallybook.ledger.names import UNPRINTABLE
 from tallybook.ledger.storage import disk
+from tallybook.projections.playbook.prune import SPEC_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -48,18 +49,18 @@ def describe_migration(legacy: LegacyFile) -> str:
     return f"Migrated {len(legacy.migrated)} playbook entries:\n{json.dumps(legacy.migrated, indent=2)}"
 
 
-def describe_pruning(entries: Sequence[Entry], rule: str) -> str:
-    """Return the diagnostic of the entries that a rule pruned (OBS-SCORE-002)."""
+def describe_pruning(entries: Sequence[Entry]) -> str:
+    """Return the diagnostic of the entries that were pruned (OBS-SCORE-002)."""
     details = "\n".join(
         f'  - {entry.name}: "{entry.text[:_TEXT_SHOWN_CHARS]}" '
-        f"(helpful={entry.helpful}, harmful={entry.harmful}) reason: {rule}"
+        f"(helpful={entry.helpful}, harmful={entry.harmful}) reason: {SPEC_POLICY.rule}"
         for entry in entries
     )
     return f"Pruned {len(entries)} key points:\n{details}"
 
 
 def report(
-    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], rule: str, reported: Collection[str]
+    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], reported: Collection[str]
 ) -> tuple[Problem, ...]:
     """Write the diagnostics of a write; return a problem where one could not be written.
 
@@ -67,13 +68,12 @@ def report(
         project: The project, whose diagnostic mode is on.
         files: The files that were recorded.
         pruned: The entries that were pruned.
-        rule: The rule that pruned them.
         reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
     """
     migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
     texts = [(describe_migration(legacy), MIGRATION) for legacy in migrated]
     if pruned := [entry for entry in pruned if entry.name not in reported]:
-        texts.append((describe_pruning(pruned, rule), PRUNING))
+        texts.append((describe_pruning(pruned), PRUNING))
     try:
         for text, name in texts:
             save(project, text, name)

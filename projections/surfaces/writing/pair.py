@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.writing.record import WriteResult
+    from tallybook.projections.surfaces.writing.record import Writing
 
 
 PENDING: Final = "two-ledgers"
@@ -138,7 +138,7 @@ def _names_in(value: Any) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def write(project: Project, request: Request) -> WriteResult:
+def write(project: Project, request: Request) -> Writing:
     """Record a request in the ledgers whose entries it means; as ``recording.write``, with the personal outcome.
 
     Raises:
@@ -165,8 +165,8 @@ def write(project: Project, request: Request) -> WriteResult:
     if parts.project is None:
         with personal.named_damage(mine):
             done = recording.write(mine, [parts.mine])
-        whole = recording.Outcome(mine=_renumber(done.outcomes[0], parts.items), ignored=parts.ignored)
-        return attrs.evolve(done, outcomes=(whole,))
+        done.outcomes = (recording.Outcome(mine=_renumber(done.outcomes[0], parts.items), ignored=parts.ignored),)
+        return done
     return _write_both(project, mine, parts.project, parts.mine, parts)
 
 
@@ -176,7 +176,7 @@ def write_both(project: Project, mine: Project, theirs: Request, own: Request) -
     return _write_both(project, mine, theirs, own, Parts(theirs)).outcomes[0]
 
 
-def _write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts) -> WriteResult:
+def _write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts) -> Writing:
     now = clock.utc_now()
     key = theirs.key or f"two:{clock.new_id(now.unix_us)}"
     theirs, own = (attrs.evolve(side, key=key) for side in (theirs, own))
@@ -195,7 +195,9 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
     outcome = _renumber(done.outcomes[0], parts.project_items)
     mine_outcome = _renumber(second.outcomes[0], parts.items)
     outcome = attrs.evolve(outcome, mine=mine_outcome, ignored=(*outcome.ignored, *parts.ignored))
-    return attrs.evolve(done, outcomes=(outcome,), problems=tuple(dict.fromkeys((*done.problems, *second.problems))))
+    done.outcomes = (outcome,)
+    done.problems = list(dict.fromkeys((*done.problems, *second.problems)))
+    return done
 
 
 def _renumber(outcome: recording.Outcome, items: dict[str, str]) -> recording.Outcome:

@@ -14,12 +14,14 @@ import attrs
 from tallybook.ledger import clock, codec, errors
 from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, PointNoted, PointRated, PointRestored
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import normalize_key
 from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading, stories
+from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
+from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
 from tallybook.projections.surfaces.history.reading import Opened, catch_up, log_with_book
 from tallybook.projections.surfaces.writing.requests import (
     Import,
@@ -41,9 +43,17 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog, Transaction
     from tallybook.ledger.records import Batch
     from tallybook.ledger.search import Delivery
-    from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
+    from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing import diagnostics, erasure
     from tallybook.projections.votes import Votes
+else:
+    # Few writes wait in the spool, finish a redaction, or are of a project that wants diagnostics.
+    stories, diagnostics, erasure = import_lazily(
+        "tallybook.projections.surfaces.history.stories",
+        "tallybook.projections.surfaces.writing.diagnostics",
+        "tallybook.projections.surfaces.writing.erasure",
+    )
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
@@ -93,25 +103,6 @@ class Outcome:
     mine: Outcome | None = None
 
 
-@attrs.frozen
-class WriteResult:
-    """The result of a write.
-
-    Attributes:
-        outcomes: One for each request.
-        state: The playbook afterwards; None if all requests were spooled.
-        file: ``playbook.json`` as it was before; a manual edit of it was recorded first.
-        problems: Items with masked secrets, unusable items of ``playbook.json``, spooled payloads that cannot be read.
-        unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
-    """
-
-    outcomes: tuple[Outcome, ...] = ()
-    state: Playbook | None = None
-    file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
-    problems: tuple[errors.Problem, ...] = ()
-    unrendered: Exception | None = None
-
-
 def write(
     project: Project,
     requests: Sequence[Request],
@@ -119,7 +110,7 @@ def write(
     cold: bool = False,
     begin: bool = False,
     reported: Collection[str] = (),
-) -> WriteResult:
+) -> Writing:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     A manual edit of ``playbook.json`` and the spool are recorded first. Without a ledger and with nothing to record,
@@ -135,16 +126,16 @@ def write(
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
     """
-    problems = tuple(problem for request in requests for problem in request.masked)
     with closing(Opened(project)) as opened:
         log = opened.log
+        writing = Writing(opened, problems=[problem for request in requests for problem in request.masked])
         is_new = not log.exists()
-        if is_new and not begin and not _begins(opened, requests):
-            return WriteResult(state=opened.playbook(), problems=problems)
-        problems += former_ledger(project) if is_new else ()
+        if is_new:
+            if not begin and not _begins(opened, requests):
+                writing.state = opened.playbook()
+                return writing
+            writing.problems += former_ledger(project)
         if redaction.read_pending(project.ledger) is not None:
-            from tallybook.projections.surfaces.writing import erasure
-
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(errors.TallybookError):
                 erasure.finish(project, log)
@@ -153,30 +144,27 @@ def write(
             state = opened.playbook(cold=cold)
             # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
             has_votes = any(may_vote(request) for request in requests if isinstance(request.decide, Update))
-            votes = reading.fold_view(VOTES_FORM, log) if has_votes else None
-            done = _append(opened, state, requests, votes)
-            is_undone = any(isinstance(event, EventsVoided) for outcome in done.outcomes for event in outcome.events)
+            writing.votes = reading.fold_view(VOTES_FORM, log) if has_votes else None
+            writing.append(state, requests)
+            is_undone = any(isinstance(event, EventsVoided) for outcome in writing.outcomes for event in outcome.events)
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
             if log_with_book(log) or is_undone:
-                done.state = opened.playbook()
+                writing.state = opened.playbook()
         except (errors.LockHeldError, errors.MissingLinesError) as error:
             # No agent waits for a lock that is held: its payload waits in the spool.
-            return WriteResult(_spool_refused(opened, requests, state, error), problems=problems)
-        outcomes = done.outcomes
-        done, unrendered = _render(opened, done)
-    problems += tuple(done.problems)
+            writing.outcomes, writing.state = _spool_refused(opened, requests, state, error), None
+            return writing
+        writing.render()
     if (project.claude / DIAGNOSTIC_MODE).exists():
-        from tallybook.projections.surfaces.writing import diagnostics
-
-        files = [done.file.legacy] if done.file.events else []
-        for request, outcome in zip(requests, outcomes, strict=bool(requests)):
+        files = [writing.file.legacy] if writing.file.events else []
+        for request, outcome in zip(requests, writing.outcomes, strict=True):
             files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
-        problems += diagnostics.report(project, files, done.pruned, done.state.policy.rule, reported)
+        writing.problems += diagnostics.report(project, files, writing.pruned, reported)
     if is_new:
         checkpoints.begin(project.ledger)
     if requests:
         checkpoints.sweep(project.ledger)
-    return WriteResult(outcomes, done.state, done.file, problems, unrendered)
+    return writing
 
 
 def former_ledger(project: Project) -> tuple[errors.Problem, ...]:
@@ -207,98 +195,98 @@ def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
     return True
 
 
-# Under the lock
-
-
 @attrs.define
-class Appender:
-    """What is appended under the lock, and what it comes to.
+class Writing:
+    """What a write appends under the lock, and its result.
 
     Attributes:
         opened: The project.
-        tx: The transaction.
-        state: The playbook with all that was appended.
+        state: The playbook with all that was appended; None if all requests were spooled.
         votes: The votes before what was appended; None where they are not read yet.
         file: ``playbook.json`` as it was before; a manual edit of it was appended first.
         outcomes: One for each request.
         pruned: The entries that any of the batches pruned, with their last text and counts.
-        problems: Unusable items of ``playbook.json``, and spooled payloads that cannot be read.
-        spool_files: The spool files that were appended.
+        problems: Items with masked secrets, unusable items of ``playbook.json``, spooled payloads that cannot be read.
+        unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
     """
 
     opened: Opened
-    tx: Transaction
-    state: Playbook
+    state: Playbook | None = None
     votes: Votes | None = None
-    file: ExaminedFile = attrs.field(factory=playbook_file.ExaminedFile)
+    file: ExaminedFile = attrs.field(factory=ExaminedFile)
     outcomes: tuple[Outcome, ...] = ()
     pruned: list[Entry] = attrs.field(factory=list)
     problems: list[errors.Problem] = attrs.field(factory=list)
-    spool_files: list[spool.SpoolFile] = attrs.field(factory=list)
+    unrendered: Exception | None = None
     _batches: list[Batch] = attrs.field(factory=list)
 
-    def take_in(self) -> None:
-        """Append the manual edit of ``playbook.json``, and the spool."""
+    def append(self, state: Playbook, requests: Sequence[Request]) -> None:
+        """Append the manual edit of ``playbook.json``, the spool, then the requests."""
+        with self.opened.log.transaction() as tx:
+            # Another process appended after the folds that were made without the lock.
+            if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
+                state, self.votes = catch_up(self.opened.log, state), None
+            self.state = state
+            spool_files = self.take_in(tx, state)
+            self.outcomes += self.append_all(tx, state, requests)
+        # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.
+        spool.remove_files(spool_files)
+
+    def take_in(self, tx: Transaction, state: Playbook) -> list[spool.SpoolFile]:
+        """Append the manual edit of ``playbook.json``, and the spool; return the spool files that were appended."""
         # Those count that the ledger has now that it is locked.
         self.opened.read_redactions()
-        self.state.prefix = self.opened.prefix
-        self.file = playbook_file.examine(self.opened, self.state, self.tx.read)
+        state.prefix = self.opened.prefix
+        self.file = playbook_file.examine(self.opened, state, tx.read)
         self.problems += self.file.problems
         if self.file.events:
             by = {"rater": "import" if self.file.adopted else "human"}
-            self._append(Decision(self.file.events), Request(PlainEvents(self.file.events), by, self.file.key))
+            self._append(
+                tx, state, Decision(self.file.events), Request(PlainEvents(self.file.events), by, self.file.key)
+            )
         files, problems = spool.read_files(self.opened.project.ledger)
         self.problems += problems
-        for file in files:
-            self._take_spooled(file)
+        return [file for file in files if self._take_spooled(tx, state, file)]
 
-    def _take_spooled(self, file: spool.SpoolFile) -> None:
+    def _take_spooled(self, tx: Transaction, state: Playbook, file: spool.SpoolFile) -> bool:
         """Append a spool file, each payload under its own key, so that it counts once even if the file survives."""
         try:
             requests = requests_from_json(file.requests, f"spool:{file.id}", file.at)
-            self.tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
+            tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
             requests = [_with_present_names(self.opened.log, request) for request in requests]
-            outcomes = self.append_all(requests)
+            outcomes = self.append_all(tx, state, requests)
         except (errors.BadInputError, errors.MissingLinesError) as error:
             # A file that cannot be recorded stays in place and costs none of the others.
             self.problems.append(errors.Problem(f"spool/{file.name}", f"{error}; it stays there"))
-            return
+            return False
         # Another version may have spooled it without masking.
         self.problems += [problem for request in requests for problem in request.masked]
         refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
         self.problems += [errors.Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
-        self.spool_files.append(file)
+        return True
 
-    def append_all(self, requests: Sequence[Request]) -> tuple[Outcome, ...]:
+    def append_all(self, tx: Transaction, state: Playbook, requests: Sequence[Request]) -> tuple[Outcome, ...]:
         """Append the requests of one sender in order; later ones may use a name that an earlier one had to change."""
         outcomes = []
         renamed: dict[str, str] = {}
         for request in requests:
             if self.file.adopted and self.file.key == request.key:
                 # The project's own playbook.json, which this transaction has just adopted.
-                outcomes.append(Outcome(1, self.state.seq, tuple(self.state.entries)))
+                outcomes.append(Outcome(1, state.seq, tuple(state.entries)))
                 continue
-            outcome = self._find_repeated(request)
-            if outcome is None:
+            delivery = None if request.key is None else tx.find_delivery(request.key, request.payload)
+            if delivery is not None:
+                refuse_other_payload(request, delivery)
+                names = _names_in_ledger(request.decide, state) if isinstance(request.decide, Update) else {}
+                outcome = Outcome(delivery.first, delivery.last, repeated=True, renamed=names)
+            else:
                 # Where it is refused, nothing of the transaction is appended.
-                decision = request.decide(self.state, self.opened.redactions, renamed)
-                outcome = self._append(count_votes(decision, request, self.state, self._read_votes), request)
+                decision = request.decide(state, self.opened.redactions, renamed)
+                decision = count_votes(decision, request, state, self._read_votes)
+                outcome = self._append(tx, state, decision, request)
             outcomes.append(outcome)
             renamed |= outcome.renamed
         return tuple(outcomes)
-
-    def _find_repeated(self, request: Request) -> Outcome | None:
-        """Return the outcome of a delivery whose key was recorded before; None where it was not.
-
-        Raises:
-            UsedKeyError: Its caller used the key for another payload.
-        """
-        delivery = None if request.key is None else self.tx.find_delivery(request.key, request.payload)
-        if delivery is None:
-            return None
-        refuse_other_payload(request, delivery)
-        renamed = _names_in_ledger(request.decide, self.state) if isinstance(request.decide, Update) else {}
-        return Outcome(delivery.first, delivery.last, repeated=True, renamed=renamed)
 
     def _read_votes(self) -> Votes:
         """Return the votes so far; those of the spool, and after another process appended, are read here."""
@@ -310,7 +298,7 @@ class Appender:
         self._batches.clear()
         return self.votes
 
-    def _append(self, decision: Decision, request: Request) -> Outcome:
+    def _append(self, tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
         """Append a decision as one batch, and fold it."""
         events = decision.events
         if not events:
@@ -318,49 +306,63 @@ class Appender:
         drafts = [codec.encode(event, request.when) for event in events]
         # The corrected delivery of one that had no effect is to count.
         key = None if request.payload and not _has_effect(decision) else request.key
-        raw = self.tx.append(drafts, request.by, key, request.payload)
+        raw = tx.append(drafts, request.by, key, request.payload)
         if raw is None:
             return Outcome(repeated=True)
-        before = tuple(self.state.entries)
+        before = dict.fromkeys(state.entries)
         batch = codec.join(raw, events)
-        fold(PLAYBOOK, [batch], self.state)
+        fold(PLAYBOOK, [batch], state)
         self._batches.append(batch)
-        outcome = _describe(decision, before, self.state)
-        is_whole = len(raw.lines) == len(events)
-        numbers = (
-            range(raw.first, raw.last + 1) if is_whole else [record.seq for record in batch.records[: len(events)]]
+        # What was there before is not new where it comes back.
+        before_or_restored = before | {event.name: None for event in events if isinstance(event, PointRestored)}
+        # Only an update prunes; what a manual edit takes out is not pruned.
+        is_update = any(isinstance(event, PlaybookUpdated) for event in events)
+        pruned = tuple(name for name in before if name not in state.entries) if is_update else ()
+        self.pruned += [state.gone[name] for name in pruned if name in state.gone]
+        rated = dict.fromkeys(
+            state.merged.get(event.name, event.name)
+            for event in events
+            if isinstance(event, PointRated) and event.rating in RATINGS
         )
-        outcome = attrs.evolve(outcome, seq_from=raw.first, seq_to=raw.last, numbers=tuple(numbers))
-        self.pruned += [self.state.gone[name] for name in outcome.pruned if name in self.state.gone]
-        return outcome
+        is_whole = len(raw.lines) == len(events)
+        return Outcome(
+            seq_from=raw.first,
+            seq_to=raw.last,
+            added=tuple(name for name in state.entries if name not in before_or_restored),
+            pruned=pruned,
+            ignored=decision.ignored,
+            rated=tuple(state.entries[name] for name in rated if name in state.entries),
+            renamed=decision.new_names,
+            events=events,
+            numbers=tuple(
+                range(raw.first, raw.last + 1) if is_whole else [record.seq for record in batch.records[: len(events)]]
+            ),
+        )
 
+    def render(self) -> None:
+        """Write ``playbook.json``; a manual edit made in the meantime is recorded first.
 
-def _append(opened: Opened, state: Playbook, requests: Sequence[Request], votes: Votes | None = None) -> Appender:
-    """Append the manual edit of ``playbook.json``, the spool, then the requests.
-
-    Args:
-        opened: The project.
-        state: The playbook.
-        requests: The requests.
-        votes: The votes, read after the playbook; None where no request has any.
-    """
-    with opened.log.transaction() as tx:
-        # Another process appended after the folds that were made without the lock.
-        if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
-            state, votes = catch_up(opened.log, state), None
-        appender = Appender(opened, tx, state, votes)
-        appender.take_in()
-        appender.outcomes = appender.append_all(requests)
-    # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.
-    spool.remove_files(appender.spool_files)
-    return appender
+        A ledger with nothing but measurements creates no playbook.
+        """
+        if self.state is None:
+            return
+        is_empty = not self.state.stamp[0] and self.opened.log.head().seq > 1
+        if is_empty and not os.path.lexists(self.opened.project.playbook):
+            return
+        try:
+            for _ in range(_RENDER_ATTEMPTS):
+                if playbook_file.render(self.opened, self.state, self.file):
+                    break
+                self.append(self.state, ())
+        except (errors.TallybookError, OSError) as error:
+            # The events are durable; the file can be rendered again at any time.
+            self.unrendered = error
 
 
 def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
     """Return the batches that the next write appends first: the manual edit of ``playbook.json``, and the spool."""
-    tx = PreviewTransaction(log)
-    opened = Opened(project)
-    Appender(opened, tx, opened.playbook()).take_in()
+    tx, opened = PreviewTransaction(log), Opened(project)
+    Writing(opened).take_in(tx, opened.playbook())
     return tx.appended
 
 
@@ -395,29 +397,6 @@ def _names_in_ledger(update: Update, state: Playbook) -> dict[str, str]:
     """Return the names that the texts of a repeated update have in the ledger, where its program gave them others."""
     by_text = {entry.text: name for entries in (state.gone, state.entries) for name, entry in entries.items()}
     return {wish: by_text[text] for text, wish in update.names.items() if by_text.get(text, wish) != wish}
-
-
-def _describe(decision: Decision, before: Sequence[str], state: Playbook) -> Outcome:
-    """Return what a decision came to, with the names in the playbook before it and the playbook after it."""
-    events = decision.events
-    added = set(state.entries).difference(before)
-    added -= {event.name for event in events if isinstance(event, PointRestored)}
-    # Only an update prunes; what a manual edit takes out is not pruned.
-    is_update = any(isinstance(event, PlaybookUpdated) for event in events)
-    removed = set(before).difference(state.entries) if is_update else set()
-    rated = (
-        state.merged.get(event.name, event.name)
-        for event in events
-        if isinstance(event, PointRated) and event.rating in RATINGS
-    )
-    return Outcome(
-        added=tuple(name for name in state.entries if name in added),
-        pruned=tuple(name for name in before if name in removed),
-        ignored=decision.ignored,
-        rated=tuple(state.entries[name] for name in dict.fromkeys(rated) if name in state.entries),
-        renamed=decision.new_names,
-        events=events,
-    )
 
 
 def _has_effect(decision: Decision) -> bool:
@@ -500,27 +479,3 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
             # counts.
             if any(payload not in (None, request.payload) for payload in same_key):
                 raise errors.UsedKeyError(normalize_key(request.key))
-
-
-def _render(opened: Opened, done: Appender) -> tuple[Appender, Exception | None]:
-    """Write ``playbook.json``; a manual edit made in the meantime is recorded first.
-
-    A ledger with nothing but measurements creates no playbook.
-
-    Returns:
-        What was appended last, with all that was pruned and all problems; and why the file could not be written.
-    """
-    is_empty = not done.state.stamp[0] and opened.log.head().seq > 1
-    if is_empty and not os.path.lexists(opened.project.playbook):
-        return done, None
-    try:
-        for _ in range(_RENDER_ATTEMPTS):
-            if playbook_file.render(opened, done.state, done.file):
-                break
-            later = _append(opened, done.state, ())
-            later.pruned, later.problems = done.pruned + later.pruned, done.problems + later.problems
-            done = later
-    except (errors.TallybookError, OSError) as error:
-        # The events are durable; the file can be rendered again at any time.
-        return done, error
-    return done, None
