@@ -11,7 +11,7 @@ import pytest
 
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
 from tallybook.ledger.decisions.edit import Edit, decide_edit
-from tallybook.ledger.decisions.operations import APPLY, PROPOSE, Terms, translate
+from tallybook.ledger.decisions.operations import APPLY, PROPOSE, Translation, translate
 from tallybook.ledger.decisions.update import (
     Decision,
     Extraction,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
-    from tallybook.ledger.decisions.operations import Translated
 
 
 def by_name(*points: Entry) -> dict[str, Entry]:
@@ -196,9 +195,9 @@ KNOWN = Playbook(entries=ENTRIES, high_water=5, used=set(ENTRIES), pinned={"kpt_
 FEW = "fewer than two of its entries are in the playbook, or were shown"
 
 
-def curate(may: str, *operations: dict[str, Any], **more: Any) -> Translated:
+def curate(may: str, *operations: dict[str, Any], **more: Any) -> Translation:
     """Translate a result with these operations."""
-    return translate({"operations": list(operations), **more}, KNOWN, Terms(may))
+    return translate({"operations": list(operations), **more}, Translation(KNOWN, may))
 
 
 def delete(name: str) -> dict[str, Any]:
@@ -215,14 +214,14 @@ def merge(*names: str, text: str = "Test before each commit") -> dict[str, Any]:
 @pytest.mark.parametrize("operation", [delete("kpt_001"), delete("kpt_005"), merge("kpt_001", "kpt_004")])
 def test_a_protected_entry_is_only_ever_proposed_to_change(may: str, operation: dict[str, Any]) -> None:
     """Pinned entries and mostly helpful ones are a person's, kept or absorbed."""
-    [event] = curate(may, operation).events
+    [event] = curate(may, operation).changes
     assert isinstance(event, PointProposed)
     assert "protected" == event.cause
 
 
 def test_a_merge_that_would_be_pruned_is_proposed() -> None:
     """Two entries at 0/2 sum up to 0/4, which the next update prunes."""
-    [event] = curate(APPLY, merge("kpt_002", "kpt_003")).events
+    [event] = curate(APPLY, merge("kpt_002", "kpt_003")).changes
     assert isinstance(event, PointProposed)
     assert "the next update would prune the result" == event.cause
 
@@ -250,7 +249,7 @@ def test_an_unusable_operation_is_ignored_with_its_reason(operation: Any, why: s
     """The others count all the same."""
     done = curate(APPLY, operation, delete("kpt_004"))
     assert [("operations[0]", why)] == [(part.item, part.reason) for part in done.ignored]
-    assert (PointRetired("kpt_004", "it is obvious"),) == done.events
+    assert [PointRetired("kpt_004", "it is obvious")] == done.changes
 
 
 RESULT = {

@@ -14,7 +14,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
-from tallybook.ledger.decisions.update import IgnoredItem, section_of, text_fault
+from tallybook.ledger.decisions.update import Extraction, IgnoredItem, read_extraction, section_of, text_fault
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import Entry
 from tallybook.ledger.names import MAX_NAME_CHARS, parse_number
@@ -37,59 +37,31 @@ REDACT: Final = "redact"
 _FEWEST_SOURCES: Final = 2
 
 
-@attrs.frozen
-class Terms:
-    """The terms on which a result's operations count.
-
-    Attributes:
-        may: PROPOSE, APPLY or PERSON.
-        shown: The names that the model's prompt showed; None where it is not known, and any name counts.
-        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
-    """
-
-    may: str = PROPOSE
-    shown: Collection[str] | None = None
-    refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
-
-
-@attrs.frozen
-class Translated:
-    """A result of the later format, in the form of the earlier one.
-
-    Attributes:
-        payload: The extraction result: new entries and ratings.
-        events: What the operations do or propose, before the update; notes of tags.
-        state: The playbook after these events.
-        ignored: The operations and tags that have no effect.
-        places: Item of the payload → the operation or tag that it comes from.
-    """
-
-    payload: Any
-    events: tuple[Event, ...]
-    state: Playbook
-    ignored: tuple[IgnoredItem, ...]
-    places: Mapping[str, str] = attrs.field(factory=dict)
-
-
 @attrs.define
-class _Step:
-    """The translation of one result.
+class Translation:
+    """The translation of a result of the later format into an update, and what its operations do before that.
 
     Attributes:
         state: The playbook after the operations so far.
-        terms: As for ``translate``.
-        changes: The events so far.
-        ignored: As in `Translated`.
+        may: PROPOSE, APPLY or PERSON; empty where operations and tags do not count.
+        shown: The names that the model's prompt showed; None where it is not known, and any name counts.
+        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
+        changes: What the operations do or propose; notes of tags.
+        ignored: The operations and tags that have no effect.
         texts: Place of an ADD → its new entry, as an extraction result has it.
         place: The operation that is being translated.
+        extraction: The new entries and ratings.
     """
 
     state: Playbook
-    terms: Terms
+    may: str = ""
+    shown: Collection[str] | None = None
+    refusal: Callable[[str], str | None] = lambda _: None
     changes: list[Event] = attrs.field(factory=list)
     ignored: list[IgnoredItem] = attrs.field(factory=list)
     texts: dict[str, Any] = attrs.field(factory=dict)
     place: str = ""
+    extraction: Extraction = attrs.field(factory=Extraction)
 
     def target_fault(self, name: object) -> str:
         """Return why an entry cannot be named by an operation; empty where it can."""
@@ -98,13 +70,13 @@ class _Step:
         if name not in self.state.entries:
             return "no such entry in the playbook"
         # A name that the model was not shown is a guess.
-        if self.terms.shown is not None and name not in self.terms.shown:
+        if self.shown is not None and name not in self.shown:
             return "the prompt did not show this entry"
         return ""
 
     def cause(self, names: Collection[str], result: Entry | None = None) -> str:
         """Return why a change can only be proposed; empty where it is made."""
-        if self.terms.may == PERSON:
+        if self.may == PERSON:
             return ""
         # Pinned entries and mostly helpful ones are a person's, whether they stay or are absorbed.
         if any(self.state.is_protected(self.state.entries[name]) for name in names):
@@ -112,7 +84,7 @@ class _Step:
         # Two entries at 0/2 that are merged into one at 3/1 give 3/5, which the next update prunes.
         if result is not None and self.state.prunes(result):
             return "the next update would prune the result"
-        return "" if self.terms.may == APPLY else "the settings say propose"
+        return "" if self.may == APPLY else "the settings say propose"
 
     def decide(self, change: events.PointProposed, result: Entry | None = None) -> None:
         """Propose a change, or make it."""
@@ -124,32 +96,30 @@ class _Step:
             self.changes += made
 
 
-def translate(payload: Any, state: Playbook, terms: Terms) -> Translated:
-    """Return a result of the later format as new entries and ratings, and what its operations do.
+def translate(payload: Any, step: Translation) -> Translation:
+    """Return a translation with what a result says: new entries and ratings, and what its operations do.
 
-    A result without operations and tags comes back as it is. Where operations are given, its new entries do not count.
+    Where operations are given, its new entries do not count.
+
+    Raises:
+        BadInputError: It is not an extraction result.
     """
-    if not isinstance(payload, dict) or not ({OPERATIONS, TAGS} & payload.keys()):
-        return Translated(payload, (), state, ())
-    step = _Step(state, terms)
+    if not step.may or not isinstance(payload, dict) or not ({OPERATIONS, TAGS} & payload.keys()):
+        step.extraction = read_extraction(payload)
+        return step
     flat = {key: value for key, value in payload.items() if key not in {OPERATIONS, TAGS}}
     if OPERATIONS in payload:
         _translate_operations(step, payload[OPERATIONS])
         if flat.get("new_key_points"):
             step.ignored.append(IgnoredItem("new_key_points", "the result has operations, which count in their place"))
-        flat["new_key_points"] = [*step.texts.values()]
-    ratings, tags = _list_ratings(flat.get("evaluations")), _translate_tags(step, payload.get(TAGS, []))
-    flat["evaluations"] = [*ratings, *tags.values()]
-    places = {f"new_key_points[{index}]": place for index, place in enumerate(step.texts)}
-    places |= {f"evaluations[{index}]": place for index, place in enumerate(tags, len(ratings))}
-    return Translated(flat, tuple(step.changes), step.state, tuple(step.ignored), places)
+        flat["new_key_points"] = []
+    if not isinstance(flat.get("evaluations"), list):
+        flat["evaluations"] = []
+    step.extraction = read_extraction(flat, texts=step.texts, tags=_translate_tags(step, payload.get(TAGS, [])))
+    return step
 
 
-def _list_ratings(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _translate_operations(step: _Step, operations: Any) -> None:
+def _translate_operations(step: Translation, operations: Any) -> None:
     if not isinstance(operations, list):
         step.ignored.append(IgnoredItem(OPERATIONS, f"expected a list, got {type(operations).__name__}"))
         return
@@ -185,7 +155,7 @@ def _reason(fields: Mapping[str, Any]) -> str:
     return reason[:MAX_REASON_CHARS] if isinstance(reason, str) and text_fault(reason) is None else ""
 
 
-def _add(step: _Step, fields: Mapping[str, Any]) -> str:
+def _add(step: Translation, fields: Mapping[str, Any]) -> str:
     fault = text_fault(fields.get("text"))
     if fault is None:
         point = {"text": fields["text"], "section": fields["section"]} if "section" in fields else fields["text"]
@@ -193,7 +163,7 @@ def _add(step: _Step, fields: Mapping[str, Any]) -> str:
     return fault or ""
 
 
-def _update(step: _Step, fields: Mapping[str, Any]) -> str:
+def _update(step: Translation, fields: Mapping[str, Any]) -> str:
     name, text = fields.get("target_id"), fields.get("text")
     fault = step.target_fault(name) or text_fault(text) or _standing_fault(step, text)
     if not fault:
@@ -201,7 +171,7 @@ def _update(step: _Step, fields: Mapping[str, Any]) -> str:
     return fault
 
 
-def _delete(step: _Step, fields: Mapping[str, Any]) -> str:
+def _delete(step: Translation, fields: Mapping[str, Any]) -> str:
     name = fields.get("target_id")
     fault = step.target_fault(name)
     if not fault:
@@ -209,7 +179,7 @@ def _delete(step: _Step, fields: Mapping[str, Any]) -> str:
     return fault
 
 
-def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
+def _merge(step: Translation, fields: Mapping[str, Any]) -> str:
     sources, text = fields.get("source_ids"), fields.get("merged_text")
     given = sources if isinstance(sources, list) else []
     names = tuple(dict.fromkeys(name for name in given if not step.target_fault(name)))
@@ -224,9 +194,9 @@ def _merge(step: _Step, fields: Mapping[str, Any]) -> str:
     return fault or ""
 
 
-def _standing_fault(step: _Step, text: Any, merged: Collection[str] = ()) -> str:
+def _standing_fault(step: Translation, text: Any, merged: Collection[str] = ()) -> str:
     same = [name for name, entry in step.state.entries.items() if entry.text == text and name not in merged]
-    return f"already in the playbook as {same[0]}" if same else step.terms.refusal(text) or ""
+    return f"already in the playbook as {same[0]}" if same else step.refusal(text) or ""
 
 
 def _sum_up(state: Playbook, names: Collection[str], text: str) -> Entry:
@@ -234,7 +204,7 @@ def _sum_up(state: Playbook, names: Collection[str], text: str) -> Entry:
     return Entry("", text, sum(entry.helpful for entry in entries), sum(entry.harmful for entry in entries))
 
 
-_KINDS: Final[dict[str, Callable[[_Step, Mapping[str, Any]], str]]] = {
+_KINDS: Final[dict[str, Callable[[Translation, Mapping[str, Any]], str]]] = {
     "ADD": _add,
     "UPDATE": _update,
     "MERGE": _merge,
@@ -243,7 +213,7 @@ _KINDS: Final[dict[str, Callable[[_Step, Mapping[str, Any]], str]]] = {
 """Type of an operation → the function that takes it; it returns why the operation has no effect."""
 
 
-def _translate_tags(step: _Step, tags: Any) -> dict[str, Any]:
+def _translate_tags(step: Translation, tags: Any) -> dict[str, Any]:
     """Return the place of each tag with its rating; a rationale is noted with its entry."""
     if not isinstance(tags, list):
         step.ignored.append(IgnoredItem(TAGS, f"expected a list, got {type(tags).__name__}"))

@@ -5,6 +5,7 @@ New names are assigned here, from the highest number so far, so a decision must 
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
@@ -30,6 +31,7 @@ _FINAL_PUNCTUATION = " .,;:!?\u2026\u3002"
 FIELDS = ("new_key_points", "evaluations")
 """The keys of an extraction result."""
 UNKNOWN_KEY = "is not a key of an extraction result"
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -123,8 +125,16 @@ def shorten_key(key: object) -> str:
     return str(key)[:MAX_NAME_CHARS]
 
 
-def read_extraction(payload: object, source: str = "payload") -> Extraction:
+def read_extraction(
+    payload: object, source: str = "payload", texts: Mapping[str, Any] = _NONE, tags: Mapping[str, Any] = _NONE
+) -> Extraction:
     """Check an extraction result part by part; parts that cannot be used are listed in ``ignored``.
+
+    Args:
+        payload: The extraction result.
+        source: What an error calls it.
+        texts: Place in a result of the later format → a new entry, in addition to those of the extraction result.
+        tags: Place in a result of the later format → a rating, in the same way.
 
     Raises:
         BadInputError: It is not an extraction result.
@@ -137,24 +147,27 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
     for field, value in lists.items():
         if not isinstance(value, list):
             raise BadInputError(f"{source}: {field}", f"expected a list, got {type(value).__name__}")
-    texts: list[tuple[str, Any, str, str]] = []
+    points, evaluations = (
+        {f"{field}[{index}]": value for index, value in enumerate(values)} for field, values in lists.items()
+    )
+    new: list[tuple[str, Any, str, str]] = []
     ratings, ignored = [], []
-    for index, point in enumerate(lists["new_key_points"]):
+    for item, point in {**points, **texts}.items():
         fields = point if isinstance(point, dict) else {"text": point}
         text, day = fields.get("text"), fields.get(UNTIL, "")
-        item, fault = f"new_key_points[{index}]", text_fault(text) or day_fault(day)
+        fault = text_fault(text) or day_fault(day)
         if fault is None:
-            texts.append((item, text, section_of(fields), day))
+            new.append((item, text, section_of(fields), day))
         else:
             ignored.append(IgnoredItem(item, fault))
-    for index, evaluation in enumerate(lists["evaluations"]):
-        item, fault = f"evaluations[{index}]", rating_fault(evaluation)
+    for item, evaluation in {**evaluations, **tags}.items():
+        fault = rating_fault(evaluation)
         if fault is None:
             ratings.append((item, evaluation["name"], evaluation["rating"]))
         else:
             ignored.append(IgnoredItem(item, fault))
     ignored += [IgnoredItem(shorten_key(key), UNKNOWN_KEY) for key in payload if key not in FIELDS]
-    return Extraction(tuple(texts), tuple(ratings), tuple(ignored))
+    return Extraction(tuple(new), tuple(ratings), tuple(ignored))
 
 
 def section_of(point: Mapping[str, Any]) -> str:

@@ -16,7 +16,8 @@ from tallybook.ledger.codec import encode
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
-from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal, read_extraction
+from tallybook.ledger.decisions.operations import Translation, translate
+from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.event_json import REFUSALS, structure
 from tallybook.ledger.events import (
@@ -33,7 +34,7 @@ from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
-from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, Redactions
+from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file
 
@@ -93,7 +94,7 @@ class Request:
         """Check the parts, and mask secrets before anything can write them down."""
         # Before anything is opened, so that a bad request leaves no trace, not even a ledger.
         if isinstance(self.decide, Update) and not self.decide.is_typed:
-            read_extraction(self.decide.translate(Playbook()).payload)
+            translate(self.decide.payload, Translation(Playbook(), self.decide.may))
         elif isinstance(self.decide, Change) and self.decide.top:
             _check_top(self.decide.top)
         check_provenance(self.by)
@@ -164,22 +165,14 @@ class Update:
                 hint = f"nothing was recorded; to say that it helped, run: tallybook rate {name} helpful"
                 raise NothingToDoError(name, "has this text", hint)
         update = self.with_exact_names(state)
-        sent = update.translate(state, redactions)
-        read = read_extraction(sent.payload)
-        decision = decide_extraction(read, sent.state, self.names, renamed, redactions.refusal)
-        events = [*redactions.filter_notes((*update.plain_events, *sent.events))]
+        sent = translate(update.payload, Translation(state, self.may, self.shown, redactions.refusal))
+        decision = decide_extraction(sent.extraction, sent.state, self.names, renamed, redactions.refusal)
+        events = [*redactions.filter_notes((*update.plain_events, *sent.changes))]
         for event in decision.events:
             events.append(event)
             if self.origin and isinstance(event, PointAdded):
                 events.append(PointNoted(event.name, self.origin))
-        ignored = (attrs.evolve(part, item=sent.places.get(part.item, part.item)) for part in decision.ignored)
-        return attrs.evolve(decision, events=tuple(events), ignored=(*sent.ignored, *ignored))
-
-    def translate(self, state: Playbook, redactions: Redactions = NO_REDACTIONS) -> operations.Translated:
-        """Return it with its operations and tags, where they count, as new entries, ratings and changes."""
-        if not self.may:
-            return operations.Translated(self.payload, (), state, ())
-        return operations.translate(self.payload, state, operations.Terms(self.may, self.shown, redactions.refusal))
+        return attrs.evolve(decision, events=tuple(events), ignored=(*sent.ignored, *decision.ignored))
 
     def with_exact_names(self, state: Playbook) -> Update:
         """Return it with the names that a person meant, each once; as it is where none were typed.
@@ -194,12 +187,12 @@ class Update:
             if (name := find_name(rating["name"], state.used)) is None:
                 raise UnknownEntryError(rating["name"])
             exact[rating["name"]] = name
-        ratings = {exact[rating["name"]]: rating["rating"] for rating in self.payload["evaluations"]}
-        notes = {exact[note.name]: note.note for note in self.plain_events if isinstance(note, PointNoted)}
+        update = self.with_names(exact)
+        ratings = {rating["name"]: rating for rating in update.payload["evaluations"]}
         return attrs.evolve(
-            self,
-            payload={"evaluations": [{"name": name, "rating": rating} for name, rating in ratings.items()]},
-            plain_events=tuple(PointNoted(name, note) for name, note in notes.items()),
+            update,
+            payload={"evaluations": [*ratings.values()]},
+            plain_events=tuple(dict.fromkeys(update.plain_events)),
             is_typed=False,
         )
 
