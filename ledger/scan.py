@@ -25,12 +25,10 @@ from tallybook.ledger.line import (
     MAX_LINE_BYTES,
     Position,
     RawBatch,
-    chained_bytes,
     complete_lines,
     diagnose,
-    free_spans,
     head_field,
-    sum_fault,
+    prove,
 )
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
@@ -364,18 +362,20 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
     ends = [*(batch.offset for batch in cut), end][1:]
     for batch, batch_end in zip(cut, ends, strict=True):
         data = buffer[batch.offset - after.offset : batch_end - after.offset - FRAME_BYTES]
-        values = () if has_no_text else free_spans(data)
-        if digest is not None:
-            proof = digest(proof.encode() + (chained_bytes(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
+        if has_no_text and digest is not None:
+            proof = digest(proof.encode() + data).hexdigest()[:CHAIN_CHARS]
             if proof != batch.chain:
                 break
-        if not values:
             verified.append(batch)
             continue
         # A text whose redaction is in progress may be overwritten in part.
         data = redaction.mask(data, pending) if pending else data
-        if digest is not None and sum_fault(data, values, digest) is not None:
+        values, proof, fits = prove(data, proof, digest)
+        if digest is not None and not (fits and proof == batch.chain):
             break
+        if not values:
+            verified.append(batch)
+            continue
         lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
         verified.append(batch._replace(lines=complete_lines(data)) if pending else batch)
     return Run(verified, lacks_text, not has_no_text)

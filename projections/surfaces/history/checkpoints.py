@@ -186,10 +186,13 @@ def begin(ledger: Path) -> None:
 
 def sweep(ledger: Path) -> None:
     """Remove, once a day, the caches of ledgers that are gone or were not used for 30 days."""
-    folder = caches.find_folder(ledger)
-    if folder is not None:
-        with suppress(OSError):
-            _sweep(Path(folder).parent.parent)
+    now_us, stamp = clock.utc_now().unix_us, Path(caches.user_folder(), SWEEP_STAMP)
+    with suppress(OSError):
+        # Nearly always it was done within a day.
+        if stamp.exists() and now_us - _changed_us(stamp) < caches.DAY_US:
+            return
+        if caches.find_folder(ledger) is not None and stamp.parent.exists():
+            _sweep(stamp.parent, now_us)
 
 
 def _remove(folder: Path) -> None:
@@ -223,16 +226,13 @@ def _is_own(base: Path) -> bool:
         return False
 
 
-def _sweep(base: Path) -> None:
-    """Sweep the user's cache folder, unless that was done within a day.
+def _sweep(base: Path, now_us: int) -> None:
+    """Sweep the user's cache folder.
 
     Raises:
         OSError: The folder cannot be read or written.
     """
-    now_us, stamp = clock.utc_now().unix_us, base / SWEEP_STAMP
-    if not base.exists() or (stamp.exists() and now_us - _changed_us(stamp) < caches.DAY_US):
-        return
-    stamp.touch(0o600)
+    Path(base, SWEEP_STAMP).touch(0o600)
     for folder in base.glob("*/*"):
         with suppress(OSError):
             # Other files in the user's cache folder stay, whatever their age.

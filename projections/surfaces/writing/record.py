@@ -313,11 +313,11 @@ class Writing:
         batch = codec.join(raw, events)
         fold(PLAYBOOK, [batch], state)
         self._batches.append(batch)
-        # What was there before is not new where it comes back.
-        before_or_restored = before | {event.name: None for event in events if isinstance(event, PointRestored)}
+        after = dict.fromkeys(state.entries)
+        restored = {event.name for event in events if isinstance(event, PointRestored)}
         # Only an update prunes; what a manual edit takes out is not pruned.
         is_update = any(isinstance(event, PlaybookUpdated) for event in events)
-        pruned = tuple(name for name in before if name not in state.entries) if is_update else ()
+        pruned = tuple(name for name in before if name not in after) if is_update else ()
         self.pruned += [state.gone[name] for name in pruned if name in state.gone]
         rated = dict.fromkeys(
             state.merged.get(event.name, event.name)
@@ -328,10 +328,10 @@ class Writing:
         return Outcome(
             seq_from=raw.first,
             seq_to=raw.last,
-            added=tuple(name for name in state.entries if name not in before_or_restored),
+            added=tuple(name for name in after if name not in before and name not in restored),
             pruned=pruned,
             ignored=decision.ignored,
-            rated=tuple(state.entries[name] for name in rated if name in state.entries),
+            rated=tuple(state.entries[name] for name in rated if name in after),
             renamed=decision.new_names,
             events=events,
             numbers=tuple(
