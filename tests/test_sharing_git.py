@@ -205,11 +205,12 @@ def test_no_text_stays_in_the_folder_of_a_machine(
         append(engine, run)
         assert 3 <= len(held(engine)) + 1
         engine.close()
-    folders = [tmp_path / machine / "repository.git" for machine in ("anna", "ben")]
+    folders = [tmp_path / machine for machine in ("anna", "ben")]
+    for folder in folders:
+        git(folder, "init", "--quiet", "--bare")
     kinds = [
         kind
         for folder in folders
-        if folder.exists()
         for kind in git(folder, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
     ]
     assert {"commit", "tree"} == {*kinds}
@@ -282,12 +283,7 @@ def test_a_repair_and_the_documented_command_erase_a_text_everywhere(
         assert [] == [path for path in files if b"Zwiebel" in path.read_bytes()]
 
 
-# ---- Our own repository ----
-
-
-def repository(tmp_path: Path, machine: str = "anna") -> Path:
-    """Return the folder of a machine's repository."""
-    return tmp_path / machine / "repository.git"
+# ---- What is kept ----
 
 
 def count_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -333,7 +329,7 @@ def test_a_machine_that_read_before_fetches_no_text_again(
         [plain(run) for run in found.runs],
         [words.count("ls-remote"), words.count("fetch")],
     )
-    assert size_of(repository(tmp_path, "ben")) < 20_000
+    assert size_of(tmp_path / "ben") < 20_000
 
 
 def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,47 +343,44 @@ def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeyp
     assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
 
 
-# ---- The repository itself ----
+# ---- Damage to what is kept ----
 
 
 @pytest.mark.parametrize("filters", ["true", "false"])
-@pytest.mark.parametrize("damage", ["object", "no objects", "tip", "lock", "no repository", "file", "link"])
-def test_a_damaged_repository_is_made_anew(
+@pytest.mark.parametrize("damage", ["object", "no objects", "tip", "other tip", "nothing", "file", "link"])
+def test_what_is_kept_and_damaged_is_fetched_anew(
     remote: Path, connect: Callable[..., Engine], tmp_path: Path, damage: str, filters: str
 ) -> None:
-    """Whatever is wrong with our repository, reading and appending go on, and the book has every run once."""
+    """Whatever is wrong with what is kept, reading and appending go on, and the book has every run once."""
     git(remote, "config", "uploadpack.allowFilter", filters)
     runs = make_runs(3)
     append(connect("ben"), runs[0])
     assert runs[:1] == held(connect())
     end = append(connect(), runs[1])
-    folder = repository(tmp_path)
+    folder = tmp_path / "anna"
     if damage == "object":
-        for path in folder.glob("objects/??/*"):
+        for path in [*folder.glob("objects/??/*"), *folder.glob("objects/pack/*")]:
             path.chmod(0o600)
             path.write_bytes(b"\0" * 100)
     elif damage == "no objects":
         shutil.rmtree(folder / "objects")
     elif damage == "tip":
-        (folder / "refs" / "tallybook").mkdir(parents=True, exist_ok=True)
-        (folder / "refs" / "tallybook" / "tip").write_bytes(b"\0" * 41)
-    elif damage == "lock":
-        (folder / "refs" / "tallybook").mkdir(parents=True, exist_ok=True)
-        (folder / "shallow.lock").touch()
-        (folder / "refs" / "tallybook" / "tip.lock").touch()
-    else:
+        (folder / "tip").write_bytes(b"\0" * 41)
+    elif damage == "other tip":
+        (folder / "tip").write_text(f"{'1' * 40}\n")
+    elif damage == "nothing":
         shutil.rmtree(folder)
+    else:
+        shutil.rmtree(folder / "objects")
         if damage == "file":
-            folder.write_bytes(b"")
-        elif damage == "link":
-            folder.symlink_to(tmp_path)
+            (folder / "objects").write_bytes(b"")
+        else:
+            (folder / "objects").symlink_to(tmp_path)
     assert connect().append(end, runs[2:]) is not None
     assert (runs, runs) == (held(connect()), held(connect("ben")))
 
 
-def test_without_a_cache_folder_the_repository_is_temporary(
-    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cache_folder_nothing_is_kept(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the user has no safe cache folder, an engine works and leaves nothing."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
@@ -403,7 +396,7 @@ def test_the_cache_is_the_users_alone(connect: Callable[..., Engine], tmp_path: 
     append(connect(), *make_runs(1))
     assert (0o700, 0o700) == (
         (tmp_path / "anna").stat().st_mode & 0o777,
-        repository(tmp_path).joinpath("objects").stat().st_mode & 0o777,
+        (tmp_path / "anna" / "objects").stat().st_mode & 0o777,
     )
 
 
@@ -411,7 +404,7 @@ def test_the_cache_is_the_users_alone(connect: Callable[..., Engine], tmp_path: 
 
 
 def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., Engine], tmp_path: Path) -> None:
-    """Where our repository cannot be made, the message names it and the system's reason."""
+    """Where the repository cannot be made, the message names the folder and the system's reason."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     engine = connect()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
@@ -420,5 +413,5 @@ def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., Engine], 
             engine.read(0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert f"{repository(tmp_path)}: File too large; nothing was recorded; try again" == str(caught.value)
+    assert f"{tmp_path / 'anna'}: File too large; nothing was recorded; try again" == str(caught.value)
     append(engine, *make_runs(1))

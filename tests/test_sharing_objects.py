@@ -16,7 +16,7 @@ from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engines import engine as engines
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, PutOutcome, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.engines.objects import ObjectStore
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
     from helpers.s3_server import Buckets
-    from tallybook.ledger.sharing.engines.engine import Put
 
 obstore = pytest.importorskip("obstore", reason="the extra objects is not installed")
 PAGE = 4
@@ -86,7 +85,7 @@ def test_a_profile_logs_in(s3_bucket: Buckets, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "credentials").write_text("[team]\naws_access_key_id = ben\naws_secret_access_key = secret-of-ben\n")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     store = ObjectStore(address, "main", login="team")
-    assert (PutOutcome.DONE, 1) == (store.put(1, b"x").outcome, len(store.list(0)))
+    assert (False, 1) == (store.put(1, b"x") is None, len(store.list(0)))
 
 
 @pytest.mark.parametrize("address", ["s3://a?endpoint=http://127.0.0.1:9&region=x", "file:///nowhere/at/all"])
@@ -121,7 +120,7 @@ def test_an_erased_number_stays_in_use(s3_bucket: Buckets) -> None:
     engine.erase_former()
     store = ObjectStore(address, "main")
     assert [0, 0, 0] == [entry.size for entry in store.list(0)][:3]
-    assert PutOutcome.TAKEN is store.put(2, b"x").outcome
+    assert store.put(2, b"x") is None
     assert make_runs(2, "repaired") == [plain(run) for run in objects_engine(address).read(0).runs]
 
 
@@ -306,7 +305,7 @@ def test_who_may_not_put_segments_reads(store: CountingStore, monkeypatch: pytes
     """A reader without the right to write leaves the segments to others."""
     store.segments.runs.clear()
 
-    def refuse(*_: object) -> Put:
+    def refuse(*_: object) -> str | None:
         raise ReadOnlyError("memory", "no")
 
     monkeypatch.setattr(store.segments, "put", refuse)

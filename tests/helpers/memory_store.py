@@ -5,29 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.engine import Entry, Put, PutOutcome
+from tallybook.ledger.sharing.engines.engine import Entry, Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallybook.ledger.sharing.engines.engine import Store
 
-
-class MemoryStore:
+class MemoryStore(Store):
     """Holds runs in a dictionary. Several machines share one by sharing the object.
 
     Attributes:
         address: As in `Store`.
-        warnings: As in `Store`.
-        segments: As in `Store`; none.
         runs: Number → run; tests take some away, and change them.
     """
 
     def __init__(self, address: str = "memory") -> None:
         """Begin with nothing."""
         self.address = address
-        self.warnings: tuple[str, ...] = ()
-        self.segments: Store | None = None
         self.runs: dict[int, bytes] = {}
 
     def list(self, after: int) -> Sequence[Entry]:
@@ -38,12 +32,12 @@ class MemoryStore:
         """Return the runs of numbers."""
         return {number: self.runs[number] for number in numbers if number in self.runs}
 
-    def put(self, number: int, data: bytes) -> Put:
+    def put(self, number: int, data: bytes) -> str | None:
         """Store a run, if the number is free."""
         if number in self.runs or (number > 1 and number - 1 not in self.runs):
-            return Put(PutOutcome.TAKEN)
+            return None
         self.runs[number] = data
-        return Put(PutOutcome.DONE, digest(data))
+        return digest(data)
 
     def erase(self, before: int) -> None:
         """Replace earlier runs by nothing."""
@@ -53,35 +47,27 @@ class MemoryStore:
         """Return nothing: erased runs are gone."""
         return ""
 
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
+
+FAULTS = ("stored", "not stored", "stored late")
+"""What may become of a put that is not confirmed."""
 
 
-FAULTS = ("stored, unknown", "stored, taken", "not stored, taken", "stored late, unknown")
-"""What may become of a put, and what is answered."""
-
-
-class FaultyStore:
+class FaultyStore(Store):
     """Another store whose next put goes wrong where a test says how.
 
     Attributes:
         address: As in `Store`.
-        warnings: As in `Store`; none.
+        segments: Those of the store.
         fault: One of the faults; empty for none.
     """
 
     def __init__(self, store: Store) -> None:
         """Take the store."""
         self.address = store.address
-        self.warnings: tuple[str, ...] = ()
+        self.segments = store.segments
         self.fault = ""
         self._store = store
         self._late: tuple[int, bytes] | None = None
-
-    @property
-    def segments(self) -> Store | None:
-        """Return those of the store."""
-        return self._store.segments
 
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers in use after a number."""
@@ -91,19 +77,19 @@ class FaultyStore:
         """Return the runs of numbers."""
         return self._store.get(numbers)
 
-    def put(self, number: int, data: bytes) -> Put:
+    def put(self, number: int, data: bytes) -> str | None:
         """Store a run, unless it goes wrong; what came late is stored before the next one."""
         late, self._late = self._late, None
         if late is not None:
             self._store.put(*late)
         fault, self.fault = self.fault, ""
-        if fault == "stored late, unknown":
+        if fault == "stored late":
             self._late = number, data
-        elif fault != "not stored, taken":
+        elif fault != "not stored":
             answer = self._store.put(number, data)
             if not fault:
                 return answer
-        return Put(PutOutcome.TAKEN if fault.endswith("taken") else PutOutcome.UNKNOWN)
+        return None
 
     def erase(self, before: int) -> None:
         """Replace earlier runs by nothing."""

@@ -14,7 +14,7 @@ from helpers.git_repositories import git, push_files
 from helpers.postgres_server import start_database
 from helpers.s3_server import serve_buckets
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, PutOutcome, _encode
+from tallybook.ledger.sharing.engines.engine import NOTHING, _encode
 from tallybook.ledger.sharing.engines.git import REFERENCES, path_of
 
 if TYPE_CHECKING:
@@ -64,13 +64,12 @@ def open_book(name: str, folder: Path) -> Iterator[Callable[[], Engine]]:
 
 def _put_all(connect: Callable[[], Engine], writer: int, numbers: int) -> list[int]:
     """Put a run of its own under each number in turn, and return the numbers that were free."""
-    store, won = connect()._store, []
-    for number in range(1, numbers + 1):
-        answer = store.put(number, b"%d" % writer)
-        if answer.outcome is PutOutcome.DONE or (
-            answer.outcome is PutOutcome.UNKNOWN and store.get([number]).get(number) == b"%d" % writer
-        ):
-            won.append(number)
+    store, data = connect()._store, b"%d" % writer
+    won = [
+        number
+        for number in range(1, numbers + 1)
+        if store.put(number, data) is not None or store.get([number]).get(number) == data
+    ]
     store.close()
     return won
 

@@ -15,10 +15,9 @@ line of JSON with their sizes and then their bytes. Whoever reads a full thousan
 from __future__ import annotations
 
 from contextlib import suppress
-from enum import Enum
 from itertools import accumulate, pairwise
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.ledger.line import GENESIS, Position, digest
@@ -44,44 +43,18 @@ class Entry(NamedTuple):
     author: str = ""
 
 
-class PutOutcome(Enum):
-    """What became of a put."""
-
-    DONE = "done"
-    """The run is stored, and the store confirmed it."""
-    TAKEN = "taken"
-    """The number is in use, perhaps by these bytes: a client that tried twice refuses itself."""
-    UNKNOWN = "unknown"
-    """The store did not answer, so the run may be stored, now or later, or not."""
-
-
-class Put(NamedTuple):
-    """The answer to a put.
-
-    Attributes:
-        outcome: What became of it.
-        tag: The tag of the run where the outcome is DONE.
-    """
-
-    outcome: PutOutcome
-    tag: str = ""
-
-
-class Store(Protocol):
+class Store:
     """Holds the runs of one book.
 
     Attributes:
         address: Where it is, for messages, without a password.
         warnings: What in its settings endangers the book, as far as it said so in the last list.
+        segments: The series of segments; None where the runs alone are read fast enough.
     """
 
     address: str
-    warnings: tuple[str, ...]
-
-    @property
-    def segments(self) -> Store | None:
-        """Return the series of segments; None where the runs alone are read fast enough."""
-        ...
+    warnings: tuple[str, ...] = ()
+    segments: Store | None = None
 
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers in use after a number, ascending.
@@ -89,7 +62,7 @@ class Store(Protocol):
         Raises:
             UnreachableError: It does not answer.
         """
-        ...
+        raise NotImplementedError
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the runs of these numbers; a number that is free, or that it does not return, is left out.
@@ -97,18 +70,23 @@ class Store(Protocol):
         Raises:
             UnreachableError: It does not answer.
         """
-        ...
+        raise NotImplementedError
 
-    def put(self, number: int, data: bytes) -> Put:
+    def put(self, number: int, data: bytes) -> str | None:
         """Store a run, if the number is free; what holds the book is created if this user may create it.
 
         A store that can tell answers a number that would leave a gap before it, after a loss, as one that is taken.
+
+        Returns:
+            The run's tag; None where it is not certain that it is stored. The number may be taken, perhaps by these
+            bytes, because a client that tried twice refuses itself; or no answer came, and the run is stored, now or
+            later, or not.
 
         Raises:
             ReadOnlyError: This user may not write.
             UnreachableError: It does not answer, and nothing was stored.
         """
-        ...
+        raise NotImplementedError
 
     def erase(self, before: int) -> None:
         """Replace the bytes of every run under a smaller number by nothing; the numbers stay in use.
@@ -117,7 +95,7 @@ class Store(Protocol):
             ReadOnlyError: This user may not do that.
             UnreachableError: It does not answer.
         """
-        ...
+        raise NotImplementedError
 
     def describe_remains(self) -> str:
         """Return what keeps the bytes of erased runs, and the command that removes them; empty where nothing does.
@@ -125,11 +103,10 @@ class Store(Protocol):
         Raises:
             UnreachableError: It does not answer.
         """
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """Close connections, and remove temporary files."""
-        ...
 
 
 class EngineError(TallybookError):
@@ -529,12 +506,10 @@ class Engine:
         end = expected
         for run in runs:
             data = _encode(run)
-            outcome, tag = self._store.put(end.number + 1, data)
-            # A client that tries twice is refused by its own first try, so a number that is taken may be ours.
-            found = tag if outcome is PutOutcome.DONE else self._find_tag(end.number + 1, data)
-            if found is None:
+            tag = self._store.put(end.number + 1, data)
+            if tag is None and (tag := self._find_tag(end.number + 1, data)) is None:
                 return None
-            end = end.after_run(run.last, run.after, found)
+            end = end.after_run(run.last, run.after, tag)
         return end
 
     def _find_tag(self, number: int, data: bytes) -> str | None:

@@ -3,16 +3,16 @@
 The reference is ``refs/tallybook/BOOK``, which no ordinary fetch or list of branches shows. Run 4711 is the file
 ``000001/09/39.jsonl``: folders have 64 names, so that a push sends few of them again.
 
-    FOLDER/lock             one process at a time
-    FOLDER/repository.git   commits and trees, never a text; may be deleted at any time
+    FOLDER/objects   commits and trees, never a text; may be deleted at any time
+    FOLDER/tip       the commit whose trees are there
 
-FOLDER is in the user's cache folder: a repository in the project could be someone else's, and its configuration can
-run commands. What the remote sends is received in a temporary folder, from which commits and trees are kept.
+FOLDER is in the user's cache folder. The repository itself is temporary, so nobody else can configure it to run
+commands; it receives what the remote sends, and finds what is kept.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 import os
 import re
 import shlex
@@ -29,9 +29,8 @@ from tallybook.ledger.sharing.engines.engine import (
     MAX_RUN_BYTES,
     Entry,
     FormerLayoutError,
-    Put,
-    PutOutcome,
     ReadOnlyError,
+    Store,
     UnreachableError,
 )
 from tallybook.ledger.sharing.engines.git_remote import (
@@ -46,7 +45,7 @@ from tallybook.ledger.sharing.engines.git_remote import (
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _Answer = TypeVar("_Answer")
 LIMIT_S = 60.0
@@ -65,10 +64,9 @@ _PAUSES_S = (0.0, 0.1, 0.4)
 _TRIES = 5
 # The id of an empty text.
 _EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-# The repository is made anew when so many fetches were kept in it.
+# All is fetched anew when so many fetches were kept.
 _MAX_PACKS = 200
-_TIP = os.path.join("refs", "tallybook", "tip")
-# A damaged or lost repository is fetched anew, so nothing of it is flushed.
+# What is damaged or lost is fetched anew, so nothing is flushed.
 _CONFIG = f"""\
 [core]
 \trepositoryformatversion = 0
@@ -108,8 +106,8 @@ _PUSH = (
 _WHOLE = 10
 
 
-class _DamagedRepositoryError(GitFailedError):
-    """An object is missing or changed in our repository, which must be made anew."""
+class _DamagedError(GitFailedError):
+    """An object is missing or changed in what is kept, which must be fetched anew."""
 
 
 def path_of(number: int) -> str:
@@ -129,13 +127,11 @@ def _number_of(path: str) -> int:
     return number if path_of(number) == path else 0
 
 
-class GitStore:
+class GitStore(Store):
     """Holds the runs of a book in a reference of a git remote.
 
     Attributes:
         address: As in `Store`.
-        warnings: As in `Store`; none.
-        segments: As in `Store`; none.
     """
 
     def __init__(
@@ -155,18 +151,16 @@ class GitStore:
         """
         check_book(book)
         self.address = check_address(address)
-        self.warnings: tuple[str, ...] = ()
-        self.segments = None
         self._options = token_options(self.address, login)
         self._book = book
         self._reference = REFERENCES + book
         self._limit_s = limit_s
         # Texts are received there, so it goes with the store even where nobody closes that.
-        self._aside = tempfile.mkdtemp(prefix="tallybook-")
-        self._drop = weakref.finalize(self, shutil.rmtree, self._aside, ignore_errors=True)
-        self._objects = os.path.join(self._aside, "objects")
-        self._folder = folder or self._aside
-        self._path = os.path.join(self._folder, "repository.git")
+        aside = tempfile.mkdtemp(prefix="tallybook-")
+        self._drop = weakref.finalize(self, shutil.rmtree, aside, ignore_errors=True)
+        self._path = os.path.join(aside, "repository.git")
+        self._folder = folder or os.path.join(aside, "kept")
+        self._objects = os.path.join(self._folder, "objects")
         # The commit that was read or pushed last, None before, and number of each of its runs → id of the text.
         self._tip: str | None = None
         self._runs: Mapping[int, str] = {}
@@ -186,7 +180,7 @@ class GitStore:
         texts = self._call(lambda: self._read({*ids.values()}, later)) if ids else {}
         return {number: texts[id_] for number, id_ in ids.items() if id_ in texts}
 
-    def put(self, number: int, data: bytes) -> Put:
+    def put(self, number: int, data: bytes) -> str | None:
         """Push a commit with one more file."""
         return self._call(lambda: self._put(number, data))
 
@@ -217,7 +211,7 @@ class GitStore:
             removal = f"git push {self.address} --delete {former.removeprefix('refs/heads/')}"
             raise FormerLayoutError(self.address, f"the branch tallybook/{self._book}", removal)
         if tip != self._tip:
-            if tip and tip != self._kept_tip():
+            if tip and tip != self._kept_tip().strip():
                 tip = self._fetch(tip)
             self._tip, self._runs = tip, self._list_runs(tip) if tip else {}
 
@@ -235,8 +229,8 @@ class GitStore:
         except GitTimeoutError:
             raise
         except GitFailedError:
-            # Our repository may be damaged.
-            self._make()
+            # What is kept may be damaged.
+            self._forget()
             self._receive(is_whole=True)
         # Another machine may have pushed since the question, so what was fetched counts.
         with open(os.path.join(self._path, "FETCH_HEAD"), encoding="ascii") as file:
@@ -247,13 +241,13 @@ class GitStore:
         # No text stays in the folder: what is redacted later would have to be found there.
         kept = b"".join(line.split()[1] + b"\n" for line in every.splitlines() if not line.startswith(b"blob"))
         if kept:
-            pack = os.path.join(self._path, "objects", "pack", "pack")
+            pack = os.path.join(self._objects, "pack", "pack")
             self._local("pack-objects", "--quiet", pack, given=kept, is_kept=True)
         self._keep_tip(tip)
         return tip
 
     def _receive(self, *wanted: str, is_whole: bool = False) -> None:
-        """Fetch into the temporary folder: texts by their ids, or the reference's last commit, perhaps with its texts.
+        """Fetch: texts by their ids, or the reference's last commit, perhaps with its texts.
 
         A remote that cannot leave texts out sends them always.
         """
@@ -308,14 +302,13 @@ class GitStore:
 
     # ---- Writing ----
 
-    def _put(self, number: int, data: bytes) -> Put:
+    def _put(self, number: int, data: bytes) -> str | None:
         text = self._local("hash-object", "-w", "--stdin", given=data).decode().strip()
         # What is known may be old: another machine may have pushed.
         if self._tip is None or self._is_out(number):
             self._look()
-        if self._is_out(number):
-            return Put(PutOutcome.TAKEN)
-        return Put(self._push({number: text}, f"Append run {number}"), text)
+        is_put = not self._is_out(number) and self._push({number: text}, f"Append run {number}")
+        return text if is_put else None
 
     def _is_out(self, number: int) -> bool:
         """Return whether a number is in use, or would leave a gap before it."""
@@ -330,12 +323,12 @@ class GitStore:
                 return
             # A push of a commit without a parent sends what it has anew, texts and all.
             self._receive(is_whole=True)
-            if self._push(gone, f"Erase runs before {before}", is_root=True) is PutOutcome.DONE:
+            if self._push(gone, f"Erase runs before {before}", is_root=True):
                 return
         raise UnreachableError(self.address, "others push all the time")
 
-    def _push(self, texts: Mapping[int, str], message: str, *, is_root: bool = False) -> PutOutcome:
-        """Push a commit with other texts of runs, and find out what became of it if the remote does not confirm it.
+    def _push(self, texts: Mapping[int, str], message: str, *, is_root: bool = False) -> bool:
+        """Push a commit with other texts of runs; return whether the remote has it for certain.
 
         Args:
             texts: Number → id of the text.
@@ -352,15 +345,15 @@ class GitStore:
                 tip = self._ask_tips(self._reference)[0] if done.code else commit
             except GitFailedError:
                 self._tip = None
-                return PutOutcome.UNKNOWN
+                return False
             if tip == commit:
                 self._tip, self._runs = commit, {**self._runs, **texts}
                 self._keep_tip(commit)
-                return PutOutcome.DONE
+                return True
             # Whatever the remote says: many lost races read like a refusal.
             if tip != expected:
                 self._tip = None
-                return PutOutcome.TAKEN
+                return False
             # Another push may hold the reference, or a connection broke.
             is_busy = any(words in done.output + done.errors for words in _BUSY)
             if not is_busy and (pause or b"\n!\t" in done.output):
@@ -369,89 +362,71 @@ class GitStore:
 
     def _commit(self, texts: Mapping[int, str], message: str, *, is_root: bool) -> str:
         """Make a commit that adds or replaces texts of the last one, and return its id."""
-        index = {"GIT_INDEX_FILE": os.path.join(self._aside, "index")}
-        with suppress(FileNotFoundError):
-            os.unlink(index["GIT_INDEX_FILE"])
-        # Trees and commits are kept: they go into the repository itself.
-        if self._tip:
-            self._local("read-tree", self._tip, is_kept=True, variables=index)
+        # Trees and commits are kept.
+        self._local("read-tree", self._tip or "--empty", is_kept=True)
         rows = "".join(f"100644 {id_}\t{path_of(number)}\n" for number, id_ in texts.items()).encode()
-        self._local("update-index", "--add", "--index-info", given=rows, is_kept=True, variables=index)
+        self._local("update-index", "--add", "--index-info", given=rows, is_kept=True)
         # The texts of earlier runs are not here.
-        tree = self._local("write-tree", "--missing-ok", is_kept=True, variables=index).decode().strip()
+        tree = self._local("write-tree", "--missing-ok", is_kept=True).decode().strip()
         # The id keeps apart two pushes of the same bytes in the same second, of which only one may succeed.
         text = f"{message}\n\nPush {clock.new_id(clock.utc_now().unix_us)} [skip ci]\n".encode()
         parent = ("-p", self._tip) if self._tip and not is_root else ()
         words = ("commit-tree", tree, *parent, "-F", "-")
         return self._local(*words, given=text, is_kept=True, variables=_AUTHOR).decode().strip()
 
-    # ---- Our repository ----
+    # ---- The repository, and what is kept ----
 
     def _call(self, work: Callable[[], _Answer]) -> _Answer:
-        """Do something with our repository, and once more in a new one if it was damaged."""
+        """Do something, and once more without what was kept if that was damaged."""
         try:
-            with self._locked():
-                try:
-                    return work()
-                except _DamagedRepositoryError:
-                    self._make()
-                    return work()
+            self._prepare()
+            try:
+                return work()
+            except _DamagedError:
+                self._forget()
+                return work()
         except GitFailedError as error:
             raise UnreachableError(self.address, str(error)) from error
         except OSError as error:
-            raise CannotWriteError(self._path, disk.reason(error)) from error
+            raise CannotWriteError(self._folder, disk.reason(error)) from error
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the repository for this process alone, and make it if it is missing or not as we write it."""
-        disk.make_folder(self._folder, durable=False)
-        path = os.path.join(self._folder, "lock")
-        fd = disk.open_file(path, write=True, create=True)
-        try:
-            disk.lock(fd, path, int(self._limit_s * 1000))
-            os.makedirs(self._objects, exist_ok=True)
-            if not self._is_ours():
-                self._make()
-            yield
-        finally:
-            os.close(fd)
+    def _prepare(self) -> None:
+        """Make what is missing of the repository and of the folder of what is kept."""
+        packs = os.path.join(self._objects, "pack")
+        if os.path.islink(self._objects) or os.path.isfile(self._objects):
+            os.unlink(self._objects)
+        for folder in (self._folder, self._objects, packs):
+            disk.make_folder(folder, durable=False)
+        if len(os.listdir(packs)) > _MAX_PACKS:
+            self._forget()
+        if not os.path.exists(self._path):
+            tip = self._kept_tip()
+            os.makedirs(os.path.join(self._path, "objects"))
+            os.makedirs(os.path.join(self._path, "refs"))
+            # The remote is told which commit is here, and that those before it are not.
+            files = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "refs/tip": tip, "shallow": tip}
+            for name, text in files.items():
+                if text:
+                    with open(os.path.join(self._path, name), "w", encoding="utf-8") as file:
+                        file.write(text)
 
-    def _is_ours(self) -> bool:
-        """Return whether the repository is there, with the configuration that we write."""
-        with suppress(OSError), open(os.path.join(self._path, "config"), "rb") as file:
-            is_small = len(os.listdir(os.path.join(self._path, "objects", "pack"))) <= _MAX_PACKS
-            return is_small and not os.path.islink(self._path) and file.read(4096) == _CONFIG.encode()
-        return False
-
-    def _make(self) -> None:
-        """Make the repository anew."""
-        # A git that a killed process left may still write to it, so it is moved away first.
-        gone = f"{self._path}.deleted"
-        for path in (gone, self._path):
-            if os.path.islink(path) or os.path.isfile(path):
-                os.unlink(path)
-        shutil.rmtree(gone, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            os.rename(self._path, gone)
-        for folder in (gone, self._objects):
-            shutil.rmtree(folder, ignore_errors=True)
-        os.mkdir(self._objects)
-        for name in ("objects", "objects/pack", os.path.dirname(_TIP)):
-            os.makedirs(os.path.join(self._path, name), 0o700)
-        for name, text in (("HEAD", "ref: refs/tallybook/none\n"), ("config", _CONFIG)):
-            with open(os.path.join(self._path, name), "w", encoding="utf-8") as file:
-                file.write(text)
+    def _forget(self) -> None:
+        """Delete what is kept, and begin with an empty repository."""
+        for path in (self._path, self._objects):
+            shutil.rmtree(path, ignore_errors=True)
+        self._keep_tip("")
         self._tip = None
+        self._prepare()
 
     def _kept_tip(self) -> str:
-        """Return the commit whose trees are in our repository; empty without one."""
-        with suppress(OSError), open(os.path.join(self._path, _TIP), encoding="ascii", errors="replace") as file:
-            tip = file.read(100).strip()
-            return tip if tip.isalnum() else ""
+        """Return the commit whose trees are kept; empty without one."""
+        with suppress(OSError), open(os.path.join(self._folder, "tip"), encoding="ascii", errors="replace") as file:
+            tip = file.read(100)
+            return tip if tip.strip().isalnum() else ""
         return ""
 
     def _keep_tip(self, commit: str) -> None:
-        disk.replace_cache_file(os.path.join(self._path, _TIP), f"{commit}\n".encode())
+        disk.replace_cache_file(os.path.join(self._folder, "tip"), f"{commit}\n".encode())
 
     # ---- How git is run ----
 
@@ -461,11 +436,11 @@ class GitStore:
         """Return the output of a command that reads or writes objects.
 
         Raises:
-            _DamagedRepositoryError: It failed.
+            _DamagedError: It failed.
         """
         done = self._git(*words, given=given, is_kept=is_kept, variables=variables)
         if done.code:
-            raise _DamagedRepositoryError(done.reason)
+            raise _DamagedError(done.reason)
         return done.output
 
     def _git(
@@ -476,8 +451,8 @@ class GitStore:
         variables: Mapping[str, str] = _NOTHING,
         limit_s: float = 0.0,
     ) -> Done:
-        """Run git; objects are stored in the temporary folder, or in our repository, and found in either."""
-        folders = [self._objects, os.path.join(self._path, "objects")][:: -1 if is_kept else 1]
+        """Run git; objects are stored in the repository, or where they are kept, and found in either."""
+        folders = [os.path.join(self._path, "objects"), self._objects][:: -1 if is_kept else 1]
         places = dict(zip(("GIT_OBJECT_DIRECTORY", _ALTERNATES), folders, strict=True))
         return run_git(
             [*self._options, f"--git-dir={self._path}", *words],

@@ -20,14 +20,7 @@ from obstore import exceptions
 import obstore.store
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines.engine import (
-    Entry,
-    MissingLibraryError,
-    Put,
-    PutOutcome,
-    ReadOnlyError,
-    UnreachableError,
-)
+from tallybook.ledger.sharing.engines.engine import Entry, MissingLibraryError, ReadOnlyError, Store, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,12 +45,11 @@ _RETRIES: Final = 2
 _REASON_CHARS: Final = 300
 
 
-class ObjectStore:
+class ObjectStore(Store):
     """Holds the runs of a book as objects.
 
     Attributes:
         address: As in `Store`.
-        warnings: As in `Store`; none.
         segments: The series of segments; None for that series itself.
     """
 
@@ -78,10 +70,8 @@ class ObjectStore:
         """
         self._parts = _check_address(address, login)
         self.address = address
-        self.warnings: tuple[str, ...] = ()
-        self.segments = (
-            ObjectStore(address, book, limit_s, login=login, series="segments") if series == "runs" else None
-        )
+        if series == "runs":
+            self.segments = ObjectStore(address, book, limit_s, login=login, series="segments")
         self._login = login
         self._limit_s = limit_s
         path = "" if self._parts.scheme == "file" else self._parts.path.strip("/")
@@ -117,7 +107,7 @@ class ObjectStore:
         except Exception as error:
             raise UnreachableError(self.address, _reason(error)) from error
 
-    def put(self, number: int, data: bytes) -> Put:
+    def put(self, number: int, data: bytes) -> str | None:
         """Create an object, unless there is one of this number."""
         return self._put(number, data, "create")
 
@@ -125,7 +115,7 @@ class ObjectStore:
         """Overwrite earlier objects with nothing: after a delete their numbers would be free again."""
         for entry in self.list(0):
             is_there = entry.number < before and entry.size
-            if is_there and self._put(entry.number, b"", "overwrite").outcome is not PutOutcome.DONE:
+            if is_there and self._put(entry.number, b"", "overwrite") is None:
                 raise UnreachableError(self.address, f"run {entry.number} could not be erased", "run it again")
 
     def describe_remains(self) -> str:
@@ -150,28 +140,25 @@ class ObjectStore:
             f'{aws} delete-object --bucket {self._parts.netloc} --key "$0" --version-id "$1" || :\''
         )
 
-    def close(self) -> None:
-        """Do nothing: the library closes its connections."""
-
     def _key(self, number: int) -> str:
         # A list goes on after a name, and digits of one length keep names in the order of the numbers.
         return f"{self._folder}{number:012d}.jsonl"
 
-    def _put(self, number: int, data: bytes, mode: Any) -> Put:
+    def _put(self, number: int, data: bytes, mode: Any) -> str | None:
         try:
             result = obstore.put(self._connect(), self._key(number), data, mode=mode)
         except exceptions.AlreadyExistsError:
             # S3 says so as well where two puts meet and none is stored, and the library where its own first try was
             # taken.
-            return Put(PutOutcome.TAKEN)
+            return None
         except exceptions.PermissionDeniedError as error:
             raise ReadOnlyError(self.address, _reason(error)) from error
         except FileNotFoundError as error:
             raise UnreachableError(self.address, _reason(error)) from error
         except exceptions.BaseError:
             # All other failures are one class, an answer that was lost after the store took the object among them.
-            return Put(PutOutcome.UNKNOWN)
-        return Put(PutOutcome.DONE, result["e_tag"] or "")
+            return None
+        return result["e_tag"] or ""
 
     def _connect(self) -> Any:
         """Return the library's store, which asks nothing yet."""

@@ -26,9 +26,8 @@ from tallybook.ledger.sharing.engines.engine import (
     EngineError,
     Entry,
     FormerLayoutError,
-    Put,
-    PutOutcome,
     ReadOnlyError,
+    Store,
     UnreachableError,
 )
 
@@ -101,13 +100,12 @@ def grant_command(book: str, role: str, right: str) -> str:
     return f"SELECT tallybook.grant_book({texts});"
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """Holds the runs of a book in a PostgreSQL database.
 
     Attributes:
         address: As in `Store`.
         warnings: As in `Store`.
-        segments: As in `Store`; none.
     """
 
     def __init__(self, address: str, book: str, timeout: float = 30, *, login: str = "") -> None:
@@ -124,8 +122,6 @@ class PostgresStore:
         """
         _check_address(address)
         self.address = address
-        self.warnings: tuple[str, ...] = ()
-        self.segments = None
         self._book = book
         self._timeout = timeout
         self._login = login
@@ -150,7 +146,7 @@ class PostgresStore:
         """Return the data of rows."""
         return dict(self._ask(_GET, (self._book, [*numbers]), sum(self._sizes.get(number, 0) for number in numbers)))
 
-    def put(self, number: int, data: bytes) -> Put:
+    def put(self, number: int, data: bytes) -> str | None:
         """Insert a row, unless there is one of this number; the first one makes the book, where this user may do so."""
         try:
             return self._insert(number, data)
@@ -199,7 +195,7 @@ class PostgresStore:
         """Return how many seconds a statement with so many bytes may take."""
         return self._timeout + size / _BYTES_A_SECOND
 
-    def _insert(self, number: int, data: bytes) -> Put:
+    def _insert(self, number: int, data: bytes) -> str | None:
         """Insert a row in one transaction, in one round trip."""
         connection = self._connect()
         seconds = self._seconds(len(data))
@@ -213,13 +209,13 @@ class PostgresStore:
                 # A limit that cut COMMIT short would cut the wait for standbys and confirm nevertheless.
                 connection.execute("SET LOCAL statement_timeout = 0")
                 connection.execute("COMMIT")
-            return Put(PutOutcome.TAKEN) if answer.fetchone() is None else Put(PutOutcome.DONE, tag)
+            return None if answer.fetchone() is None else tag
         except psycopg.Error as error:
             is_unknown = connection.closed or error.sqlstate in _UNKNOWN
             # The transaction ends with its connection.
             self.close()
             if is_unknown:
-                return Put(PutOutcome.UNKNOWN)
+                return None
             raise self._failure(error) from error
 
     def _failure(self, error: psycopg.Error) -> EngineError:
