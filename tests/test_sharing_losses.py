@@ -14,10 +14,12 @@ from helpers.sharing_projects import make_team
 from tallybook.ledger.line import Position
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.replica import Replica
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
 
 
@@ -70,6 +72,28 @@ def test_a_branch_that_was_forced_back_and_went_on_is_rejoined(team: Team) -> No
     for machine in ("anna", "ben", "cleo"):
         team.run(machine, "verify")
     assert (team.ledger("anna") / "book" / "1").exists()
+
+
+def test_a_program_that_writes_to_the_copy_during_an_append_is_named(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy says so instead of taking its bytes for those of the book; the next sync has every event once."""
+    team.run("ben", "rate", "kpt_001", "helpful")
+    team.sync("ben")
+    write_all = disk.write_all
+
+    def write_after_another(fd: int, data: bytes, path: StrPath) -> None:
+        if "book" in Path(path).parts:
+            with Path(path).open("ab") as other:
+                other.write(b"another program\n")
+        write_all(fd, data, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "write_all", write_after_another)
+        assert "another program wrote to it meanwhile" in team.run("anna", "sync", code=4).err
+    team.sync("anna")
+    assert team.entries("anna") == team.entries("ben")
+    team.run("anna", "share", "verify")
 
 
 @ON_BOTH

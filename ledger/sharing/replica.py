@@ -19,14 +19,13 @@ import attrs
 
 from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.events import EventRedacted
-from tallybook.ledger.line import LOG_NAME, START, WRITER, Position, first_seq, head_field, split_key
-from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.line import START, WRITER, Position, first_seq, head_field, split_key
+from tallybook.ledger.log import JsonlLog, LogFiles
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.search import find_deliveries
 from tallybook.ledger.sharing.engines.engine import NOTHING, End
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -353,32 +352,23 @@ class Replica:
             data: Their bytes in pieces, where the caller has them already.
 
         Raises:
-            CannotWriteError, OutcomeUnknownError: The disk refuses.
+            CannotWriteError, OutcomeUnknownError: The disk refuses, or another program wrote to it meanwhile.
         """
-        disk.make_folder(self.folder)
-        path = os.path.join(self.folder, LOG_NAME)
-        log = disk.open_file(path, write=True, create=True)
-        head = disk.open_file(os.path.join(self.folder, "head"), write=True, create=True)
+        files = LogFiles(self.folder)
         try:
-            end = self._end(log)
-            try:
-                os.ftruncate(log, end.offset)
-                os.lseek(log, end.offset, os.SEEK_SET)
-            except OSError as error:
-                raise CannotWriteError(path, disk.reason(error)) from error
+            end, head = self._end(files.log), self.log.read_head()
+            files.failures = 0 if head is None else head.failures
+            os.ftruncate(files.log, end.offset)
+            offset = end.offset
             for piece in data or [b"".join(batch.raw for batch in batches)]:
-                disk.write_all(log, piece, path)
-            disk.flush(log, path)
-            # The head comes after the flush: it must not state bytes that a power failure can take.
-            heads.write(head, heads.encode(Head(batches[-1].position, disk.boot_id())))
-            disk.flush(head, os.path.join(self.folder, "head"))
-            if not end.seq:
-                disk.flush_folder(self.folder)
+                disk.write_all(files.log, piece, files.path)
+                disk.check_place(files.log, piece, files.path, offset)
+                offset += len(piece)
+            files.confirm(batches[-1].position, end.offset, end, b"")
         except OSError as error:
-            raise CannotWriteError(path, disk.reason(error)) from error
+            raise CannotWriteError(files.path, disk.reason(error)) from error
         finally:
-            os.close(log)
-            os.close(head)
+            files.close()
 
 
 _REDACTION: Final = re.compile(rb'[^\n\t]*,\t"kind":"event\.redacted","v":1,"body":\{"id":"([^"]*)"\}')
