@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,3 +107,21 @@ def test_a_book_that_is_shared_shows_no_secret(home: Path, run: Run) -> None:
     said = [output(run, home, *words.split(), *more) for words in commands for more in ((), ("--json",))]
     assert [] == [text for text in said if SECRET in text or not text]
     assert [] == holders(home)
+
+
+@pytest.mark.parametrize("name", [name for name, words in ADDRESSES.items() if SECRET in words[1]])
+def test_a_secret_that_a_person_wrote_into_the_settings_is_not_shown(name: str, home: Path, run: Run) -> None:
+    """An address in the settings that holds one is refused, and shown without it."""
+    remote = make_remote(home / "remote.git")
+    output(run, home, "add", "An entry.")
+    output(run, home, "share", "git", str(remote), "--book", "demo", "--yes")
+    engine, address = ADDRESSES[name][:2]
+    [settings] = [path for path in home.rglob("*.json") if str(remote).encode() in path.read_bytes()]
+    fields = json.loads(settings.read_text()) | {"engine": engine, "address": address}
+    settings.write_text(json.dumps(fields))
+    commands = ("share status", "share members", "sync", "doctor", f"share git {home}/b.git --book b --yes --dry-run")
+    said = [output(run, home, *words.split(), *more) for words in commands for more in ((), ("--json",))]
+    (home / "app").rename(home / "moved")
+    answers = [run("--project", str(home / "moved"), command) for command in ("sync", "doctor")]
+    said += [answer.out + answer.err for answer in answers]
+    assert [] == [text for text in said if SECRET in text or not text]

@@ -61,7 +61,9 @@ def test_a_run_that_does_not_count_is_listed_and_repaired(team: Team) -> None:
     for machine in ("anna", "ben"):
         assert f"{found['skipped'][0]['place']}: does not count: " in team.run(machine, "doctor", code=None).out
     team.run("anna", "share", "repair", "--yes")
-    assert "does not count" not in team.run("anna", "doctor", code=None).out
+    team.sync("ben")
+    for machine in ("anna", "ben"):
+        assert "does not count" not in team.run(machine, "doctor", code=None).out
     assert "count" in team.run("ben", "share", "verify").out
     assert before == [batch.raw for batch in team.batches()][: len(before)]
     team.run("ben", "rate", "kpt_001", "helpful")

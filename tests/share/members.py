@@ -1,7 +1,8 @@
 """A thousand members of one book, simulated from what a try takes: how often the slowest engine makes them try again.
 
 Each member syncs once a minute; one in twenty has something to publish. A try reads the end, lands, and puts; it is
-lost if another member's put was stored after it had read. A member gives up at the limit of a sync.
+lost if another member's put was stored after it had read. A member gives up at the limit of a sync. The waits are
+those of `sync`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ import heapq
 from random import Random
 import sys
 
-from tallybook.projections.surfaces.sharing.syncing import _MAX_DOUBLINGS, _MAX_PAUSE_S
+from tallybook.projections.surfaces.sharing.syncing import longest_pause, longest_wait
 
 MEMBERS = 1_000
 WRITING = 0.05
 MINUTES = 60
 LIMIT_S = 60.0
-TRY_S = {"git, 2 trips of 400 ms": 0.8, "PostgreSQL, 2 trips of 30 ms": 0.06, "object store, 2 trips of 60 ms": 0.12}
-"""Engine and its distance → seconds from the answer to the read to that to the put."""
+TRIES = {
+    "git, 2 trips of 400 ms": ("git", 0.8),
+    "PostgreSQL, 2 trips of 30 ms": ("postgres", 0.06),
+    "object store, 2 trips of 60 ms": ("objects", 0.12),
+}
+"""Distance of an engine → its name, and seconds from the answer to the read to that to the put."""
 
 
-def simulate(try_s: float, draw: Random) -> tuple[float, float]:
+def simulate(engine: str, try_s: float, draw: Random) -> tuple[float, float]:
     """Return tries for each sync that publishes, and the share of them that gave up."""
-    begins = [draw.uniform(0, 60 * MINUTES) for _ in range(int(MEMBERS * WRITING * MINUTES))]
+    wait_s = longest_wait(engine, int(MEMBERS * WRITING))
+    begins = [draw.uniform(0, 60 * MINUTES) + draw.uniform(0, wait_s) for _ in range(int(MEMBERS * WRITING * MINUTES))]
     # Each entry: when the put arrives, when its try read, when the sync began, and how many tries it had.
     puts = [(begin + try_s, begin, begin, 1) for begin in begins]
     heapq.heapify(puts)
@@ -36,8 +42,7 @@ def simulate(try_s: float, draw: Random) -> tuple[float, float]:
             lost += 1
             tries += count
         else:
-            # As `Sync` waits: up to a time in proportion to a try's, which grows.
-            again = now + draw.random() * min(_MAX_PAUSE_S, try_s * 2 ** min(count, _MAX_DOUBLINGS))
+            again = now + draw.random() * longest_pause(try_s, count)
             heapq.heappush(puts, (again + try_s, again, begin, count + 1))
     return tries / len(begins), lost / len(begins)
 
@@ -45,8 +50,8 @@ def simulate(try_s: float, draw: Random) -> tuple[float, float]:
 def report(seed: int) -> int:
     """Print a line for each engine; 1 where members of another one than git gave up."""
     failed = False
-    for name, try_s in TRY_S.items():
-        tries, lost = simulate(try_s, Random(seed))  # noqa: S311 - the same seed is to draw the same moments
+    for name, (engine, try_s) in TRIES.items():
+        tries, lost = simulate(engine, try_s, Random(seed))  # noqa: S311 - the same seed is to draw the same moments
         sys.stdout.write(f"{name}: {MEMBERS:,} members, {tries:.2f} tries a sync, {lost:.2%} gave up\n")
         failed = failed or (lost > 0 and not name.startswith("git"))
     return int(failed)

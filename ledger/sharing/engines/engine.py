@@ -276,12 +276,14 @@ class Contents(NamedTuple):
             later read meets it again, and nothing can be appended.
         more: Whether further runs follow, which the limit left out.
         seal: The run that says that the book moved; None where it did not.
+        is_fresh: Whether fresh runs were among those that were read: earlier ones count no more.
     """
 
     runs: Sequence[Run]
     end: End
     more: bool = False
     seal: Seal | None = None
+    is_fresh: bool = False
 
 
 class Engine:
@@ -338,11 +340,11 @@ class Engine:
             if data or entry.size:
                 found.append((run, before))
         runs = _from_fresh([run for run, _ in found])
-        more = count < len(entries)
+        more, is_fresh = count < len(entries), bool(runs and runs[0].fresh)
         for index, (run, before) in enumerate(found[len(found) - len(runs) :]):
             if run.moved is not None:
-                return Contents(_select(runs[:index], after, since.seq), before, more, Seal(run.moved, end))
-        return Contents(_select(runs, after, since.seq), end, more)
+                return Contents(_select(runs[:index], after, since.seq), before, more, Seal(run.moved, end), is_fresh)
+        return Contents(_select(runs, after, since.seq), end, more, is_fresh=is_fresh)
 
     def append(self, expected: End, runs: Sequence[Run]) -> End | None:
         """Store runs in order after the expected end, if nobody else appended there, and return the end after them.

@@ -93,7 +93,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         raise BadInputError(part.address, f"holds no book {part.name}", hint)
     former = membership.last_known(project)
     if former is not None and joining.moves(former, part):
-        shown = attrs.evolve(shown, former=former.address)
+        shown = attrs.evolve(shown, former=former.shown_address)
     if not as_json:
         say(*_preview_lines(shown, read_only=part.read_only))
     what, question = _purpose(project, part, shown)
@@ -115,9 +115,9 @@ def _purpose(project: Project, part: Membership, shown: Preview) -> tuple[str, s
     if former is not None and shown.former:
         place = joining.find_moved(project, former)
         if place is None:
-            note(f"This moves the book {former.name} of {former.address} to {part.address}, the same bytes")
+            note(f"This moves the book {former.name} of {former.shown_address} to {part.address}, the same bytes")
             return "moves the book that this project shares", "Move it?"
-        note(f"The book {former.name} of {former.address} moved to {place.address}")
+        note(f"The book {former.name} of {former.shown_address} moved to {place.address}")
         return "goes on in the place of the book that this project shares", "Go on there?"
     # Two projects that name one book would mix their playbooks.
     if shown.project and (own := _project_name(project)) and own != shown.project:
@@ -349,7 +349,7 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         what = f"{what} ({remains})" if remains else what
         _require_consent("repair", what, options, as_json=as_json)
         check, left = joining.repair(project, engine, without)
-    status.drop_skipped(project)
+    joining.drop_skipped(project)
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)

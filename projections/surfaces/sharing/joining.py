@@ -19,7 +19,7 @@ from tallybook.ledger.event_json import FREE_FIELDS
 from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, Stamp, chained_bytes, frame
 from tallybook.ledger.sharing import book, replica
-from tallybook.ledger.sharing.book import SkippedRun, count, cut_runs
+from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
 from tallybook.ledger.sharing.engines.engine import NOTHING, EngineError, Place, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.replica import find_redactions
 from tallybook.ledger.storage import spool
@@ -29,6 +29,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
+from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine
@@ -303,7 +304,15 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
         returning_finder=lambda: redact.returning_finder(project),
         redact=lambda ids: redact.redact_linked(project, ids, {"rater": syncing.SYSTEM}),
         save_ends=save_ends,
+        drop_skipped=lambda: drop_skipped(project),
     )
+
+
+def drop_skipped(project: Project) -> None:
+    """Forget the runs that do not count, because the book was stored anew without them."""
+    with sync_results.open_results(project) as results:
+        for result in results:
+            result["problems"] = [text for text in result["problems"] if SKIPPED not in text]
 
 
 def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:

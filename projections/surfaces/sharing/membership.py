@@ -12,6 +12,7 @@ from importlib import import_module
 import json
 import os
 from pathlib import Path
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 
 LOGINS = {"git": "token_env", "postgres": "password_file", "objects": "profile"}
 """Name of an engine → the option of `share` that says where it finds what it logs in with."""
+# Of an address in another form all but the place may be a password or a token.
+_PLAIN: Final = re.compile(
+    r"/.*|file://.*|service=[\w.-]+|(?:\w+://)?(?:[^:@/?\s]{1,19}@)?[^@?=\s]*"
+    r"(?:\?(?:&?(?:endpoint|region|account|sslmode)=[^@&\s]*)*)?",
+    re.DOTALL,
+)
 _LABEL_CHARS = 40
 _LEFT = ".left"
 _RANDOM_BYTES = 4
@@ -78,6 +85,17 @@ class Membership:
     login: str = ""
     before: tuple[int, str] = (0, "")
     read_only: bool = False
+
+    @property
+    def shown_address(self) -> str:
+        """Return the address without a password or token, which a person may have written into the settings."""
+        return _without_secrets(self.address)
+
+
+def _without_secrets(address: str) -> str:
+    if _PLAIN.fullmatch(address):
+        return address
+    return re.split(r"[?\s]", address.rpartition("@")[2])[0]
 
 
 def digest(text: str) -> str:
@@ -175,7 +193,7 @@ def _command_of(part: Membership) -> str:
 
 def share_command(engine: str, address: str, name: str, login: str = "") -> str:
     """Return the command that shares a book."""
-    words = ["tallybook", "share", engine, address, "--book", name]
+    words = ["tallybook", "share", engine, _without_secrets(address), "--book", name]
     if login:
         words += [f"--{LOGINS[engine].replace('_', '-')}", login]
     return shlex.join(words)

@@ -16,7 +16,7 @@ from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookError
 from tallybook.ledger.line import LOG_NAME, WRITER
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.book import SKIPPED, Publisher
+from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.engines.engine import NOTHING, READ_ONLY, READER, Place
 from tallybook.ledger.storage import disk
 from tallybook.projections.event_rows import summary
@@ -27,6 +27,7 @@ from tallybook.projections.surfaces.sharing import joining, membership, own_hist
 from tallybook.projections.surfaces.sharing.membership import share_command
 from tallybook.projections.surfaces.sharing.own_history import read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.syncing import longest_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,7 +108,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     """Return the state of a project's part in a book; an engine that does not answer is part of it."""
     log = SharedLog(project.ledger)
     history = log.history
-    reason, engine_end, address = "", None, part.address
+    reason, engine_end, address = "", None, part.shown_address
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     moved: Place | None = None
@@ -338,10 +339,6 @@ def print_changes(project: Project, before: int) -> None:
 
 _WRITER: Final = re.compile(rb'"%b":"([^"\\]*)"' % WRITER.encode())
 _RECENT_BYTES: Final = 1024 * 1024
-# Hosts of git advise six pushes a minute for a repository.
-_PUSH_S: Final = 10
-_FREE_PUSHES: Final = 6
-_LONGEST_WAIT_S: Final = 60.0
 
 
 @attrs.define
@@ -404,18 +401,17 @@ def member_lines(members: Sequence[Member]) -> list[str]:
     ]
 
 
-def longest_wait(copy: Replica) -> float:
-    """Return how many seconds at most a machine should wait before it pushes, so that many do not at the same time."""
+def count_recent_writers(copy: Replica) -> int:
+    """Return how many machines wrote what a book has at its end."""
     try:
         fd = disk.open_file(copy.log.log_file, write=False)
     except FileNotFoundError:
-        return 0.0
+        return 0
     try:
         os.lseek(fd, max(0, os.fstat(fd).st_size - _RECENT_BYTES), os.SEEK_SET)
-        writers = len(find_writers(os.read(fd, _RECENT_BYTES)))
+        return len(find_writers(os.read(fd, _RECENT_BYTES)))
     finally:
         os.close(fd)
-    return min(_LONGEST_WAIT_S, max(0, writers - _FREE_PUSHES) * _PUSH_S)
 
 
 _STANDARD_FILES, _MAX_FILES = 3, 1024
@@ -449,13 +445,6 @@ def store(project: Project, before: int, result: SyncResult) -> None:
     problems = [str(run) for run in result.skipped]
     problems += [result.refusal] if result.refusal else []
     _store(project, before, problems, taken=result.taken)
-
-
-def drop_skipped(project: Project) -> None:
-    """Forget the runs that do not count, because the book was stored anew without them."""
-    with sync_results.open_results(project) as results:
-        for result in results:
-            result["problems"] = [text for text in result["problems"] if SKIPPED not in text]
 
 
 def store_rejoined(project: Project, before: int, done: Rejoined) -> None:
@@ -532,8 +521,8 @@ def sync_unattended(project: Project, limit_s: float) -> int:
     if part is not None:
         with suppress(Exception):
             # Nobody reads an error here, and what went wrong is stored.
-            if part.engine == "git" and (log := SharedLog(project.ledger)).history.pending:
-                clock.wait_about(longest_wait(log.copy))
+            if (log := SharedLog(project.ledger)).history.pending:
+                clock.wait_about(longest_wait(part.engine, count_recent_writers(log.copy)))
             sync(project, part, limit_s)
     return 0
 

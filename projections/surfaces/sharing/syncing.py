@@ -50,6 +50,36 @@ _MAX_PAUSE_S: Final = 8.0
 SYSTEM: Final = "tallybook"
 
 
+# Hosts of git advise six pushes a minute for a repository.
+_PUSH_S: Final = 10
+_FREE_PUSHES: Final = 6
+_LONGEST_WAIT_S: Final = 60.0
+
+
+def longest_wait(engine: str, writers: int) -> float:
+    """Return how many seconds at most a machine should wait before a sync that nobody waits for.
+
+    It keeps the pushes of many machines to a remote of git apart.
+
+    Args:
+        engine: Name of the engine.
+        writers: How many machines wrote to the book lately.
+    """
+    return min(_LONGEST_WAIT_S, max(0, writers - _FREE_PUSHES) * _PUSH_S) if engine == "git" else 0.0
+
+
+def longest_pause(took: float, tries: int) -> float:
+    """Return how many seconds at most a sync waits after another machine was quicker.
+
+    In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
+
+    Args:
+        took: How many seconds the last try took.
+        tries: How many tries another machine was quicker.
+    """
+    return min(_MAX_PAUSE_S, took * float(2 ** min(tries, _MAX_DOUBLINGS)))
+
+
 class OtherBookError(TallybookError):
     """The engine holds another book, or another history of it."""
 
@@ -122,6 +152,7 @@ class Machine:
         redact: Erases the texts of events that another machine redacted, and own texts equal to them.
         save_ends: Notes, before something is appended to it, where it ends and where it will end: a sync that is
             killed in between leaves one of both.
+        drop_skipped: Forgets the runs that earlier syncs skipped, because the book was stored anew without them.
     """
 
     folder: str
@@ -135,6 +166,7 @@ class Machine:
     returning_finder: Callable[[], Callable[[RawBatch], Iterable[str]]] = lambda: lambda _: ()
     redact: Callable[[Sequence[str]], object] = lambda _: None
     save_ends: Callable[[tuple[int, str], tuple[int, str]], None] = lambda _, __: None
+    drop_skipped: Callable[[], object] = lambda: None
 
 
 def check_book(address: str, first: RawBatch, book: str) -> None:
@@ -257,9 +289,7 @@ class Sync:
             if self._append(contents) or clock.elapsed_s() > self.deadline:
                 break
             self.result.tries += 1
-            # In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
-            took = clock.elapsed_s() - started
-            clock.wait_about(min(_MAX_PAUSE_S, took * 2 ** min(self.result.tries, _MAX_DOUBLINGS)))
+            clock.wait_about(longest_pause(clock.elapsed_s() - started, self.result.tries))
         self._note_frontier(before.seq)
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
@@ -272,6 +302,8 @@ class Sync:
         begin, skipped = self.replica.end(), {run.place: run for run in self.result.skipped}
         for piece in read_pieces(self.engine, self.replica, PIECE_BYTES, self.current.read_to):
             contents, counted = piece
+            if contents.is_fresh:
+                self.machine.drop_skipped()
             skipped |= {run.place: run for run in counted.skipped}
             if counted.batches:
                 check_book(self.engine.address, counted.batches[0], self.machine.book)
