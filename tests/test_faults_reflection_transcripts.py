@@ -14,7 +14,7 @@ from tallybook.ledger.events import PointRated, ReflectionFailed, TranscriptRead
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.reflection import replies, schedule, transcript, worker
+from tallybook.projections.surfaces.reflection import raters, schedule, transcript, worker
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.settings import Settings
 
@@ -208,4 +208,4 @@ def test_nobodys_turn_is_forged(script: Script) -> None:
 def test_an_odd_patience_is_the_usual_one(monkeypatch: pytest.MonkeyPatch, odd: str) -> None:
     """A variable that says no time counts nothing."""
     monkeypatch.setenv("TALLYBOOK_TIMEOUT_S", odd)
-    assert replies.TIMEOUT_S == replies.find_timeout_s()
+    assert raters.TIMEOUT_S == raters.find_timeout_s()

@@ -22,9 +22,8 @@ from tallybook.ledger.codec import decode
 from tallybook.projections.event_rows import row
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import raters, replies
-from tallybook.projections.surfaces.reflection import replies as prompts
-from tallybook.projections.surfaces.reflection.replies import RaterError
+from tallybook.projections.surfaces.reflection import raters
+from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.reflection.schedule import Plan
 from tallybook.projections.surfaces.reflection.worker import DONE, Result, work
 from tallybook.projections.surfaces.workspace import settings
@@ -96,8 +95,8 @@ def test_the_client_sends_the_prompt_and_little_else(
     assert "CLAUDE_CODE_SESSION_ID" not in environment
     # Measured: 1.2 kB besides the prompt, which an estimate of 3.5 bytes a token counts as well.
     sent_bytes = len(asked["prompt"].encode()) + 1_200
-    assert sent_bytes / 3.5 + prompts.ANSWER_TOKENS <= events[0]["body"]["tokens"]
-    assert events[0]["body"]["tokens"] < sent_bytes / 3.5 + prompts.ANSWER_TOKENS + 100
+    assert sent_bytes / 3.5 + raters.ANSWER_TOKENS <= events[0]["body"]["tokens"]
+    assert events[0]["body"]["tokens"] < sent_bytes / 3.5 + raters.ANSWER_TOKENS + 100
 
 
 CLIENT_FAILURES: dict[str, tuple[dict[str, Any], str, str, int]] = {
@@ -215,7 +214,7 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
     codex = stand_in("codex")
     codex.plans(printed(MODELS), printed(SERVERS), printed([one | {"enabled": False} for one in SERVERS]), COMPLETED)
     reply, _ = raters.ask_rater("the prompt", Settings(rater="codex", model="m-1"))
-    assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
+    assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, *reply.spent)
     words = [one["words"] for one in codex.asked]
     assert [["debug", "models"], ["mcp", "list"], ["mcp", "list"], ["exec", "--json"]] == [word[:2] for word in words]
     last = codex.asked[-1]
@@ -282,7 +281,7 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
     script.chmod(0o755)
     gemini.plans(printed({"response": TEXT, "stats": stats(totalCalls=1, totalSuccess=0)}))
     reply, _ = raters.ask_rater("the prompt", Settings(rater="gemini"))
-    assert (TEXT, "flash-1", 1100, 55) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
+    assert (TEXT, "flash-1", 1100, 55) == (reply.text, reply.model, *reply.spent)
     (asked,) = gemini.asked
     assert ["-p", "", "--output-format", "json", "--model", "flash", "--admin-policy"] == asked["words"][:7]
     assert ("the prompt", "1", [".gemini"]) == (asked["prompt"], asked["inside"], asked["beside"])
@@ -442,7 +441,7 @@ def test_an_address_is_asked_for_one_completion(address: Address) -> None:
     """The prompt alone, no tool, not streamed, with a bounded answer; the key is in one header."""
     address.steps = [completion(TEXT)]
     reply = ask(address.url + "/")
-    assert (TEXT, "m-1-exact", 1200, 50) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
+    assert (TEXT, "m-1-exact", 1200, 50) == (reply.text, reply.model, *reply.spent)
     (asked,) = address.asked
     assert ("/v1/chat/completions", f"Bearer {KEY}") == (asked["path"], asked["headers"]["authorization"])
     body = asked["body"]
@@ -451,7 +450,7 @@ def test_an_address_is_asked_for_one_completion(address: Address) -> None:
     assert ["system", "user"] == [message["role"] for message in body["messages"]]
     assert "the prompt" == body["messages"][1]["content"]
     more = len(json.dumps(body).encode()) - len(json.dumps("the prompt").encode())
-    assert 0 < more < replies.CHAT_BYTES < more + 200
+    assert 0 < more < raters.CHAT_BYTES < more + 200
 
 
 def test_a_session_is_rated_by_an_address(address: Address, project: Path) -> None:
@@ -486,7 +485,7 @@ def failed(status: int, body: Any) -> Step:
     return {"status": status, "body": body}
 
 
-BIG = b" " * (replies.MAX_ANSWER_BYTES + 1)
+BIG = b" " * (raters.MAX_ANSWER_BYTES + 1)
 CALL = [{"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}]
 FAILURES: dict[str, tuple[Step, str, str, int]] = {
     "401": (failed(401, {"error": {"message": f"wrong key {KEY}"}}), "unavailable", "answered 401: wrong key …", 0),

@@ -175,7 +175,7 @@ def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -
     assert calls + 1 == len(world.model.requests)
     assert [] == [tool for request in world.model.requests for tool in tools_in(request.document)]
     assert "INSTRUCTIONS OF THE USER" not in world.model.requests[-1].text
-    assert (100 * (calls + 1), 10 * (calls + 1)) == (reply.input_tokens, reply.output_tokens)
+    assert (100 * (calls + 1), 10 * (calls + 1)) == reply.spent
     # Claude Code numbers its starts, and looks after its own backups.
     own = {".claude.json"}
     after = {name: digest for name, digest in world.files().items() if not name.startswith(".claude/backups/")}

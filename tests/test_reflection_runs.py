@@ -40,7 +40,7 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
-from tallybook.projections.surfaces.reflection.replies import RaterError
+from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

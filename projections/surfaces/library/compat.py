@@ -379,7 +379,7 @@ async def extract_keypoints(
     if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
     reply, answer = raters.ask_rater(text, options)
-    done = PlainEvents((ReflectionCompleted(options.rater, reply.input_tokens, reply.output_tokens),))
+    done = PlainEvents((ReflectionCompleted(options.rater, *reply.spent),))
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{text}\n\n{reply.text}", diagnostic_name)

@@ -9,41 +9,73 @@ from pathlib import Path
 import signal
 import subprocess
 import tempfile
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
+from tallybook.ledger.errors import TallybookError
 from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.surfaces.agents.table import object_of, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
-from tallybook.projections.surfaces.reflection import replies
-from tallybook.projections.surfaces.reflection import replies as prompts
+from tallybook.projections.surfaces.reflection.replies import UnusableError, read_answer
 from tallybook.projections.surfaces.reflection.transcript import load_object
+from tallybook.projections.surfaces.workspace.settings import is_encrypted_or_local, is_local
+from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from urllib.request import OpenerDirector
 
     from tallybook.projections.surfaces.reflection.replies import Answer
     from tallybook.projections.surfaces.workspace.settings import Settings
 
-_SESSION_VARIABLES: Final = frozenset((
-    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR"),
-    *("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_ENV_FILE", "CLAUDE_EFFORT"),
-    *("GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "GEMINI_SYSTEM_MD"),
-    *("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
-))  # fmt: skip
-"""Variables that clients set for the processes of a session."""
+TIMEOUT_S: Final = 300
+"""Seconds that a model has for its answer, unless the variable TALLYBOOK_TIMEOUT_S names another number."""
+MAX_TIMEOUT_S: Final = 86_400
+ANSWER_TOKENS: Final = 4_000
+"""Most tokens of an answer."""
+_BYTES_PER_TOKEN: Final = 3.5
+_REASON_CHARS: Final = 300
+_MAX_TOKENS: Final = 10**12
+
+SYSTEM: Final = "You review what a coding agent did in a session. Answer with one JSON object and nothing else."
+"""Replaces a client's own system prompt, which is twenty times as long."""
+
+UNAVAILABLE: Final = "unavailable"
+REFUSED: Final = "refused"
+UNUSABLE: Final = "unusable"
 
 
-class Printed(NamedTuple):
-    """What a command printed.
+class Question(NamedTuple):
+    """What a rater is asked.
 
     Attributes:
-        text: The model's answer; None where there is none.
-        model: The model that answered, empty where the command does not say.
-        spent: Input and output tokens; zeros where the command does not say.
+        prompt: The prompt.
+        options: The settings that say who is asked, by which model and where.
+        tokens: About what it costs, the answer included; counts where the rater does not tell.
+    """
+
+    prompt: str
+    options: Settings
+    tokens: int
+
+    @property
+    def model(self) -> str:
+        """Return the model's name, empty for the rater's usual one."""
+        return self.options.model
+
+
+class Reply(NamedTuple):
+    """What a rater answered.
+
+    Attributes:
+        text: The model's answer, word for word; None where there is none.
+        model: The model that answered, as the provider names it; empty where it is not named.
+        spent: Input tokens, those from a cache included, and output tokens; zeros where the rater does not tell.
         stop: Why the model stopped.
         problem: Why there is no answer.
-        tool: Which tool was run, in words, although there is none to run.
+        tool: Which tool was run and by whom, in words, although there is none to run.
     """
 
     text: str | None
@@ -52,6 +84,181 @@ class Printed(NamedTuple):
     stop: object = None
     problem: str = ""
     tool: str = ""
+
+
+class RaterError(TallybookError):
+    """The rater gave no usable answer."""
+
+    def __init__(self, cause: str, reason: str, spent: tuple[int, int] = (0, 0), model: str = "") -> None:
+        """Take the fields of ``reflection.failed``; the reason comes from a provider and may hold anything."""
+        self.cause, self.model = cause, _clean(model)
+        # Masked before it is cut, as half of a secret is not recognised.
+        self.reason = " ".join(secrets.mask(_clean(reason)).text.split())[:_REASON_CHARS]
+        self.input_tokens, self.output_tokens = spent
+        super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
+
+
+def _clean(text: object) -> str:
+    """Return a text that UTF-8 can encode, empty for another value."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""
+
+
+def _accept(question: Question, reply: Reply) -> Reply:
+    """Return a reply, unless the model ran a tool, refused or was cut off; without a cost, it has the expected one."""
+    spent = reply.spent if any(reply.spent) else (question.tokens, 0)
+    text, model, stop = _clean(reply.text), _clean(reply.model or question.model), str(reply.stop)
+    if reply.tool:
+        raise RaterError(UNUSABLE, f"{reply.tool}, although it has none", spent, model)
+    if stop in {"refusal", "content_filter"}:
+        raise RaterError(REFUSED, text or "it refused", spent, model)
+    if stop in {"max_tokens", "length"}:
+        raise RaterError(UNUSABLE, "the answer was cut off", spent, model)
+    return Reply(text, model, spent)
+
+
+def _count_tokens(usage: object, sent: tuple[str, ...], answered: tuple[str, ...]) -> tuple[int, int]:
+    """Return input and output tokens, the sums of these fields of what a provider tells."""
+    fields: dict[str, Any] = usage if isinstance(usage, dict) else {}
+
+    def count(names: tuple[str, ...]) -> int:
+        numbers = [value for name in names if type(value := fields.get(name)) is int]
+        return min(max(sum(numbers), 0), _MAX_TOKENS)
+
+    return count(sent), count(answered)
+
+
+def find_timeout_s() -> float:
+    """Return how long a model has, 1 s to a day."""
+    try:
+        timeout_s = float(os.environ.get("TALLYBOOK_TIMEOUT_S") or TIMEOUT_S)
+    except ValueError:
+        return TIMEOUT_S
+    # False for a NaN.
+    return timeout_s if 1 <= timeout_s <= MAX_TIMEOUT_S else TIMEOUT_S
+
+
+# An address that speaks chat completions
+
+CHAT_BYTES: Final = 300
+"""What is sent with the prompt: the system prompt, and the fields of the request."""
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
+_BAD_REQUEST: Final = 400
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+"""The field that bounds the answer: most servers know the first one, OpenAI's newer models demand the second."""
+
+
+def _ask_chat(question: Question) -> Reply:
+    """Ask an address for a chat completion: the prompt alone, and no tool."""
+    address = question.options.address
+    if not is_encrypted_or_local(address):
+        what = "the `address` is not https, nor on this machine" if address else "no `address` is set"
+        raise RaterError(UNAVAILABLE, f"{what}; set it in the section [reflection] of your own tallybook.toml")
+    if not question.model:
+        raise RaterError(UNAVAILABLE, "no `model` is set, and an address has no usual one; give --model, or set it")
+    key = _key(question)
+    for limit in _LIMITS:
+        status, data = _post(question, key, limit)
+        if status != _BAD_REQUEST or _LIMITS[-1].encode() not in data:
+            break
+    return _read_answer(question, key, status, data)
+
+
+def _key(question: Question) -> str:
+    """Return the key, empty where none is needed."""
+    if not question.options.key_variable:
+        return ""
+    key = os.environ.get(question.options.key_variable, "").strip()
+    # An error about a header that cannot be sent would show it.
+    if not key or not key.isascii() or not key.isprintable():
+        what = "is not set" if not key else "holds no key: it has characters that no key has"
+        raise RaterError(UNAVAILABLE, f"the environment variable {question.options.key_variable} {what}")
+    return key
+
+
+def _opener(address: str) -> OpenerDirector:
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+
+    class NoRedirect(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            """Follow none: the key and the session would go to an address that nobody chose."""
+
+    # A proxy is not this machine, and what goes there is not encrypted.
+    return build_opener(NoRedirect, *([ProxyHandler({})] if is_local(address) else []))
+
+
+def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
+    """Return the status and the body that the address answers with."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request
+
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question.prompt}]
+    body = {"model": question.model, "messages": messages, "stream": False, limit: ANSWER_TOKENS}
+    headers = {"Content-Type": "application/json", "User-Agent": "tallybook"}
+    headers |= {"Authorization": f"Bearer {key}"} if key else {}
+    data = json.dumps(body).encode("utf-8", "replace")
+    timeout_s = find_timeout_s()
+    until = monotonic() + timeout_s
+    request = Request(question.options.address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
+    try:
+        try:
+            answer = _opener(question.options.address).open(request, timeout=timeout_s)
+        except HTTPError as error:
+            answer = error
+        with answer:
+            return answer.status, _read(answer, until)
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            raise RaterError(UNAVAILABLE, "no answer in time", (question.tokens, 0), question.model) from error
+        raise RaterError(UNAVAILABLE, f"{question.options.address}: {reason}", model=question.model) from error
+
+
+def _read(answer: Any, until: float) -> bytes:
+    """Read a body, within its time: a server that sends a byte now and then would never end."""
+    data = b""
+    while chunk := answer.read1(_CHUNK_BYTES):
+        data += chunk
+        if len(data) > MAX_ANSWER_BYTES:
+            raise ValueError(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+        if monotonic() > until:
+            raise TimeoutError
+    return data
+
+
+def _read_answer(question: Question, key: str, status: int, data: bytes) -> Reply:
+    fields = load_object(data)
+    if status != 200:  # noqa: PLR2004 - the status of success
+        error = fields.get("error", fields)
+        said = error.get("message") if isinstance(error, dict) else error
+        what = "is a redirect, which is not followed" if 300 <= status < 400 else ""  # noqa: PLR2004 - redirects
+        what = what or (said if isinstance(said, str) else data[:_CHUNK_BYTES].decode("utf-8", "replace"))
+        # Servers quote the key that they refuse.
+        what = what.replace(key, "…") if key else what
+        raise RaterError(UNAVAILABLE, f"{question.options.address} answered {status}: {what}", model=question.model)
+    choices = fields.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        what = f"{question.options.address} answered with something that is not a chat completion"
+        raise RaterError(UNAVAILABLE, what, model=question.model)
+    spent = _count_tokens(fields.get("usage"), ("prompt_tokens",), ("completion_tokens",))
+    model, tool = text_of(fields, "model"), "it called a tool" if message.get("tool_calls") else ""
+    if refusal := text_of(message, "refusal"):
+        return Reply(refusal, model, spent, "refusal", tool=tool)
+    return Reply(text_of(message, "content"), model, spent, choice.get("finish_reason"), tool=tool)
+
+
+# Commands
+
+_SESSION_VARIABLES: Final = frozenset((
+    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR"),
+    *("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_ENV_FILE", "CLAUDE_EFFORT"),
+    *("GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "GEMINI_SYSTEM_MD"),
+    *("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
+))  # fmt: skip
+"""Variables that clients set for the processes of a session."""
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +276,7 @@ class Rater:
     """
 
     words: tuple[str, ...]
-    read: Callable[[bytes], Printed]
+    read: Callable[[bytes], Reply]
     model: str = ""
     more_bytes: int = 0
     variables: Mapping[str, str] = attrs.field(factory=dict)
@@ -84,9 +291,9 @@ class _Call:
         home: The folder.
     """
 
-    def __init__(self, rater: Rater, question: replies.Question, home: Path) -> None:
+    def __init__(self, rater: Rater, question: Question, home: Path) -> None:
         self.question, self.home = question, home
-        self._filled = {"{model}": question.model or rater.model, "{system}": replies.SYSTEM, "{home}": str(home)}
+        self._filled = {"{model}": question.model or rater.model, "{system}": SYSTEM, "{home}": str(home)}
         self._rater = rater
         (home / "work").mkdir()
         for name, text in rater.files.items():
@@ -98,24 +305,19 @@ class _Call:
             text = text.replace(name, value)
         return text
 
-    def ask(self) -> replies.Reply:
+    def ask(self) -> Reply:
         """Run the command on the prompt, and return its answer.
 
         Raises:
-            RaterError: There is none, or a tool was run.
+            RaterError: There is none.
         """
-        rater, question = self._rater, self.question
-        words = [*map(self._fill, rater.words[1:]), *(rater.prepare(self) if rater.prepare else [])]
-        done = self.run(words, question.prompt)
-        printed = rater.read(done.stdout)
-        model = printed.model or question.model
-        if printed.tool:
-            what = f"{rater.words[0]} ran {printed.tool}, although it has none"
-            spent = printed.spent if any(printed.spent) else (question.tokens, 0)
-            raise replies.RaterError(replies.UNUSABLE, what, *spent, model=model)
-        if done.returncode or printed.text is None:
-            raise _failure(done, printed, model)
-        return replies.accept_reply(question, printed.text, printed.stop, model, printed.spent)
+        words = map(self._fill, self._rater.words[1:])
+        more = self._rater.prepare(self) if self._rater.prepare else []
+        done = self.run([*words, *more], self.question.prompt)
+        reply = self._rater.read(done.stdout)
+        if not reply.tool and (done.returncode or reply.text is None):
+            raise _failure(done, reply._replace(model=reply.model or self.question.model))
+        return reply
 
     def run(self, words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[bytes]:
         """Run the command with these arguments and a text as its input.
@@ -140,17 +342,15 @@ class _Call:
                 start_new_session=True,
             ) as process:
                 try:
-                    output, errors = process.communicate(text.encode("utf-8", "replace"), replies.find_timeout_s())
+                    output, errors = process.communicate(text.encode("utf-8", "replace"), find_timeout_s())
                 except BaseException:
                     _kill(process)
                     raise
         except subprocess.TimeoutExpired as error:
-            what = f"{command} gave no answer within {replies.find_timeout_s():g} s"
-            raise replies.RaterError(
-                replies.UNAVAILABLE, what, self.question.tokens, model=self.question.model
-            ) from error
+            what = f"{command} gave no answer within {find_timeout_s():g} s"
+            raise RaterError(UNAVAILABLE, what, (self.question.tokens, 0), self.question.model) from error
         except OSError as error:
-            raise replies.RaterError(replies.UNAVAILABLE, f"{command} cannot be run: {error}") from error
+            raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
         return subprocess.CompletedProcess([command], process.returncode, output, errors)
 
 
@@ -163,17 +363,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _failure(done: subprocess.CompletedProcess[bytes], printed: Printed, model: str) -> replies.RaterError:
+def _failure(done: subprocess.CompletedProcess[bytes], reply: Reply) -> RaterError:
     """Return the error of a command that gave no answer."""
-    output = printed.problem or (done.stderr or done.stdout).decode("utf-8", "replace").strip() or "and said nothing"
-    return replies.RaterError(
-        replies.UNAVAILABLE, f"{done.args[0]} ended with {done.returncode}: {output}", *printed.spent, model=model
-    )
-
-
-def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
+    output = reply.problem or (done.stderr or done.stdout).decode("utf-8", "replace").strip() or "and said nothing"
+    return RaterError(UNAVAILABLE, f"{done.args[0]} ended with {done.returncode}: {output}", reply.spent, reply.model)
 
 
 # Claude Code
@@ -194,16 +387,16 @@ _CLAUDE_SWITCHES: Final = {
 """Variables by which the client sends the prompt and nothing of the user's, once, and keeps no memory folder."""
 
 
-def _read_claude(output: bytes) -> Printed:
+def _read_claude(output: bytes) -> Reply:
     """Read one JSON object with ``result`` and ``usage``."""
     fields = load_object(output)
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    spent = replies.count_tokens(fields.get("usage"), sent, ("output_tokens",))
-    model, text = next(iter(_object(fields, "modelUsage")), ""), fields.get("result")
+    spent = _count_tokens(fields.get("usage"), sent, ("output_tokens",))
+    model, text = next(iter(object_of(fields, "modelUsage")), ""), fields.get("result")
     if fields.get("is_error") or not isinstance(text, str):
         problem = text if isinstance(text, str) else str(fields.get("subtype") or "")
-        return Printed(None, model, spent, problem=problem)
-    return Printed(text, model, spent, fields.get("stop_reason"))
+        return Reply(None, model, spent, problem=problem)
+    return Reply(text, model, spent, fields.get("stop_reason"))
 
 
 # Codex
@@ -266,9 +459,7 @@ def _servers_off(call: _Call) -> list[str]:
     table = ", ".join(f"{json.dumps(name)} = {{enabled = false}}" for name in names)
     off = [f"mcp_servers={{{table}}}"]
     if remaining := _find_servers(call, off):
-        raise replies.RaterError(
-            replies.UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked"
-        )
+        raise RaterError(UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked")
     return off
 
 
@@ -285,24 +476,24 @@ def _read_json(call: _Call, words: list[str]) -> Any:
     except (ValueError, RecursionError):
         value = None
     if done.returncode or value is None:
-        raise _failure(done, Printed(None), call.question.model)
+        raise _failure(done, Reply(None, call.question.model))
     return value
 
 
 def _check_rows(rows: Any, what: str) -> list[dict[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise replies.RaterError(replies.UNAVAILABLE, f"codex has no list of {what} that Tallybook can read")
+        raise RaterError(UNAVAILABLE, f"codex has no list of {what} that Tallybook can read")
     return rows
 
 
-def _read_codex(output: bytes) -> Printed:
+def _read_codex(output: bytes) -> Reply:
     """Read events, one JSON object a line; they do not say which model answered."""
     text, problem, usage = "", "", None
     for event in map(load_object, output.splitlines()):
-        item = _object(event, "item")
+        item = object_of(event, "item")
         kind = item.get("type")
         if kind is not None and kind not in _HARMLESS:
-            return Printed(None, tool=f"a tool, {kind}")
+            return Reply(None, tool=f"codex ran a tool, {kind}")
         if kind == "agent_message":
             text = str(item.get("text") or "")
         elif event.get("type") == "turn.completed":
@@ -310,8 +501,8 @@ def _read_codex(output: bytes) -> Printed:
         elif event.get("type") in {"turn.failed", "error"}:
             error = event.get("error")
             problem = str(error.get("message") if isinstance(error, dict) else event.get("message"))
-    spent = replies.count_tokens(usage, ("input_tokens",), ("output_tokens",))
-    return Printed(None if usage is None else text, "", spent, problem=problem)
+    spent = _count_tokens(usage, ("input_tokens",), ("output_tokens",))
+    return Reply(None if usage is None else text, "", spent, problem=problem)
 
 
 # Gemini
@@ -347,25 +538,27 @@ def _link_users_files(call: _Call) -> list[str]:
     return []
 
 
-def _read_gemini(output: bytes) -> Printed:
+def _read_gemini(output: bytes) -> Reply:
     """Read one JSON object with ``response`` and ``stats``; several models may have answered, the last one for all."""
     fields = load_object(output)
-    text, error, stats = fields.get("response"), fields.get("error"), _object(fields, "stats")
+    text, error, stats = fields.get("response"), fields.get("error"), object_of(fields, "stats")
     models = {
-        name: _object(value, "tokens") for name, value in _object(stats, "models").items() if isinstance(value, dict)
+        name: object_of(value, "tokens")
+        for name, value in object_of(stats, "models").items()
+        if isinstance(value, dict)
     }
-    costs = [replies.count_tokens(tokens, ("prompt",), ("candidates", "thoughts")) for tokens in models.values()]
+    costs = [_count_tokens(tokens, ("prompt",), ("candidates", "thoughts")) for tokens in models.values()]
     spent = (sum(sent for sent, _ in costs), sum(answered for _, answered in costs))
     model = next(reversed(models), "")
     if error or not isinstance(text, str):
-        return Printed(None, model, spent, problem=str(_object(fields, "error").get("message") or ""))
-    return Printed(text, model, spent, tool="a tool" if _object(stats, "tools").get("totalSuccess") else "")
+        return Reply(None, model, spent, problem=str(object_of(fields, "error").get("message") or ""))
+    return Reply(text, model, spent, tool="gemini ran a tool" if object_of(stats, "tools").get("totalSuccess") else "")
 
 
 # A command of the user's
 
 
-def _own_rater(question: replies.Question) -> Rater:
+def _own_rater(question: Question) -> Rater:
     """Return the row of the user's settings.
 
     Raises:
@@ -373,13 +566,13 @@ def _own_rater(question: replies.Question) -> Rater:
     """
     if not question.options.command:
         what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
-        raise replies.RaterError(replies.UNAVAILABLE, what)
+        raise RaterError(UNAVAILABLE, what)
 
-    def read(output: bytes) -> Printed:
+    def read(output: bytes) -> Reply:
         if not question.options.answer_key:
-            return Printed(output.decode("utf-8", "replace"))
+            return Reply(output.decode("utf-8", "replace"))
         text = load_object(output).get(question.options.answer_key)
-        return Printed(text if isinstance(text, str) else None)
+        return Reply(text if isinstance(text, str) else None)
 
     return Rater(words=tuple(question.options.command), read=read)
 
@@ -408,7 +601,7 @@ CLIENTS: Final[dict[str, Rater]] = {
         more_bytes=2_400,
         # No trace in the user's folder: not even its databases are written to.
         variables={"CODEX_SQLITE_HOME": "{home}"},
-        files={"system.md": replies.SYSTEM},
+        files={"system.md": SYSTEM},
         prepare=_prepare_codex,
     ),
     "gemini": Rater(
@@ -428,7 +621,7 @@ CLIENTS: Final[dict[str, Rater]] = {
             "GEMINI_SANDBOX": "false",
             "GEMINI_SYSTEM_MD": "{home}/system.md",
         },
-        files={"work/.gemini/settings.json": json.dumps(_SETTINGS), "deny.toml": _DENY, "system.md": replies.SYSTEM},
+        files={"work/.gemini/settings.json": json.dumps(_SETTINGS), "deny.toml": _DENY, "system.md": SYSTEM},
         prepare=_link_users_files,
     ),
 }
@@ -440,34 +633,33 @@ OWN: Final = "command"
 RATERS: Final = (NO_RATER, *CLIENTS, ADDRESS, OWN)
 
 
-def ask_rater(prompt: str, options: Settings) -> tuple[replies.Reply, Answer]:
+def ask_rater(prompt: str, options: Settings) -> tuple[Reply, Answer]:
     """Send the rater that the settings choose a prompt, and return its reply and what that says.
 
     Raises:
         RaterError: It gave no answer, or one that cannot be used, or no rater is chosen.
     """
-    rater, question = options.rater, replies.Question(prompt, options, estimate_tokens(options.rater, prompt))
+    rater, question = options.rater, Question(prompt, options, estimate_tokens(options.rater, prompt))
     try:
-        reply = replies.ask_chat(question) if rater == ADDRESS else _run_command(question)
+        reply = _accept(question, _ask_chat(question) if rater == ADDRESS else _run_command(question))
     except OSError as error:
-        raise replies.RaterError(replies.UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
+        raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     try:
-        return reply, prompts.read_answer(reply.text)
-    except prompts.UnusableError as error:
-        spent = (reply.input_tokens, reply.output_tokens)
-        raise replies.RaterError(replies.UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
+        return reply, read_answer(reply.text or "")
+    except UnusableError as error:
+        raise RaterError(UNUSABLE, f"the answer {error.what}", reply.spent, reply.model) from error
 
 
-def _run_command(question: replies.Question) -> replies.Reply:
+def _run_command(question: Question) -> Reply:
     rater = question.options.rater
     if rater == NO_RATER:
-        raise replies.RaterError(replies.UNAVAILABLE, "no rater is chosen")
+        raise RaterError(UNAVAILABLE, "no rater is chosen")
     row = _own_rater(question) if rater == OWN else CLIENTS[rater]
     with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
         return _Call(row, question, Path(home)).ask()
 
 
 def estimate_tokens(rater: str, prompt: str) -> int:
-    """Return about how many tokens a prompt costs with a rater, the answer included."""
-    more_bytes = replies.CHAT_BYTES if rater == ADDRESS else CLIENTS[rater].more_bytes if rater in CLIENTS else 0
-    return prompts.estimate_tokens(prompt, more_bytes)
+    """Return about how many tokens a prompt costs with a rater, rather too many than too few, the answer included."""
+    more_bytes = CHAT_BYTES if rater == ADDRESS else CLIENTS[rater].more_bytes if rater in CLIENTS else 0
+    return int((len(prompt.encode("utf-8", "replace")) + more_bytes) / _BYTES_PER_TOKEN) + ANSWER_TOKENS

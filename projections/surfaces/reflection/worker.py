@@ -26,10 +26,9 @@ from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript
-from tallybook.projections.surfaces.reflection import replies as prompts
+from tallybook.projections.surfaces.reflection import chunks, raters, replies, schedule, transcript
 from tallybook.projections.surfaces.reflection.marks import mark_requests
-from tallybook.projections.surfaces.reflection.replies import UNAVAILABLE, UNUSABLE, RaterError
+from tallybook.projections.surfaces.reflection.raters import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
 
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
-    from tallybook.projections.surfaces.reflection.replies import Answer, Reply
+    from tallybook.projections.surfaces.reflection.raters import Reply
+    from tallybook.projections.surfaces.reflection.replies import Answer
     from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Decide
@@ -244,7 +244,7 @@ def prompt_for(text: str, playbook: Playbook, withheld: Collection[str] = ()) ->
         BadInputError: The prompt's template has no place for it.
     """
     entries, unnamed = _entries(playbook, withheld), _withheld_texts(playbook, withheld)
-    return prompts.render_prompt(load_template(prompts.TEMPLATE), entries, _pruned_texts(playbook), text, unnamed)
+    return replies.render_prompt(load_template(replies.TEMPLATE), entries, _pruned_texts(playbook), text, unnamed)
 
 
 def _entries(playbook: Playbook, withheld: Collection[str]) -> list[dict[str, Any]]:
@@ -392,25 +392,24 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
 
 def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
     """Record what an answer says, with the reads of its piece."""
-    cost = (reply.input_tokens, reply.output_tokens)
     withheld = state.known.withheld.get(name, frozenset())
-    shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook, withheld))
+    shown = replies.shown_names(load_template(replies.TEMPLATE), _entries(state.playbook, withheld))
     known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
     answer = answer.without_texts(known_texts).about(shown)
-    facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *cost))
+    facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *reply.spent))
     try:
         update = Update(answer.result, plain_events=facts, may=state.plan.settings.may, shown=tuple(sorted(shown)))
         outcome = _write(state, name, update, piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
-        raise RaterError(UNUSABLE, what, *cost, model=reply.model) from error
+        raise RaterError(UNUSABLE, what, reply.spent, reply.model) from error
     all_ignored = (*outcome.ignored, *(outcome.mine.ignored if outcome.mine else ()))
     voted = [item for item in all_ignored if item.reason == votes.SPENT]
     ignored = [*voted, *(item for item in all_ignored if item.item.startswith(OPERATIONS))]
     return Result(
         name,
-        sum(cost),
+        sum(reply.spent),
         outcome.added,
         len(answer.payload["evaluations"]) - len(voted),
         outcome.pruned,
