@@ -210,11 +210,10 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
 
 def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
     """Return the prompts for the sessions that await reflection."""
-    known = schedule.with_killed(project, schedule.load_reflections(project))
-    sessions = {
-        name: session for name, session in known.sessions.items() if name and schedule.has_more(session, plan.rater)
-    }
-    return list(_prompts(project, sessions, known, plan))
+    known = schedule.load_reflections(project)
+    sessions = (known.sessions | schedule.find_killed(project, known)).items()
+    pending = {name: session for name, session in sessions if name and schedule.has_more(session, plan.rater)}
+    return list(_prompts(project, pending, known, plan))
 
 
 def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflections, plan: Plan) -> Iterator[Prompt]:

@@ -175,41 +175,33 @@ def _written_us(session: Session) -> int:
 # clone, and the ids of sessions with it.
 
 
-@attrs.frozen
-class OpenSession:
-    """A session that was given the playbook and whose end no hook reported.
+def find_open(project: Project, known: Reflections) -> dict[str, Session | None]:
+    """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet.
 
-    Attributes:
-        transcript: Its transcript, None where there is none yet.
-        size: Length of the transcript in bytes.
-        is_killed: Whether nothing was written to it for so long that its client must be gone.
+    Returns:
+        Id → the session as it awaits reflection where its client must be gone; None where it may go on.
     """
-
-    transcript: Path | None
-    size: int = 0
-    is_killed: bool = False
-
-
-def open_sessions(project: Project, known: Reflections) -> dict[str, OpenSession]:
-    """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet."""
     now_us = clock.utc_now().unix_us
     oldest = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
     beginning = clock.moment(now_us - _BEGINNING_US).at
-    names = [name for name, at in known.injected_at.items() if at >= oldest]
-    sessions = {name: known.sessions.get(name, Session(None)) for name in names}
+    sessions = {name: known.sessions.get(name, Session(None)) for name, at in known.injected_at.items() if at >= oldest}
     # After a reported end, `has_more` finds what is written later.
     unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
-    if not unended:
-        return {}
-    paths = _find_transcripts(project, unended)
-    result: dict[str, OpenSession] = {}
+    paths = _find_transcripts(project, unended) if unended else {}
+    found: dict[str, Session | None] = {}
     for name, session in unended.items():
-        examined = _examine(paths[name], now_us) if name in paths else None
-        if examined is not None and examined.size > session.request_end:
-            result[name] = examined
-        elif examined is None and known.injected_at[name] >= beginning:
-            result[name] = OpenSession(None)
-    return result
+        size, written_us = _examine(paths[name]) if name in paths else (-1, 0)
+        if size > session.request_end:
+            killed = attrs.evolve(session, transcript=str(paths[name]), request_end=size, trigger=KILLED_TRIGGER)
+            found[name] = killed if written_us <= now_us - _STILL_US else None
+        elif size < 0 and known.injected_at[name] >= beginning:
+            found[name] = None
+    return found
+
+
+def find_killed(project: Project, known: Reflections) -> dict[str, Session]:
+    """Return the sessions whose clients were killed, by their ids, as they await reflection."""
+    return {name: session for name, session in find_open(project, known).items() if session is not None}
 
 
 def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict[str, Path]:
@@ -249,34 +241,16 @@ def is_of_project(path: Path, project: Project) -> bool:
     return folder.is_absolute() and is_inside
 
 
-def _examine(path: Path, now_us: int) -> OpenSession | None:
-    """Return what a transcript and those of its subagents show, None where it cannot be examined."""
+def _examine(path: Path) -> tuple[int, int]:
+    """Return the length of a transcript, negative where it cannot be examined, and when it was written to last.
+
+    Those of its subagents count as well.
+    """
     try:
         written_us = max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
-        return OpenSession(path, transcript.size_of(path), written_us <= now_us - _STILL_US)
+        return transcript.size_of(path), written_us
     except OSError:
-        return None
-
-
-def with_killed(project: Project, known: Reflections) -> Reflections:
-    """Return the state in which reflection on the killed sessions is requested, as ``killed_requests`` records it."""
-    sessions = dict(known.sessions)
-    for name, session in open_sessions(project, known).items():
-        if session.is_killed:
-            sessions[name] = attrs.evolve(
-                sessions.get(name, Session(None)),
-                transcript=str(session.transcript),
-                request_end=session.size,
-                trigger=KILLED_TRIGGER,
-            )
-    return attrs.evolve(known, sessions=sessions)
-
-
-def killed_requests(project: Project, known: Reflections) -> Iterator[Request]:
-    """Yield the requests to reflect on the killed sessions, each once for a length of its transcript."""
-    for name, session in open_sessions(project, known).items():
-        if session.is_killed:
-            yield reflection_request(name, session.size, KILLED_TRIGGER, str(session.transcript), "tallybook")
+        return -1, 0
 
 
 def reflection_request(session: str, end: int, trigger: str, path: str | None, rater: str) -> Request:

@@ -174,7 +174,10 @@ def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcom
 
 def _request_killed(state: _State) -> _State:
     """Record that sessions whose clients were killed await reflection."""
-    requests = list(schedule.killed_requests(state.project, state.known))
+    requests = [
+        schedule.reflection_request(name, session.request_end, session.trigger, session.transcript, "tallybook")
+        for name, session in schedule.find_killed(state.project, state.known).items()
+    ]
     if not requests:
         return state
     _record(state.project, requests)
@@ -186,7 +189,7 @@ def _settle(state: _State) -> None:
     rater, sessions = state.plan.rater, state.known.sessions.values()
     pending = any(session.awaits_reflection(rater) and not schedule.is_given_up(session, rater) for session in sessions)
     # A session that continues may be killed.
-    if not pending and not schedule.open_sessions(state.project, state.known):
+    if not pending and not schedule.find_open(state.project, state.known):
         with suppress(OSError, CannotWriteError):
             marks = state.project.ledger / MARKS
             disk.make_folder(marks, durable=False)
@@ -243,20 +246,15 @@ def prompt_for(text: str, playbook: Playbook, withheld: Collection[str] = ()) ->
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    entries, unnamed = _entries(playbook, withheld), _withheld_texts(playbook, withheld)
-    return replies.render_prompt(load_template(replies.TEMPLATE), entries, _pruned_texts(playbook), text, unnamed)
+    entries, pruned, unnamed = _prompt_parts(playbook, withheld)
+    return replies.render_prompt(load_template(replies.TEMPLATE), entries, pruned, text, unnamed)
 
 
-def _entries(playbook: Playbook, withheld: Collection[str]) -> list[dict[str, Any]]:
-    return [entry_json(point) for point in playbook.entries.values() if point.name not in withheld]
-
-
-def _withheld_texts(playbook: Playbook, withheld: Collection[str]) -> list[str]:
-    return [point.text for point in playbook.entries.values() if point.name in withheld]
-
-
-def _pruned_texts(playbook: Playbook) -> list[str]:
-    return [point.text for point in playbook.gone.values()]
+def _prompt_parts(playbook: Playbook, withheld: Collection[str]) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """Return the entries that a prompt may name, and the texts of those that left the playbook or were withheld."""
+    named = [entry_json(entry) for entry in playbook.entries.values() if entry.name not in withheld]
+    unnamed = [entry.text for entry in playbook.entries.values() if entry.name in withheld]
+    return named, [entry.text for entry in playbook.gone.values()], unnamed
 
 
 def _reflect(state: _State, name: str, tried: set[str], report: Callable[[Result], None]) -> None:
@@ -392,11 +390,10 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
 
 def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
     """Record what an answer says, with the reads of its piece."""
-    withheld = state.known.withheld.get(name, frozenset())
-    shown = replies.shown_names(load_template(replies.TEMPLATE), _entries(state.playbook, withheld))
-    known_texts = (*_pruned_texts(state.playbook), *_withheld_texts(state.playbook, withheld), *state.own_texts)
+    entries, pruned, unnamed = _prompt_parts(state.playbook, state.known.withheld.get(name, frozenset()))
+    shown = replies.shown_names(load_template(replies.TEMPLATE), entries)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
-    answer = answer.without_texts(known_texts).about(shown)
+    answer = answer.without_texts((*pruned, *unnamed, *state.own_texts)).about(shown)
     facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *reply.spent))
     try:
         update = Update(answer.result, plain_events=facts, may=state.plan.settings.may, shown=tuple(sorted(shown)))
