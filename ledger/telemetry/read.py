@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
+    _Reader = Callable[[Mapping[str, Any], list[str]], "Intake"]
+
 
 MAX_NAME_CHARS: Final = 200
 DIGEST_PREFIX: Final = "digest:"
@@ -252,17 +254,16 @@ _MOST_TYPE_CHARS = 100
 # A line holds this many metrics with names of the greatest length.
 METRICS_AN_EVENT: Final = 100
 _MOST_METRIC_CHARS = 100
-_PERCENT = 100
 _UNSCORED = "events of this type say nothing of a score"
 
 
 @attrs.frozen
 class Intake:
-    """The events that an object translates to. Readers return a text instead where the object cannot be used.
+    """The events that an object translates to.
 
     Attributes:
         events: The events to record as one batch, at least one.
-        rater: Default rater: human for feedback and baselines, import for telemetry, else agent.
+        rater: Default rater: human for feedback and baselines, import for what has a type, else agent.
         wants: What such an object should name: component, session or time.
         session: The session that it is about; empty without one.
         when: When it happened, in the ledger's format; None where it names no time.
@@ -270,11 +271,15 @@ class Intake:
     """
 
     events: tuple[events.Event, ...]
-    rater: str = "agent"
+    rater: str = ""
     wants: tuple[str, ...] = ()
     session: str = ""
     when: str | None = None
     problems: tuple[str, ...] = ()
+
+
+class _UnusableError(ValueError):
+    """The object cannot be used; the message says why."""
 
 
 def fill_defaults(
@@ -296,7 +301,7 @@ def fill_defaults(
 
 
 def idempotency_key(fields: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
-    """Return the idempotency key of an object.
+    """Return the idempotency key of an object, which does not depend on the order of its keys.
 
     Args:
         fields: The object, with its defaults.
@@ -304,28 +309,26 @@ def idempotency_key(fields: Mapping[str, Any], place: str | None = None, before:
         before: How many equal objects came before it in that file.
     """
     # Objects without a time may be equal and each count: a grown file adds what is new by their place in it.
-    identity = canonical(fields if place is None else [fields, place, before])
-    return f"metrics:{digest(identity)}"
-
-
-def canonical(fields: Any) -> bytes:
-    """Return a value as JSON that does not depend on the order of keys."""
+    identity = fields if place is None else [fields, place, before]
     # The same file twice adds nothing, whatever the order in which a logger writes the keys.
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    return f"metrics:{digest(json.dumps(identity, sort_keys=True, separators=(',', ':')).encode())}"
 
 
 def read_object(fields: Mapping[str, Any]) -> Intake:
     """Translate an object into events."""
+    type_, component, session = _find_type(fields), _find_name(fields, COMPONENT_KEYS), _find_session(fields)
+    when = next(filter(None, (read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
     notes: list[str] = []
-    reading = _choose_reader(fields)(fields, notes)
-    if isinstance(reading, str):
-        notes = [] if reading == _UNSCORED else [f"{reading}; it is kept and has no effect"]
-        typed = bool(_find_type(fields))
-        reading = Intake((_make_unscored_event(fields, reading),), _choose_rater(fields), _WANTED if typed else ())
-    session, when = _find_session(fields), _find_time(fields)
-    named = {"component": _find_name(fields, COMPONENT_KEYS), "session": session, "time": when or ""}
-    problems = (*notes, *_find_oddities(fields, named, reading.wants))
-    return attrs.evolve(reading, session=session, when=when, problems=problems)
+    try:
+        intake = _choose_reader(fields, type_, component)(fields, notes)
+    except _UnusableError as error:
+        notes = [] if str(error) == _UNSCORED else [f"{error}; it is kept and has no effect"]
+        kept = events.TelemetryKept(component, type_, str(error), encode_original(fields))
+        intake = Intake((kept,), wants=_WANTED if type_ else ())
+    named = {"component": component, "session": session, "time": when or ""}
+    problems = (*notes, *_find_oddities(fields, named, intake.wants))
+    rater = intake.rater or ("import" if type_ else "agent")
+    return attrs.evolve(intake, rater=rater, session=session, when=when, problems=problems)
 
 
 def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
@@ -368,54 +371,41 @@ def _find_data(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [area for key in _DATA_KEYS if isinstance(area := fields.get(key), dict)]
 
 
-def _find_time(fields: Mapping[str, Any]) -> str | None:
-    return next(filter(None, (read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
-
-
 def _find_type(fields: Mapping[str, Any]) -> str:
     names = (fields.get(key) for key in _TYPE_KEYS)
     return next((read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
 
 
-def _choose_rater(fields: Mapping[str, Any]) -> str:
-    return "import" if _find_type(fields) else "agent"
-
-
-def _make_unscored_event(fields: Mapping[str, Any], reason: str) -> events.TelemetryKept:
-    return events.TelemetryKept(_find_name(fields, COMPONENT_KEYS), _find_type(fields), reason, encode_original(fields))
-
-
-def _choose_reader(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], Intake | str]:
+def _choose_reader(fields: Mapping[str, Any], type_: str, component: str) -> _Reader:
     """Return the function that reads an object of this shape."""
-    kind, type_ = fields.get("kind"), _find_type(fields)
+    kind = fields.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind]
-    if find_row(type_, _find_name(fields, COMPONENT_KEYS)):
+        return KINDS[kind][0]
+    if find_row(type_, component):
         return _read_as_telemetry
     if isinstance(fields.get("metrics"), dict):
         return _read_as_metrics
     if type_ and any(isinstance(fields.get(key), str) for key in _TYPE_KEYS[:2]):
         return _read_as_telemetry
-    shapes = (reader for key, reader in _SHAPES if fields.get(key) is not None)
+    shapes = (reader for reader, *keys in KINDS.values() if any(fields.get(key) is not None for key in keys))
     return next(shapes, _read_as_benchmark if isinstance(fields.get("summary"), dict) else _read_as_telemetry)
 
 
-def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
-    sent = fields.get("metrics")
-    if not isinstance(sent, dict):
-        return "the metrics are no object of names and numbers"
-    metrics = _read_metrics(sent, notes)
+def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+    given = fields.get("metrics")
+    if not isinstance(given, dict):
+        raise _UnusableError("the metrics are no object of names and numbers")
+    metrics = _read_metrics(given, notes)
     if not metrics:
-        return "there is no number among the metrics"
+        raise _UnusableError("there is no number among the metrics")
     source = read_name(fields.get("source"), _MOST_TYPE_CHARS) or _find_type(fields)
-    recorded = tuple(_make_metrics_events(fields, metrics, source))
-    return Intake(recorded, _choose_rater(fields), ("component", "session"))
+    return Intake(_make_metrics_events(fields, metrics, source), wants=("component", "session"))
 
 
-def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
+def _read_metrics(given: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
     """Return the numbers among metrics; other values are added to ``notes``."""
     metrics: dict[str, float] = {}
-    for name, value in sent.items():
+    for name, value in given.items():
         number = read_number(value)
         if not _is_metric(name):
             notes.append(f"a metric without a name of 1 to {_MOST_METRIC_CHARS} printable characters was left out")
@@ -432,24 +422,26 @@ def _is_metric(name: str) -> bool:
 
 def _make_metrics_events(
     fields: Mapping[str, Any], metrics: Mapping[str, float], source: str
-) -> Iterator[events.MetricsRecorded]:
-    """Yield metrics in as many events as their lines need."""
+) -> tuple[events.Event, ...]:
+    """Return metrics in as many events as their lines need."""
     component, pairs = _find_name(fields, COMPONENT_KEYS), list(metrics.items())
-    for begin in range(0, len(pairs), METRICS_AN_EVENT):
-        yield events.MetricsRecorded(component, events.Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
+    chunks = (dict(pairs[begin : begin + METRICS_AN_EVENT]) for begin in range(0, len(pairs), METRICS_AN_EVENT))
+    return tuple(events.MetricsRecorded(component, events.Numbers(chunk), source) for chunk in chunks)
 
 
-def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
+def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> Intake:
     parts = list(_list_benchmark_parts(fields))
     if not parts:
-        event = _read_benchmark(fields)
-        return event if isinstance(event, str) else Intake((event,), wants=("component",))
-    results = [(place, _read_benchmark(part)) for place, part in parts]
-    for place, event in results:
-        if isinstance(event, str) or not event.component:
-            notes.append(f"{place} was left out: {event if isinstance(event, str) else 'it names no component'}")
-    recorded = tuple(event for _, event in results if not isinstance(event, str) and event.component)
-    return Intake(recorded) if recorded else "none of its components is a benchmark"
+        return Intake((_read_benchmark(fields),), "agent", wants=("component",))
+    results = []
+    for place, part in parts:
+        try:
+            results.append(_read_benchmark(part, is_part=True))
+        except _UnusableError as error:
+            notes.append(f"{place} was left out: {error}")
+    if not results:
+        raise _UnusableError("none of its components is a benchmark")
+    return Intake(tuple(results), "agent")
 
 
 def _list_benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -466,7 +458,7 @@ def _list_benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict
         yield f"components.{name}", own | {"component": name} | (part if isinstance(part, dict) else {})
 
 
-def _read_benchmark(fields: Mapping[str, Any]) -> events.BenchmarkRecorded | str:
+def _read_benchmark(fields: Mapping[str, Any], *, is_part: bool = False) -> events.BenchmarkRecorded:
     summary = fields.get("summary")
     inner = summary if isinstance(summary, dict) else {}
     passed, total, failed = (_read_count(fields.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
@@ -476,37 +468,37 @@ def _read_benchmark(fields: Mapping[str, Any]) -> events.BenchmarkRecorded | str
     if total is None and passed is not None and failed is not None:
         total = passed + failed
     if passed is None or total is None or passed > total:
-        return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
-    return events.BenchmarkRecorded(
-        _find_name(fields, COMPONENT_KEYS), _find_name(fields, _BENCHMARK_KEYS), passed, total
-    )
+        what = "whole numbers, 0 or more, as passed and as total, and no more passed than total"
+        raise _UnusableError(f"a benchmark needs {what}")
+    component = _find_name(fields, COMPONENT_KEYS)
+    if is_part and not component:
+        raise _UnusableError("it names no component")
+    return events.BenchmarkRecorded(component, _find_name(fields, _BENCHMARK_KEYS), passed, total)
 
 
 def _read_count(value: object) -> int | None:
     """Return a number of cases; None where it is not a whole number from 0 to 2^53."""
+    number = _read_points(value, MAX_INT)
+    return None if number is None or number != int(number) else int(number)
+
+
+def _read_points(value: object, most: int = 100) -> float | None:
+    """Return a number from 0 to the greatest; None for any other value."""
     number = read_number(value)
-    if number is None or isinstance(number, bool) or number < 0 or number != int(number):
-        return None
-    return int(number)
+    return None if number is None or isinstance(number, bool) or not 0 <= number <= most else number
 
 
-def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
+def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> Intake:
     words = (fields[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(fields.get(key), str))
     verdict = next((word for word in words if word in VERDICTS), "")
-    numbers = (_read_percent(fields.get(key)) for key in ("feedback", "score"))
+    numbers = (_read_points(fields.get(key)) for key in ("feedback", "score"))
     score = next((number for number in numbers if number is not None), VERDICTS.get(verdict))
     if score is None:
-        return f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}"
+        raise _UnusableError(f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}")
     note = _read_text(fields.get("note"), "note", notes)
-    event = events.FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note)
-    return Intake((event,), "human", ("session",))
-
-
-def _read_percent(value: object) -> float | None:
-    number = read_number(value)
-    if number is None or isinstance(number, bool) or not 0 <= number <= _PERCENT:
-        return None
-    return number
+    return Intake(
+        (events.FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note),), "human", ("session",)
+    )
 
 
 def _read_text(value: object, what: str, notes: list[str]) -> str:
@@ -520,18 +512,21 @@ def _read_text(value: object, what: str, notes: list[str]) -> str:
     return value[:MAX_NOTE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
-    value = _read_percent(fields.get("baseline", fields.get("value")))
+def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+    value = _read_points(fields.get("baseline", fields.get("value")))
     score = _find_name(fields, ("score", "component"))
     if value is None or not score:
-        return "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
-    return Intake((events.BaselineSet(score, value, _read_text(fields.get("reason"), "reason", notes)),), "human")
+        raise _UnusableError(
+            "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
+        )
+    reason = _read_text(fields.get("reason"), "reason", notes)
+    return Intake((events.BaselineSet(score, value, reason),), "human")
 
 
-def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> Intake | str:
+def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> Intake:
     if "session_ended" in fields and read_number(fields["session_ended"]) is not True:
-        return "session_ended is not true"
-    return Intake((events.SessionEnded(_find_version([fields])),), wants=("session",))
+        raise _UnusableError("session_ended is not true")
+    return Intake((events.SessionEnded(_find_version([fields])),), "agent", ("session",))
 
 
 def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
@@ -541,41 +536,31 @@ def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
     return next((name for name in names if name and name != "unknown"), "")
 
 
-def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> Intake | str:
+def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> Intake:
     type_ = _find_type(fields)
     if not type_:
-        return "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
+        known = "metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
+        raise _UnusableError(f"it is neither {known}")
     row = find_row(type_, _find_name(fields, COMPONENT_KEYS))
     if row is None:
-        return _UNSCORED
+        raise _UnusableError(_UNSCORED)
     areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _find_data(fields)]
     areas.append({key: value for key, value in fields.items() if key not in _ABOUT})
     metrics = {name: value for name, value in read_metrics(row, areas).items() if _is_metric(name)}
-    if isinstance(sent := fields.get("metrics"), dict):
-        metrics |= _read_metrics(sent, notes)
+    if isinstance(given := fields.get("metrics"), dict):
+        metrics |= _read_metrics(given, notes)
     ended = (events.SessionEnded(_find_version(areas)),) if row.ends_session else ()
     if not metrics and not ended:
-        return "the event brings no number"
-    wants = _WANTED[1:] if ended else _WANTED
-    return Intake((*ended, *_make_metrics_events(fields, metrics, type_)), "import", wants)
+        raise _UnusableError("the event brings no number")
+    recorded = (*ended, *_make_metrics_events(fields, metrics, type_))
+    return Intake(recorded, "import", _WANTED[1:] if ended else _WANTED)
 
 
-KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], Intake | str]]] = {
-    "metrics.recorded": _read_as_metrics,
-    "benchmark.recorded": _read_as_benchmark,
-    "feedback.recorded": _read_as_feedback,
-    "baseline.set": _read_as_baseline,
-    "session.ended": _read_as_session_end,
+KINDS: Final[dict[str, tuple[_Reader, *tuple[str, ...]]]] = {
+    "metrics.recorded": (_read_as_metrics, "metrics"),
+    "feedback.recorded": (_read_as_feedback, "feedback"),
+    "session.ended": (_read_as_session_end, "session_ended"),
+    "baseline.set": (_read_as_baseline, "baseline"),
+    "benchmark.recorded": (_read_as_benchmark, "components", "benchmark", "passed"),
 }
-"""Kind that an object can declare → function that reads it."""
-
-_SHAPES: Final = (
-    ("metrics", _read_as_metrics),
-    ("feedback", _read_as_feedback),
-    ("session_ended", _read_as_session_end),
-    ("baseline", _read_as_baseline),
-    ("components", _read_as_benchmark),
-    ("benchmark", _read_as_benchmark),
-    ("passed", _read_as_benchmark),
-)
-"""Key that identifies a shape → function that reads it; the first match counts."""
+"""Kind that an object can declare → function that reads it, and keys that show the same; the first match counts."""
