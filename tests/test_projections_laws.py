@@ -25,7 +25,7 @@ from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.scores.config_file import overlay, read_config
+from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.scores import configuration

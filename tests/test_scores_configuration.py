@@ -17,8 +17,15 @@ import pytest
 
 from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.scores.config import AlertLevel, Display, Grade, Metric, Sensitivity
-from tallybook.projections.scores.config_file import DocumentError, read_config
+from tallybook.projections.scores.config import (
+    AlertLevel,
+    Display,
+    DocumentError,
+    Grade,
+    Metric,
+    Sensitivity,
+    read_config,
+)
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load
 from tallybook.projections.surfaces.workspace.project import Project
 

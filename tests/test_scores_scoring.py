@@ -15,7 +15,7 @@ from helpers.sweep import slice_of
 from helpers.view_histories import history
 from tallybook.ledger import events as kinds
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.config_file import overlay, read_config
+from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.scores.scoring import component_score, composites, scores
 from tallybook.projections.scores.summary import changes
 from tallybook.projections.scores.view import Scores, scores_view

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.config import AlertLevel, Component, Config, Grade, Metric
     from tallybook.projections.scores.inputs import Session
 
-LOG: Final = "log"
-"""Channel: `score` and `score gate` print the alert to standard error."""
-DASHBOARD: Final = "dashboard"
-"""Channel: the alert is in the feed of the dashboard."""
-USER: Final = "user"
-"""Channel: the alert is at the top of the summary."""
-BLOCK: Final = "block evolution"
-"""Channel: the alert closes every gate."""
 SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"
 
 

@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import files, inputs, scoring
-from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL, component_id
+from tallybook.projections.scores.config import COUNT, DASHBOARD, LOG, OVERALL, SESSION, TOTAL, component_id
 from tallybook.projections.scores.trends import Trend, forecast, trend
 from tallybook.projections.scores.view import series
 
@@ -114,7 +114,7 @@ def describe_low_scores(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
     scores = current_scores(state) if state.config.enabled else {}
     # Two long sentences about each score hid which one it was: a log gets one line.
-    low = low_scores(scores, state.config, scoring.LOG)
+    low = low_scores(scores, state.config, LOG)
     shown = [
         f"{alert.score_id} is {alert.value:g} on {scores[alert.score_id].day} ({alert.level})" for alert in low[:LOGGED]
     ]
@@ -194,7 +194,7 @@ def feed(state: Scores) -> Row:
                 "below": alert.below,
                 "notify": list(alert.notify),
             }
-            for alert in low_scores(scores, config, scoring.DASHBOARD)
+            for alert in low_scores(scores, config, DASHBOARD)
         ],
     }
 

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from tallybook.projections.scores.scoring import BLOCK, SCORING_OFF, alerts, is_enough, number
+from tallybook.projections.scores.config import BLOCK
+from tallybook.projections.scores.scoring import SCORING_OFF, alerts, is_enough, number
 from tallybook.projections.scores.view import series
 
 if TYPE_CHECKING:

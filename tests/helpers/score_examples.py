@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.config_file import overlay, read_config
+from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.scores.configuration import default
 from tallybook.projections.surfaces.workspace.project import Project

@@ -10,7 +10,7 @@ import yaml
 from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.config_file import overlay, read_config
+from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.scores.inputs import Session
 from tallybook.projections.scores.scoring import Score, component_score
 from tallybook.projections.scores.view import scores_view

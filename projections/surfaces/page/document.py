@@ -31,9 +31,9 @@ from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
-from tallybook.projections.scores.config import SESSION
+from tallybook.projections.scores.config import DASHBOARD, SESSION
 from tallybook.projections.scores.files import OVERALL_ID
-from tallybook.projections.scores.scoring import DASHBOARD, alerts
+from tallybook.projections.scores.scoring import alerts
 from tallybook.projections.scores.view import Scores, series
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story

@@ -12,7 +12,7 @@ from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.scores import scoring, summary, trends
-from tallybook.projections.scores.config import component_id
+from tallybook.projections.scores.config import USER, component_id
 from tallybook.projections.scores.files import OVERALL_ID
 from tallybook.projections.scores.view import UNSCORED_TYPE
 from tallybook.projections.surfaces import commands
@@ -148,7 +148,7 @@ def _focus_line(area: Fields) -> str:
 
 def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
     """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45 on 2026-01-16, below …``."""
-    reached = sorted(summary.low_scores(scores, config, scoring.USER), key=lambda alert: alert.value)
+    reached = sorted(summary.low_scores(scores, config, USER), key=lambda alert: alert.value)
     for alert in reached[:_FOCUS_SHOWN]:
         score, bound = scores[alert.score_id], scoring.number(alert.below)
         yield f"{score.name} is {scoring.number(alert.value)} on {score.day}, below {bound} ({alert.level})."

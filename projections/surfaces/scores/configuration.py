@@ -21,7 +21,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import pack, unpack_as
-from tallybook.projections.scores.config import SESSION, score_id
+from tallybook.projections.scores.config import SESSION, DocumentError, overlay, read_config, score_id
 from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
 from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
 from tallybook.projections.surfaces.console.output import format_count
@@ -73,9 +73,6 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
 
 
 def _load(project: Project) -> tuple[Config, dict[str, Any]]:
-    # Late, because every replay imports this module, and few need the parser.
-    from tallybook.projections.scores.config_file import DocumentError, overlay, read_config
-
     file = _load_own(project.root / PLACE)
     try:
         # What holds no keys is laid over nothing, so that the parser refuses it as a whole.
