@@ -16,8 +16,8 @@ from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.drops import lead_json, leads_view
 from tallybook.projections.scores.scoring import number
+from tallybook.projections.scores.summary import lead_json, leads_view
 from tallybook.projections.scores.trends import (
     LEAST_TRIES,
     WAYS,

@@ -13,7 +13,7 @@ from tallybook.projections.playbook.prune import POLICIES
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.reflections import REFLECTIONS
 from tallybook.projections.review import PROPOSALS, reviews_view
-from tallybook.projections.scores.drops import leads_view
+from tallybook.projections.scores.summary import leads_view
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.votes import VOTES
 

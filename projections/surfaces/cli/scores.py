@@ -254,7 +254,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
     dated = given == blame.LAST or given[:1].isdecimal()
     score = options["component"] or (_OVERALL if dated else given)
     period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
-    answered = blame.blame(project, state, blame.DropQuery(score, period, given if dated else None), when)
+    answered = blame.blame(project, state, score, (period, given if dated else None), when)
     if options["as_json"]:
         answer(answered)
         return

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores import drops
-from tallybook.projections.scores.config import OVERALL, SESSION
+from tallybook.projections.scores import summary
 from tallybook.projections.scores.scoring import is_enough
 from tallybook.projections.scores.trends import NOT_ENOUGH
 from tallybook.projections.surfaces.console.output import format_count, format_time
@@ -36,30 +33,18 @@ _WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
 _WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
 
 
-@attrs.frozen
-class DropQuery:
-    """A question for a drop.
-
-    Attributes:
-        score: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
-        period: daily, weekly or monthly: between which it is looked for.
-        name: The period that it dropped in, such as ``2026-01-16``; two of them, ``2026-01-14..2026-01-16``, for the
-            drop from the one to the other; LAST for the last one that has the score; None for whichever saw the
-            greatest drop.
-    """
-
-    score: str = SESSION + OVERALL
-    period: str = "daily"
-    name: str | None = None
-
-
-def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None = None) -> dict[str, Any]:
+def blame(
+    project: Project, state: Scores, name: str, span: tuple[str, str | None], when: Moment | None = None
+) -> dict[str, Any]:
     """Return where a score dropped, and what changed in the playbook before that.
 
     Args:
         project: Whose ledger.
         state: Its scores, counted.
-        query: Which drop.
+        name: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
+        span: Daily, weekly or monthly, between which it is looked for; and the period that it dropped in, such as
+            ``2026-01-16``; two of them, ``2026-01-14..2026-01-16``, for the drop from the one to the other; LAST for
+            the last one that has the score; None for whichever saw the greatest drop.
         when: The moment that the scores were folded up to; None for the ledger's end.
 
     Returns:
@@ -73,53 +58,53 @@ def blame(project: Project, state: Scores, query: DropQuery, when: Moment | None
     Raises:
         BadInputError: There is no such score, or no such period that has it.
     """
-    score = score_named(state.config, query.score, OPTION)
-    levels = drops.score_levels(state.days, score, query.period)
-    since, name = _names(query, score, levels)
-    named = name if since is None else f"{since}{RANGE}{name}"
-    answer = {"score": score, "period": query.period, "name": named, "periods": len(levels)}
-    drop = drops.find_drop([level for level in levels if since is None or level.period in {since, name}], name)
+    score, period = score_named(state.config, name, OPTION), span[0]
+    levels = summary.score_levels(state.days, score, period)
+    since, until = _find_ends(span, score, levels)
+    named = until if since is None else f"{since}{RANGE}{until}"
+    answer = {"score": score, "period": period, "name": named, "periods": len(levels)}
+    drop = summary.find_drop([level for level in levels if since is None or level.period in {since, until}], until)
     if drop is None:
         nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
         return answer | nothing | {"leads": [], "caution": CAUTION}
-    good, bad = drops.find_interval(state, score, query.period, drop)
+    good, bad = summary.find_interval(state, score, period, drop)
     span_leads = _leads_between(project, good.at, bad.at, when)
-    before, after = ({"period": level.period, "score": level.score} for level in (drop.before, drop.after))
+    before, after = ({"period": level.period, "score": level.score} for level in drop)
+    sessions = ({"session": side.id, "at": side.at, "score": side.scores[score]} for side in (good, bad))
     return answer | {
-        "drop": {"before": before, "after": after, "points": drop.points},
-        "coverage": min(drop.before.measured, drop.after.measured) / 100,
-        "between": {"good": _session_json(good), "bad": _session_json(bad)},
+        "drop": {"before": before, "after": after, "points": drop[0].score - drop[1].score},
+        "coverage": min(level.measured for level in drop) / 100,
+        "between": dict(zip(("good", "bad"), sessions, strict=True)),
         "moment": span_leads.seq,
-        "leads": [drops.lead_json(lead) for lead in reversed(span_leads.leads)],
+        "leads": [summary.lead_json(lead) for lead in reversed(span_leads.leads)],
         "caution": CAUTION,
     }
 
 
-def _leads_between(project: Project, since: str, until: str, when: Moment | None) -> drops.Leads:
+def _leads_between(project: Project, since: str, until: str, when: Moment | None) -> summary.Leads:
     """Return what changed in the playbook after one time and up to another, as of then."""
     read = open_log(project).read if when is None else when.read
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
     seq = max((raw.last for raw in read() if raw.position.at <= until), default=0)
-    return fold_history(drops.leads_view(since, until), lambda: decode(read()), seq)
+    return fold_history(summary.leads_view(since, until), lambda: decode(read()), seq)
 
 
-def _names(query: DropQuery, score: str, levels: Sequence[drops.PeriodScore]) -> tuple[str | None, str | None]:
-    """Return the name of the period of the query, None for any, and before it that of an earlier one, None for any."""
-    if query.name is None or not levels:
+def _find_ends(
+    span: tuple[str, str | None], score: str, levels: Sequence[summary.PeriodScore]
+) -> tuple[str | None, str | None]:
+    """Return the period that a span names, None for any, and before it an earlier one, None for any."""
+    period, name = span
+    if name is None or not levels:
         return None, None
-    since, dots, name = query.name.rpartition(RANGE)
-    name = levels[-1].period if name == LAST else name
-    for period in [since, name] if dots else [name]:
-        if period not in {level.period for level in levels}:
-            span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
-            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {period}", span)
-    if dots and since >= name:
-        raise BadInputError(f"{OPTION} {query.name}", "does not go forward", "give the earlier one first")
-    return since if dots else None, name
-
-
-def _session_json(session: drops.ScoredSession) -> dict[str, Any]:
-    return {"session": session.session, "at": session.at, "score": session.score}
+    since, dots, until = name.rpartition(RANGE)
+    until = levels[-1].period if until == LAST else until
+    for end in [since, until] if dots else [until]:
+        if end not in {level.period for level in levels}:
+            known = f"the first {_WORDS[period]} that has it is {levels[0].period}, the last {levels[-1].period}"
+            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[period]} {end}", known)
+    if dots and since >= until:
+        raise BadInputError(f"{OPTION} {name}", "does not go forward", "give the earlier one first")
+    return since if dots else None, until
 
 
 def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
