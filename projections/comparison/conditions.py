@@ -70,11 +70,11 @@ STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
 FIELDS: Final = ("helpful", "harmful", "text")
 """Fields of an entry; an entry that left has its last values, a name never used has none."""
 
-Values = tuple[Any, ...]
-
+Values = dict[str, Any]
+"""Term of a condition, as it has it → its value."""
 
 Test = Callable[[Values], bool]
-"""Takes the values of a condition's terms in their order, and says whether a part of the condition holds."""
+"""Takes the values of a condition's terms, and says whether a part of the condition holds."""
 
 
 @attrs.frozen
@@ -113,7 +113,7 @@ class Condition:
 
     def values(self, book: Playbook) -> Values:
         """Return the values of the terms in a playbook."""
-        return tuple([term.value(book) for term in self.terms])
+        return {term.text: term.value(book) for term in self.terms}
 
 
 @attrs.frozen
@@ -235,8 +235,7 @@ class _Parser:
             name = self.parse_name()
             self.expect(")")
             has_status = STATUSES[status]
-            index = self.index_of(Term(f"{status}({_name(name)})", lambda book: has_status(book, name), name))
-            return lambda values: bool(values[index])
+            return self.add(Term(f"{status}({_name(name)})", lambda book: has_status(book, name), name))
         begin = self.token
         left, is_text = self.parse_term()
         if is_text:
@@ -271,7 +270,7 @@ class _Parser:
             number = int(token.value)
             return lambda _: number, False
         if token.kind == "word" and token.value.lower() == "count":
-            return itemgetter(self.index_of(Term("count", lambda book: len(book.entries)))), False
+            return self.add(Term("count", lambda book: len(book.entries))), False
         raise self.error("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", token)
 
     def sees_field(self) -> bool:
@@ -283,8 +282,7 @@ class _Parser:
         if not self.sees(*FIELDS):
             raise self.error(f"expected one of {', '.join(FIELDS)}")
         field = self.take().value.lower()
-        term = Term(f"{_name(name)}.{field}", lambda book: _value(book, name, field), name)
-        return itemgetter(self.index_of(term)), field == "text"
+        return self.add(Term(f"{_name(name)}.{field}", lambda book: _value(book, name, field), name)), field == "text"
 
     def parse_name(self) -> str:
         token = self.take()
@@ -292,10 +290,10 @@ class _Parser:
             raise self.error("expected the name of an entry", token)
         return token.value
 
-    def index_of(self, term: Term) -> int:
-        """Return the index of a term among the distinct terms of the condition, adding it if it is new."""
+    def add(self, term: Term) -> Callable[[Values], Any]:
+        """Add a term to those of the condition, and return the function that gives its value."""
         self.terms.setdefault(term.text, term)
-        return list(self.terms).index(term.text)
+        return itemgetter(term.text)
 
 
 def _name(name: str) -> str:
@@ -353,7 +351,7 @@ class Search:
         book: The playbook where the search ended.
         began: Whether the condition held at the start of the search.
         turn: When it became true, None where it did not.
-        before: Values of the condition's terms before the turn, or at the end, in their order.
+        before: Values of the condition's terms before the turn, or at the end.
         after: Values after the turn, or at the end.
     """
 
@@ -442,22 +440,17 @@ def turn_json(result: Search) -> dict[str, Any]:
         the event, both None where the condition never became true; each term with its value before and after that
         moment, or at the end; and whether the condition held at the start of the search.
     """
-    terms = [term.text for term in result.condition.terms]
+    event, turn = None, result.turn
+    if turn is not None:
+        record = turn.record
+        event = {"seq": record.seq, "at": record.at} | ({} if record.when is None else {"when": record.when})
+        event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.by_json(record.by)}
+        event |= {"summary": event_rows.summary(record.event)}
     return {
         "condition": result.condition.text,
-        "moment": None if result.turn is None else result.turn.moment,
-        "event": None if result.turn is None else _event_json(result.turn.record),
-        "before": dict(zip(terms, result.before, strict=True)),
-        "after": dict(zip(terms, result.after, strict=True)),
+        "moment": None if turn is None else turn.moment,
+        "event": event,
+        "before": result.before,
+        "after": result.after,
         "began": result.began,
     }
-
-
-def _event_json(record: EventRecord) -> dict[str, Any]:
-    when = {} if record.when is None else {"when": record.when}
-    kind, by = event_rows.kind_of(record.event)[0], event_rows.by_json(record.by)
-    return (
-        {"seq": record.seq, "at": record.at}
-        | when
-        | {"kind": kind, "by": by, "summary": event_rows.summary(record.event)}
-    )
