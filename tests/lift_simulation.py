@@ -38,8 +38,11 @@ from helpers.lift_worlds import (  # noqa: E402 - the path comes first
     twins,
     working,
 )
-from tallybook.projections.lift.betting import Trial  # noqa: E402 - as above
-from tallybook.projections.lift.verdict import budget, judge_entries  # noqa: E402 - as above
+from tallybook.projections.lift.verdict import (  # noqa: E402 - as above
+    Trial,
+    budget,
+    judge_entries,
+)
 
 World = Callable[[Random], Iterable[Trial]]
 COUNT: Final = 1000

@@ -15,9 +15,17 @@ from helpers.lift_worlds import clean_outcomes, first_claim, judge, opposed, pla
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 import lift_simulation
-from tallybook.projections.lift import betting
-from tallybook.projections.lift.betting import Evidence, Trial, World, count_sessions, evidence_of, greatest_missing
-from tallybook.projections.lift.verdict import budget, claims
+from tallybook.projections.lift import verdict
+from tallybook.projections.lift.verdict import (
+    Evidence,
+    Trial,
+    World,
+    budget,
+    claims,
+    count_sessions,
+    evidence_of,
+    greatest_missing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +46,7 @@ def expectation(probabilities: Sequence[float], value: Callable[[tuple[bool, ...
 def early_bets() -> Iterator[None]:
     """Let bets begin with the third outcome, so that few draws hold many bets."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(betting, "_START", 2)
+        patch.setattr(verdict, "_START", 2)
         yield
 
 
@@ -191,7 +199,7 @@ def test_the_number_of_sessions_agrees_with_what_it_takes() -> None:
     [rng] = lift_simulation.chances(1)
     outcomes = [y for _, y in zip(range(500), clean_outcomes(rng), strict=False)]
     world = World(outcomes, (100 - sum(outcomes) / 500) / 2, 0.2, (0.0, 0.0), (80.0, 100.0))
-    lead = log(2 * len(betting.SIZES) / SHARE)
+    lead = log(2 * len(verdict.SIZES) / SHARE)
     shares = (0.0, 0.02, 0.05, 0.2)
     none, few, more, too_many = (count_sessions(world._replace(missing=(m, m)), lead) for m in shares)
     assert none is not None

@@ -15,13 +15,13 @@ from tallybook.ledger.events import (
     PointAdded,
     PointRated,
 )
-from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
+from tallybook.projections.comparison.playbooks import Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.records import Batch
 
@@ -36,6 +36,11 @@ SEQS = st.frozensets(st.integers(1, 50), max_size=4)
 def harmful(name: str, times: int = 1) -> list[Any]:
     """Return an update that rates an entry harmful so many times."""
     return [*[PointRated(name, "harmful")] * times, CLOSE]
+
+
+def named(sessions: Iterable[str]) -> frozenset[str]:
+    """Return sessions as values of `--without`."""
+    return frozenset(f"session:{session}" for session in sessions)
 
 
 def left_out(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int]) -> list[str]:
@@ -69,7 +74,7 @@ def test_a_left_out_event_was_never_there(
 ) -> None:
     """The other playbook is that of the history without those events, undos included; the real one stays."""
     batches = history(stretches)
-    state = fold_alternative(lambda: batches, without=Exclusion(sessions=sessions, seqs=seqs))
+    state = fold_alternative(lambda: batches, without=Exclusion(named(sessions), seqs))
     assert shown(folded(without(batches, left_out(batches, sessions, seqs)))) == shown(state.other)
     assert shown(folded(batches)) == shown(state.real)
 
@@ -79,7 +84,7 @@ def test_leaving_out_equals_undoing(stretches: list[list[Any]], data: st.DataObj
     """A session or a batch that is left out gives the playbook after an undo of it."""
     batches = history(stretches)
     index = data.draw(st.integers(0, len(batches) - 1))
-    by_session = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({f"s{index}"}))).other
+    by_session = fold_alternative(lambda: batches, without=Exclusion(named({f"s{index}"}))).other
     seqs = frozenset({data.draw(st.sampled_from([record.seq for record in batches[index].records]))})
     by_seq = fold_alternative(lambda: batches, without=Exclusion(seqs=seqs)).other
     undone = followed_by(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
@@ -92,7 +97,7 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
 ) -> None:
     """Removing, adding and changing the listed entries gives the other playbook."""
     batches = history(stretches)
-    state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(sessions=sessions))
+    state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(named(sessions)))
     difference = difference_json(state)
     gone = {row["name"] for row in difference["gone"]}
     applied = {name: entry_json(point) for name, point in state.real.entries.items() if name not in gone}

@@ -18,8 +18,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.lift.betting import Trial
-from tallybook.projections.lift.verdict import Verdict, budget, judge_entries
+from tallybook.projections.lift.verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.scores.inputs import KINDS, Session
 from tallybook.projections.scores.scoring import scores
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Final
 
-from tallybook.projections.lift.betting import Evidence, Trial, Wealth
-from tallybook.projections.lift.verdict import Verdict, budget, claims, decide, judge_entries
+from tallybook.projections.lift.verdict import Evidence, Trial, Verdict, Wealth, budget, claims, decide, judge_entries
 from tallybook.projections.lift.view import BOUNDS
 
 if TYPE_CHECKING:

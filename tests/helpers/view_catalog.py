@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tallybook.projections.comparison.whatif import Exclusion, alternative_view
+from tallybook.projections.comparison.playbooks import Exclusion, alternative_view
 from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallybook.projections.fold import View
 
 
-_WITHOUT = Exclusion(sessions=frozenset({"s1"}), raters=frozenset({"reflector"}))
+_WITHOUT = Exclusion(frozenset({"session:s1", "rater:reflector"}))
 _TIMES = ("1970-01-01T00:00:01", "2100-01-01")
 _NAMES = ("kpt_001", "kpt_002", "pat-001")
 

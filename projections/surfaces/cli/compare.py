@@ -18,8 +18,8 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
 from tallybook.projections.comparison.conditions import parse, search, turn_json
-from tallybook.projections.comparison.whatif import Exclusion, fold_alternative
-from tallybook.projections.comparison.whatif import difference_json as whatif_json
+from tallybook.projections.comparison.playbooks import Exclusion, fold_alternative
+from tallybook.projections.comparison.playbooks import difference_json as whatif_json
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.comparison.conditions import Condition, Search
-    from tallybook.projections.comparison.whatif import Alternative
+    from tallybook.projections.comparison.playbooks import Alternative
     from tallybook.projections.fold import View
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
@@ -216,8 +216,8 @@ def _describe_rule(policy: Policy, half_life: str | None) -> str:
     return f"{policy.rule}{aged}{back}"
 
 
-def _parse_without(project: Project, value: str, *, own_history: bool) -> list[str]:
-    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME``, an event number, or writers.
+def _parse_without(project: Project, value: str, *, own_history: bool) -> dict[str, int | None]:
+    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME`` or writers, or an event with its number.
 
     Raises:
         BadInputError: It is none of these, or its prefix of a session's id does not name one session.
@@ -225,27 +225,20 @@ def _parse_without(project: Project, value: str, *, own_history: bool) -> list[s
     kind, _, name = value.partition(":")
     log = reading.open_log(project)
     if parse_book_number(value) is not None or (value.isdecimal() and reading.log_with_book(log)):
-        return [str(find_number(log, value))]
+        number = find_number(log, value)
+        return {str(number): number}
     if kind == "writer" and name:
-        return [f"writer:{writer}" for writer in sorted(find_writers(log, name, "--without"))]
+        return dict.fromkeys(f"writer:{writer}" for writer in sorted(find_writers(log, name, "--without")))
     if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
-        return [str(int(value))]
+        return {str(int(value)): int(value)}
     if kind not in {"session", "rater"} or not name:
         writers = ", writer:NAME" if reading.log_with_book(log) else ""
         hint = f"use session:ID, rater:NAME{writers} or an event number"
         raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
     # The history of a commit may have sessions of its own, so only the project's are completed.
     if kind == "session" and own_history:
-        return [f"session:{moments.session_of(log, name, f'--without {value}').session}"]
-    return [value]
-
-
-def _number(project: Project, name: str) -> int | None:
-    """Return the event number that a value of ``--without`` names, None where it names none."""
-    log = reading.open_log(project)
-    if parse_book_number(name) is not None or (name.isdecimal() and reading.log_with_book(log)):
-        return find_number(log, name)
-    return int(name) if name.isdecimal() else None
+        return {f"session:{moments.session_of(log, name, f'--without {value}').session}": None}
+    return {value: None}
 
 
 def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
@@ -257,14 +250,12 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
     """
     history = commands.history_at(project, moment)
     own_history = moment is None or not moment.commit
-    names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
-    sessions, raters, writers = (
-        frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
-        for prefix in ("session:", "rater:", "writer:")
-    )
-    numbers = (seq for name in names if (seq := _number(project, name)) is not None)
-    exclusion = Exclusion(sessions, raters, writers, frozenset(numbers))
-    alternative = fold_alternative(history, view, exclusion)
+    names: dict[str, int | None] = {}
+    for value in values:
+        names |= _parse_without(project, value, own_history=own_history)
+    seqs = frozenset(seq for seq in names.values() if seq is not None)
+    authors = frozenset(name for name, seq in names.items() if seq is None)
+    alternative = fold_alternative(history, view, Exclusion(authors, seqs))
     for name in names:
         if name not in alternative.left_out:
             hint = f"see `tallybook log{personal.option(project)}`"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.projections.comparison.diff import diff
+from tallybook.projections.comparison.playbooks import diff
 from tallybook.projections.entry_history.view import EntryStatuses
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM

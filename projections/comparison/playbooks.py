@@ -1,20 +1,22 @@
-"""What-if: history folded under another policy or without some events, compared with the real playbook."""
+"""Two playbooks compared: at two moments, or the real one with that of history under other assumptions. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger.events import EventsVoided
+from tallybook.projections.entry_history.answers import name_event
 from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
-from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.projections.entry_history.view import EntryStatuses
 
 
 @attrs.frozen
@@ -24,15 +26,12 @@ class Exclusion:
     Only kinds that can be undone are left out, undos included: the events of such an undo count again.
 
     Attributes:
-        sessions: Every event of these sessions.
-        raters: Every event of these raters.
-        writers: Every event of these machines of a shared book, by the label with its random characters.
+        names: Every event of these sessions, raters and machines of a shared book: ``session:ID``, ``rater:NAME``,
+            ``writer:LABEL``.
         seqs: The whole batch of each of these sequence numbers.
     """
 
-    sessions: frozenset[str] = frozenset()
-    raters: frozenset[str] = frozenset()
-    writers: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
     def apply(
@@ -47,14 +46,13 @@ class Exclusion:
         """
         # Most batches are not decoded to find out who recorded them.
         whole = [str(seq) for seq in sorted(self.seqs) if before < seq <= batch.last]
-        if not whole and not any(map(batch.may_contain_text, self.sessions | self.raters | self.writers)):
+        if not whole and not any(batch.may_contain_text(name.partition(":")[2]) for name in self.names):
             return batch
         remaining = []
         for record in batch.records:
-            reasons = list(whole)
-            reasons += [f"session:{record.by.session}"] if record.by.session in self.sessions else []
-            reasons += [f"rater:{record.by.rater}"] if record.by.rater in self.raters else []
-            reasons += [f"writer:{record.by.writer}"] if record.by.writer in self.writers else []
+            by = record.by
+            authors = (f"session:{by.session}", f"rater:{by.rater}", f"writer:{by.writer}")
+            reasons = [*whole, *(author for author in authors if author in self.names)]
             event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
             if reasons and type(event) in UNDOABLE:
                 note(record, reasons)
@@ -162,3 +160,67 @@ def difference_json(state: Alternative) -> dict[str, Any]:
 def _counts(playbook: Playbook, name: str) -> dict[str, int] | None:
     entry = playbook.gone.get(name)
     return None if entry is None else {"helpful": entry.helpful, "harmful": entry.harmful}
+
+
+LEAVING_KINDS: Final = {
+    "playbook.updated": "pruned",
+    "point.removed": "removed",
+    "point.retired": "retired",
+    "point.merged": "merged",
+}
+"""Kind of an event that takes an entry out of the playbook → how the entry left."""
+
+
+def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = None) -> dict[str, Any]:
+    """Return the changes that turn one playbook into another, in the stable shape.
+
+    Args:
+        first: The first playbook, with the last event of each entry.
+        second: The second.
+        second_end: Number of the last event in the ledger, if the second has a manual edit after it.
+
+    Returns:
+        ``{added, gone, changed, order, top}``: entries of the second only, in its order, each with ``was``; entries of
+        the first only, in its order, each with ``left``; entries with another text or other counts as ``{name, before,
+        after}``; the names in the order of the second, None where entries that stay keep their order and added ones
+        follow; and the second's other top-level keys, None where they equal the first's. ``was`` and ``left`` say how
+        an entry left the playbook that does not have it: ``{how, seq, helpful, harmful, into}``, ``seq`` None for a
+        manual edit that is not recorded yet; None where no event took it out, because the event that added it was
+        undone, or comes later.
+    """
+    old, new = first.book.entries, second.book.entries
+    added = [entry_json(entry) | {"was": _departure(first, name)} for name, entry in new.items() if name not in old]
+    order = [name for name in old if name in new] + [row["name"] for row in added]
+    old_top, new_top = _top(playbook_dict(first.book)), _top(playbook_dict(second.book))
+    return {
+        "added": added,
+        "gone": [
+            entry_json(entry) | {"left": _departure(second, name, second_end)}
+            for name, entry in old.items()
+            if name not in new
+        ],
+        "changed": [
+            {"name": name, "before": entry_json(old[name]), "after": entry_json(entry)}
+            for name, entry in new.items()
+            if name in old and old[name] != entry
+        ],
+        "order": None if order == list(new) else list(new),
+        # Compared in order, which a comparison of dicts ignores: the file has its keys in an order.
+        "top": None if list(old_top.items()) == list(new_top.items()) else new_top,
+    }
+
+
+def _departure(state: EntryStatuses, name: str, end: int | None = None) -> dict[str, Any] | None:
+    """Return how an entry left that is not in the playbook, None where it never was in it."""
+    entry = state.book.gone.get(name)
+    if entry is None:
+        return None
+    event = name_event(state.last_changes[name])
+    # A manual edit that is not recorded yet has a number that another event may get.
+    seq = event.row["seq"] if end is None or event.row["seq"] <= end else None
+    counts = {"helpful": entry.helpful, "harmful": entry.harmful}
+    return {"how": LEAVING_KINDS[event.kind], "seq": seq} | counts | {"into": event.into}
+
+
+def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in playbook.items() if key != "key_points"}
