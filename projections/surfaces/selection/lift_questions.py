@@ -16,8 +16,8 @@ from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import brief
 from tallybook.projections.fold import fold_history
-from tallybook.projections.lift import verdict, view
-from tallybook.projections.lift.verdict import budget
+from tallybook.projections.lift import view
+from tallybook.projections.lift.verdict import SIZES, World, budget, count_sessions, greatest_missing
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
@@ -141,12 +141,12 @@ def _plan(state: view.Lift, question: view.Question, hold: float) -> str:
     if len(outcomes) < _FEWEST_MEASURED:
         return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
     effect = (view.BOUNDS[1] - fmean(outcomes)) / 2
-    world = verdict.World(outcomes, effect, hold, (missing, missing), view.BOUNDS)
+    world = World(outcomes, effect, hold, (missing, missing), view.BOUNDS)
     if not effect:
         return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
     # Two over the error share are needed, and the bet on one size has only its part of the wealth.
-    sessions = verdict.count_sessions(world, log(2 * len(verdict.SIZES) / question.event.share))
-    most = f"{verdict.greatest_missing(world):.0%}"
+    sessions = count_sessions(world, log(2 * len(SIZES) / question.event.share))
+    most = f"{greatest_missing(world):.0%}"
     seen = f"if {missing:.1%} of the sessions have no outcome, as of the last ones"
     if sessions is None:
         return f"No verdict can come {seen}; at most {most} may have none, where half of the failures are avoided."
