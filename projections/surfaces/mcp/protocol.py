@@ -77,7 +77,8 @@ class Server:
         client: The name of the client, empty until it says so.
         tools: The tools that it offers, by name.
         methods: The methods of the protocol, by name.
-        instructions: What a client tells its model about the server.
+        info: The name and the version of the server.
+        greeting: What it can do, and what a client tells its model about it.
     """
 
     def __init__(self, project: Project, session: str, *, writes: bool = True) -> None:
@@ -87,7 +88,11 @@ class Server:
         self.client = ""
         # A tool that is only refused when called would still be offered to the model.
         self.tools: dict[str, Tool] = {tool.name: tool for tool in TOOLS if writes or tool.reads_only}
-        self.instructions = _INSTRUCTIONS + (_HOW_TO_RATE if writes else "")
+        self.info = {"name": "tallybook", "version": version("tallybook")}
+        self.greeting: dict[str, Any] = {
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+            "instructions": _INSTRUCTIONS + (_HOW_TO_RATE if writes else ""),
+        }
         self.methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "ping": lambda _: {},
             "tools/list": lambda _: {"tools": [tool.listed() for tool in self.tools.values()]},
@@ -110,7 +115,7 @@ class Server:
             tool = self.tools.get(_text(params, "name"))
             if tool is None:
                 raise BadInputError("name", "no such tool", f"use {', '.join(self.tools)}")
-            answer = tool.run(self.ledger, _arguments(tool, params.get("arguments") or {}))
+            answer = tool.run(self.ledger, **_arguments(tool, params.get("arguments") or {}))
         # As an answer the model can read it and correct its call.
         except TallybookError as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
@@ -147,13 +152,7 @@ def _arguments(tool: Tool, given: Any) -> dict[str, Any]:
 
 
 class ProtocolError(Exception):
-    """A request that cannot be answered, as JSON-RPC reports it."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        """Take the code of JSON-RPC, one line for people, and what a program needs to go on."""
-        super().__init__(message)
-        self.code = code
-        self.data = data
+    """A request that cannot be answered: the code of JSON-RPC, a line for people, and what a program needs to go on."""
 
 
 # The official SDK answered the first request after 690 ms and brings 27 packages; the standard library took 17 ms.
@@ -161,8 +160,9 @@ def serve(source: BinaryIO, sink: BinaryIO, server: Server) -> None:
     """Answer each message of a client until its stream ends."""
     while data := source.readline(MAX_LINE_BYTES + 1):
         if len(data) > MAX_LINE_BYTES:
-            _skip_line(source, data)
-            answer: Any = _error(None, ProtocolError(INVALID_REQUEST, f"over {MAX_LINE_BYTES:,} bytes; send less"))
+            while data and not data.endswith(b"\n"):
+                data = source.readline(MAX_LINE_BYTES)
+            answer: Any = _error(None, INVALID_REQUEST, f"over {MAX_LINE_BYTES:,} bytes; send less")
         elif not data.strip():
             continue
         else:
@@ -173,17 +173,12 @@ def serve(source: BinaryIO, sink: BinaryIO, server: Server) -> None:
             sink.flush()
 
 
-def _skip_line(source: BinaryIO, data: bytes) -> None:
-    while data and not data.endswith(b"\n"):
-        data = source.readline(MAX_LINE_BYTES)
-
-
 def _answer_line(data: bytes, server: Server) -> Any:
     """Return the answer to one line, None where none is wanted."""
     try:
         message = json.loads(data, parse_constant=_read_number, parse_float=_read_number)
     except (ValueError, RecursionError):
-        return _error(None, ProtocolError(PARSE_ERROR, "not JSON; send one JSON-RPC message a line"))
+        return _error(None, PARSE_ERROR, "not JSON; send one JSON-RPC message a line")
     if isinstance(message, list) and message:
         # Version 2025-03-26 lets clients send several messages at once.
         return [answer for request in message if (answer := _answer(request, server)) is not None] or None
@@ -206,24 +201,22 @@ def _answer(message: Any, server: Server) -> dict[str, Any] | None:
     """Return the answer to a message, None to a notification or to an answer of the client's."""
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
         is_answer = isinstance(message, dict) and ("result" in message or "error" in message)
-        return None if is_answer else _error(None, ProtocolError(INVALID_REQUEST, "not a JSON-RPC request"))
+        return None if is_answer else _error(None, INVALID_REQUEST, "not a JSON-RPC request")
     if "id" not in message:
         return None
     try:
         result = _result(message["method"], message.get("params") or {}, server)
     except ProtocolError as error:
-        return _error(message["id"], error)
+        return _error(message["id"], *error.args)
     except TallybookError as error:
-        return _error(message["id"], ProtocolError(INVALID_PARAMS, str(error)))
+        return _error(message["id"], INVALID_PARAMS, str(error))
     except Exception as error:  # noqa: BLE001 - one bad request must not end a client's session
-        return _error(message["id"], ProtocolError(INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
+        return _error(message["id"], INTERNAL_ERROR, f"{type(error).__name__}: {error}")
     return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
-def _error(request_id: Any, error: ProtocolError) -> dict[str, Any]:
-    fault: dict[str, Any] = {"code": error.code, "message": str(error)}
-    if error.data is not None:
-        fault["data"] = error.data
+def _error(request_id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
+    fault = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return {"jsonrpc": "2.0", "id": request_id, "error": fault}
 
 
@@ -243,10 +236,13 @@ def _result(method: str, params: Any, server: Server) -> dict[str, Any]:
         raise ProtocolError(UNSUPPORTED_VERSION, f"version {asked!r} is not spoken here", data)
     if method == "initialize":
         server.client = _client_name(params.get("clientInfo"))
-        return _greeting(server) | {"protocolVersion": _handshake_version(params), "serverInfo": _server_info()}
+        spoken = params.get("protocolVersion")
+        # A client that asks for a version that is not spoken is offered the newest one of the handshake.
+        spoken = spoken if spoken in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        return server.greeting | {"protocolVersion": spoken, "serverInfo": server.info}
     handler = server.methods.get(method)
     if method == "server/discover":
-        result = _greeting(server) | {"supportedVersions": [*MODERN_VERSIONS]}
+        result = server.greeting | {"supportedVersions": [*MODERN_VERSIONS]}
     elif handler is not None:
         server.client = _client_name(envelope.get(f"{_META}/clientInfo")) or server.client
         result = handler(params)
@@ -256,22 +252,7 @@ def _result(method: str, params: Any, server: Server) -> dict[str, Any]:
         return result
     # The ledger may change at any moment, so that no answer may be kept.
     kept = {"ttlMs": 0, "cacheScope": "private"} if method in _CACHEABLE else {}
-    return result | kept | {"resultType": "complete", "_meta": {f"{_META}/serverInfo": _server_info()}}
-
-
-def _greeting(server: Server) -> dict[str, Any]:
-    capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
-    return {"capabilities": capabilities, "instructions": server.instructions}
-
-
-def _server_info() -> dict[str, str]:
-    return {"name": "tallybook", "version": version("tallybook")}
-
-
-def _handshake_version(params: Mapping[str, Any]) -> str:
-    """Return the version that the client asks for, or the newest one of the handshake where that is not spoken."""
-    asked = params.get("protocolVersion")
-    return asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return result | kept | {"resultType": "complete", "_meta": {f"{_META}/serverInfo": server.info}}
 
 
 def _client_name(info: Any) -> str:

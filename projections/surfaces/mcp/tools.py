@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tallybook.api import Ledger
-    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -30,16 +29,17 @@ if TYPE_CHECKING:
 _SCHEME: Final = "tallybook://"
 _ENTRY: Final = f"{_SCHEME}entry/"
 _JSON: Final = "application/json"
+
+
+def _resource(name: str, description: str) -> dict[str, str]:
+    return {"uri": f"{_SCHEME}{name}", "name": name, "description": description, "mimeType": _JSON}
+
+
 LISTED: Final = [
-    {"uri": f"{_SCHEME}playbook", "name": "playbook", "description": "The playbook as it stands", "mimeType": _JSON},
-    {"uri": f"{_SCHEME}scores", "name": "scores", "description": "The scores of the agent", "mimeType": _JSON},
+    _resource("playbook", "The playbook as it stands"),
+    _resource("scores", "The scores of the agent"),
 ]
-MINE: Final = {
-    "uri": f"{_SCHEME}mine",
-    "name": "mine",
-    "description": "The user's own playbook, for all projects",
-    "mimeType": _JSON,
-}
+MINE: Final = _resource("mine", "The user's own playbook, for all projects")
 TEMPLATES: Final = [
     {"uriTemplate": f"{_ENTRY}{{name}}", "name": "entry", "description": "The story of an entry", "mimeType": _JSON}
 ]
@@ -156,7 +156,7 @@ class Tool(NamedTuple):
         properties: Its arguments: name → JSON schema of a string or an integer.
         required: The names of the arguments that a call must have.
         hints: The hints of the protocol on what a call may do.
-        run: Returns the answer to a call, ready for JSON.
+        run: Returns the answer to a call, ready for JSON; takes the ledger, and the arguments by their names.
     """
 
     name: str
@@ -164,7 +164,7 @@ class Tool(NamedTuple):
     properties: Mapping[str, Mapping[str, Any]]
     required: Sequence[str]
     hints: Mapping[str, bool]
-    run: Callable[[Ledger, Mapping[str, Any]], Any]
+    run: Callable[..., Any]
 
     @property
     def reads_only(self) -> bool:
@@ -184,12 +184,19 @@ class Tool(NamedTuple):
         return {"name": self.name, "description": self.description, "inputSchema": schema, "annotations": hints}
 
 
-def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+def _playbook(
+    ledger: Ledger, task: str = "", budget: int = DEFAULT_BUDGET_CHARS, at: str | None = None
+) -> dict[str, Any]:
     """Return the entries that fit a task, the best first, as many as the budget lets in."""
-    found = commands.playbook(ledger.project, given.get("at"))
-    rows = list_offered(playbook_dict(found.state if "at" in given else _present(ledger, found.state)))
-    room, chosen = given.get("budget", DEFAULT_BUDGET_CHARS), []
-    for score in ranking.rank(rows, given.get("task", "")):
+    found = commands.playbook(ledger.project, at)
+    mine, state = personal.find(ledger.project), found.state
+    if mine is not None and at is None:
+        from tallybook.projections.surfaces.writing import pair
+
+        state = pair.merge_playbooks(ledger.project, state)
+    rows = list_offered(playbook_dict(state))
+    room, chosen = budget, []
+    for score in ranking.rank(rows, task):
         row = rows[score.place]
         size = len(row["name"]) + len(row["text"])
         if size <= room:
@@ -202,41 +209,21 @@ def _playbook(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
     names = [str(row["name"]) for row in chosen]
     session = ledger.by.session or ""
     held = answers.record_given(ledger.project, session, [name for name in names if name in projects], projects)
-    mine = personal.find(ledger.project)
     if mine is not None and (own := [name for name in names if name not in projects]):
         answers.record_given(mine, session, own, own)
     told = [row for row in chosen if row["name"] not in held]
     return {"entries": told, "left_out": len(rows) - len(chosen), **notes}
 
 
-def _present(ledger: Ledger, playbook: Playbook) -> Playbook:
-    """Return the project's playbook, with the entries of the person's own after its own."""
-    if personal.find(ledger.project) is not None:
-        from tallybook.projections.surfaces.writing import pair
-
-        return pair.merge_playbooks(ledger.project, playbook)
-    return playbook
-
-
-def _why(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+def _why(ledger: Ledger, name: str) -> dict[str, Any]:
     """Return the story of an entry, of the person's own playbook where the project never had it."""
     try:
-        return tell_story(ledger, given["name"])
+        return tell_story(ledger, name)
     except UnknownEntryError:
         mine = personal.find(ledger.project)
         if mine is None:
             raise
-        return type(ledger)(mine, ledger.by).why(given["name"])
-
-
-def _rate(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Rate an entry; the first rating of a session's lineage counts."""
-    return _outcome_json(ledger.rate(given["name"], given["rating"], reason=given.get("reason", "")))
-
-
-def _add(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add an entry, and name the one that it resembles."""
-    return _outcome_json(ledger.add(given["text"]))
+        return type(ledger)(mine, ledger.by).why(name)
 
 
 def _outcome_json(done: Outcome) -> dict[str, Any]:
@@ -252,27 +239,33 @@ def _outcome_json(done: Outcome) -> dict[str, Any]:
     return fields | ({"notes": list(done.notes)} if done.notes else {})
 
 
-def _history(ledger: Ledger, given: Mapping[str, Any]) -> dict[str, Any]:
+def _history(
+    ledger: Ledger,
+    name: str | None = None,
+    since: str | None = None,
+    at: str | None = None,
+    limit: int = DEFAULT_EVENTS,
+) -> dict[str, Any]:
     """Return the last events, or the difference between two moments, without what the session's draw withholds."""
     held = withheld(ledger)
     # The history, too: it once showed a session the texts that its draw withholds.
-    if "since" in given:
+    if since is not None:
         # Few calls compare moments.
         from tallybook.projections.surfaces.history import differences
 
-        difference = differences.compare(ledger.project, given["since"], given.get("at")).json()
+        difference = differences.compare(ledger.project, since, at).json()
         shown = {part: [row for row in difference[part] if row["name"] not in held] for part in _ROWS}
         return plain(difference | shown)
-    moment = moments.find(ledger.project, given["at"], "at") if "at" in given else None
+    moment = None if at is None else moments.find(ledger.project, at, "at")
     if moment is not None and moment.in_book is not None:
-        raise BadInputError(f"at {given['at']}", "is a moment of the book, not of this machine", "give a date and time")
+        raise BadInputError(f"at {at}", "is a moment of the book, not of this machine", "give a date and time")
     until = None if moment is None else moment.seq
     events = (
         record
-        for record in commands.select_records(ledger.project, EventFilter(given.get("name"), until=until))
+        for record in commands.select_records(ledger.project, EventFilter(name, until=until))
         if not {getattr(record.event, "name", ""), *getattr(record.event, "merged", ())}.intersection(held)
     )
-    return plain({"events": [brief(record) for record in deque(events, given.get("limit", DEFAULT_EVENTS))]})
+    return plain({"events": [brief(record) for record in deque(events, limit)]})
 
 
 def _schema(description: str, **more: Any) -> dict[str, Any]:
@@ -339,7 +332,7 @@ TOOLS: Final[Iterable[Tool]] = (
         ("name", "rating"),
         # A harmful rating can prune an entry, so that clients ask first.
         {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
-        _rate,
+        lambda ledger, **given: _outcome_json(ledger.rate(**given)),
     ),
     Tool(
         "add",
@@ -348,6 +341,6 @@ TOOLS: Final[Iterable[Tool]] = (
         {"text": _schema("The lesson")},
         ("text",),
         {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
-        _add,
+        lambda ledger, **given: _outcome_json(ledger.add(**given)),
     ),
 )
