@@ -16,7 +16,7 @@ from helpers.command_line import verbs
 from tallybook.ledger.telemetry.mapping import FLAG, STATED, SUCCESS, TABLE, Row
 from tallybook.projections.playbook.prune import POLICIES
 from tallybook.projections.surfaces.cli.main import ANSWERS, GROUPS
-from tallybook.projections.surfaces.console.options import PROVENANCE_OPTIONS
+from tallybook.projections.surfaces.console.parameters import PROVENANCE_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from helpers.screens import AT, BRIEF, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WI
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.surfaces.console import chart, output, story_text, terminal
-from tallybook.projections.surfaces.console.chart import ROWS, print_chart
+from tallybook.projections.surfaces.console import output, story_text, terminal
+from tallybook.projections.surfaces.console.story_text import ROWS, print_chart
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ SCREENS: dict[str, Callable[[Console], None]] = {
     "story": lambda console: story_text.print_story(
         console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
     ),
-    "chart": lambda console: chart.print_chart(console, PRUNED),
+    "chart": lambda console: story_text.print_chart(console, PRUNED),
     "blame": lambda console: terminal.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
     "graveyard": lambda console: terminal.print_graveyard(console, [POINTS[2] | GRAVE]),
     "answer": lambda console: ignore(terminal.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),

@@ -23,8 +23,8 @@ from tallybook.projections.playbook.render import entry_json, needs_ratings
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console import output
-from tallybook.projections.surfaces.console.options import HUMAN, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.console.parameters import HUMAN, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import notices
 from tallybook.projections.surfaces.workspace import personal

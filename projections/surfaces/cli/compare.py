@@ -25,9 +25,6 @@ from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import notices
-from tallybook.projections.surfaces.console.notices import find_seq
-from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when
 from tallybook.projections.surfaces.console.output import (
     answer,
     format_author,
@@ -37,6 +34,15 @@ from tallybook.projections.surfaces.console.output import (
     happened_at,
     note,
     say,
+)
+from tallybook.projections.surfaces.console.parameters import (
+    Verb,
+    WholeNumber,
+    at_when,
+    find_moment,
+    find_seq,
+    note_moment,
+    note_pending,
 )
 from tallybook.projections.surfaces.history import differences, moments, reading
 from tallybook.projections.surfaces.history.reading import Opened, current, log_with_book, open_log
@@ -350,13 +356,13 @@ def what_if(project: Project, /, **options: Any) -> None:
     # Lift only takes more out of what the playbook's own policy leaves.
     policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
-    moment = notices.find_moment(project, options["when"])
+    moment = find_moment(project, options["when"])
     view = _view_of(policy, half_life)
     alternative = _fold(project, moment, view, options["without"])
     if policy.name == LIFT:
         _retire_hurting(project, moment, alternative, view)
     merges = _merge(alternative, view, options["merge"])
-    notices.note_pending(project, moment, alternative.real)
+    note_pending(project, moment, alternative.real)
     if output == "-":
         sys.stdout.buffer.write(Opened(project).rendering_of(alternative.other))
         return
@@ -368,5 +374,5 @@ def what_if(project: Project, /, **options: Any) -> None:
     if options["as_json"]:
         answer(result)
         return
-    notices.note_moment(moment, alternative)
+    note_moment(moment, alternative)
     say(*(" ".join(line.split()) for line in _whatif_lines(result)))

@@ -21,15 +21,6 @@ from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import REDACTED
 from tallybook.projections.review import is_lesson, proposal_lines
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console.options import (
-    Day,
-    SectionName,
-    Verb,
-    WholeNumber,
-    provenance_of,
-    read_text,
-    with_reason,
-)
 from tallybook.projections.surfaces.console.output import (
     answer,
     ask,
@@ -39,6 +30,15 @@ from tallybook.projections.surfaces.console.output import (
     recorded_lines,
     reply,
     say,
+)
+from tallybook.projections.surfaces.console.parameters import (
+    Day,
+    SectionName,
+    Verb,
+    WholeNumber,
+    provenance_of,
+    read_text,
+    with_reason,
 )
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log

@@ -14,11 +14,15 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.options import (
+from tallybook.projections.surfaces.console.output import answer, note, reply, say
+from tallybook.projections.surfaces.console.parameters import (
     Day,
     Verb,
     WholeNumber,
     at_when,
+    find_moment,
+    note_moment,
+    note_pending,
     provenance_of,
     read_input,
     read_text,
@@ -26,7 +30,6 @@ from tallybook.projections.surfaces.console.options import (
     with_reason,
     with_section,
 )
-from tallybook.projections.surfaces.console.output import answer, note, reply, say
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
@@ -138,7 +141,6 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
     with terminal.page_output(console):
         terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
     if options["lift"]:
-        from tallybook.projections.surfaces.console.notices import find_moment
         from tallybook.projections.surfaces.selection import lift_notes
 
         say(*(lift_notes.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
@@ -209,7 +211,6 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     --json answers one row a line
     """
     from tallybook.projections.surfaces.console import terminal
-    from tallybook.projections.surfaces.console.notices import find_moment
     from tallybook.projections.surfaces.history import sql as engine
 
     result = engine.query(project, read_text(query, "a query"), find_moment(project, when))
@@ -346,13 +347,12 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     without --at only
     """
     from tallybook.projections.entry_history.answers import explain
-    from tallybook.projections.surfaces.console import notices
     from tallybook.projections.surfaces.history import stories
 
     name = " ".join(words)
     if as_json and any(parts.values()):
         raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
-    moment = notices.find_moment(project, when)
+    moment = find_moment(project, when)
     mine = personal.find(project) if when is None else None
     owner = project if mine is None else _owner(project, mine, name)
     try:
@@ -366,12 +366,12 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
 
         extras["stale"] = review.explain(owner, story.entry, standing)
     stories.add_arrivals(owner, explained, extras)
-    notices.note_pending(owner, moment, standing.book, story.name)
+    note_pending(owner, moment, standing.book, story.name)
     others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)
     if as_json:
         answer(explained | extras | ({"linked": [one | more for one, more in others]} if others else {}))
     else:
-        notices.note_moment(moment, standing)
+        note_moment(moment, standing)
         _print_story(explained, extras, as_of=when is not None, **parts)
         from tallybook.projections.surfaces.selection import lift_notes
 
@@ -448,6 +448,6 @@ def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bo
     console = terminal.console_for()
     story_text.print_story(console, explained, extras, trail=trail, as_of=as_of)
     if chart:
-        from tallybook.projections.surfaces.console.chart import print_chart
+        from tallybook.projections.surfaces.console.story_text import print_chart
 
         print_chart(console, explained)

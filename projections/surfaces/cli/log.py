@@ -18,9 +18,8 @@ from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.event_rows import EventFilter, is_of_kind
-from tallybook.projections.surfaces.console.notices import find_seq
-from tallybook.projections.surfaces.console.options import Verb, WholeNumber
 from tallybook.projections.surfaces.console.output import METER, answer, note
+from tallybook.projections.surfaces.console.parameters import Verb, WholeNumber, find_seq
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.events import (
     comes_from,

@@ -17,8 +17,8 @@ import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookError
 from tallybook.projections.surfaces.agents.table import find_agent
-from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, complain, note, run_guarded
+from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import notices, sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal

@@ -14,9 +14,9 @@ from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, Noth
 from tallybook.ledger.events import BaselineSet
 from tallybook.projections.scores import scoring, summary, trends
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import options as common
-from tallybook.projections.surfaces.console.notices import find_moment
+from tallybook.projections.surfaces.console import parameters as common
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
+from tallybook.projections.surfaces.console.parameters import find_moment
 from tallybook.projections.surfaces.history.stories import describe
 from tallybook.projections.surfaces.scores import answers, blame, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of

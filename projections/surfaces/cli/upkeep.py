@@ -15,8 +15,8 @@ from tallybook.projections.event_rows import by_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
-from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, reply, say
+from tallybook.projections.surfaces.console.parameters import Verb, at_when, read_input
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 

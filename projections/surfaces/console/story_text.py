@@ -1,13 +1,17 @@
-"""The story of an entry for people: a few sentences, the events that decided, its other names, and its trail."""
+"""The story of an entry for people: sentences, the events that decided, its trail, and a chart of its counts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from datetime import datetime
+from itertools import accumulate, pairwise
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from tallybook.projections.surfaces.console.output import (
     format_author,
@@ -18,6 +22,7 @@ from tallybook.projections.surfaces.console.output import (
 )
 from tallybook.projections.surfaces.console.terminal import (
     NARROW,
+    is_utf,
     make_text,
     print_indented,
     print_log_rows,
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     """A row of a trail as ``why --json`` has it: an event, and the counts of the entry after it."""
     Story = Mapping[str, Any]
     """The story of an entry as ``why --json`` has it."""
+
 
 # JSON has all of what is left out here.
 MAX_DECIDING: Final = 9
@@ -309,3 +315,109 @@ def _print_trail(console: Console, story: Story) -> None:
         table.add_row(*(make_text(console, cell) for cell in cells), style="dim" if reason else "")
     if console.width >= NARROW:
         console.print(table)
+
+
+_MINUTE_CHARS: Final = len("2026-11-21 20:17")
+ROWS: Final = 5
+"""Rows on either side of the axis at most; up to so many ratings, each has a row of its own."""
+
+MAX_COLUMNS: Final = 72
+STYLES: Final = ("green", "red")
+GLYPHS: Final = {True: (" ▁▂▃▄▅▆▇█", " ▀█"), False: (" .#", " '#")}
+"""Whether the console shows Unicode → cells from empty to full, growing up and growing down."""
+
+
+LINES: Final = {True: ("┤", "┼", "│", "─"), False: ("+", "+", "|", "-")}
+"""Whether the console shows Unicode → a tick of the scale, where it crosses the axis, the scale, and the axis."""
+
+
+@attrs.frozen
+class _Step:
+    """A change: its place on the axis, and the counts and whether the entry is in the playbook after it."""
+
+    place: float
+    counts: tuple[int, int]
+    is_present: bool
+
+
+def print_chart(console: Console, story: Mapping[str, Any]) -> None:
+    """Print the counts of an entry over time.
+
+    Args:
+        console: Where to print; it decides on columns, encoding and colour.
+        story: The story of the entry as ``why --json`` has it.
+    """
+    rows = [row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL]
+    if not rows:
+        print_text(console, "There is nothing to draw: this entry has no counted event.")
+        return
+    most = max(1, *(row[which] for row in rows for which in COUNTS))
+    label = len(str(most))
+    width = max(min(console.width - label - 3, MAX_COLUMNS), 2)
+    # A clock that was set back does not draw backwards.
+    times = list(accumulate((datetime.fromisoformat(row["at"]).timestamp() for row in rows), max))
+    timed = times[0] < times[-1]
+    # Events of one moment are drawn one by one.
+    places = times if timed else range(len(rows))
+    counts = [(row["helpful"], row["harmful"]) for row in rows]
+    columns = _columns([*map(_Step, places, counts, [not is_exit(row, story) for row in rows])], width)
+    console.print()
+    for line in _lines(columns, max(most / ROWS, 1), label, utf=is_utf(console)):
+        console.print(line, no_wrap=True, overflow="crop")
+    ends = [format_time(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
+    print_text(console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1)))
+    marks = {mark for _, _, mark in columns}
+    legend = [text for mark, text in (("x", "x left"), ("o", "o back")) if mark in marks]
+    print_text(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
+    if timed:
+        print_text(console, f"times {format_time(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
+
+
+def _columns(steps: Sequence[_Step], width: int) -> list[tuple[int, int, str]]:
+    """Return for each column the highest counts in its time, so that no peak is hidden, and a mark.
+
+    The counts are zeros while the entry is out of the playbook; the mark is ``x`` where it left, ``o`` where it came
+    back, else empty.
+    """
+    begin = steps[0].place
+    span = (steps[-1].place - begin) or 1.0
+    by_column: list[list[_Step]] = [[] for _ in range(width)]
+    for step in steps:
+        by_column[round((step.place - begin) / span * (width - 1))].append(step)
+    columns, current = [], _Step(begin, (0, 0), is_present=True)
+    for here in by_column:
+        counts = [step.counts for step in (current, *here) if step in here or step.is_present] or [(0, 0)]
+        marks = [
+            "o" if after.is_present else "x"
+            for before, after in pairwise((current, *here))
+            if before.is_present != after.is_present
+        ]
+        current = here[-1] if here else current
+        helpful, harmful = map(max, zip(*counts, strict=True))
+        columns.append((helpful, harmful, "".join(marks[-1:])))
+    return columns
+
+
+def _lines(columns: Sequence[tuple[int, int, str]], unit: float, label: int, *, utf: bool) -> Iterator[Text]:
+    """Yield the chart: helpful above, the axis with its marks, harmful below; the scale names the highest counts."""
+    tick, cross, bar, dash = LINES[utf]
+    counts = [(helpful, harmful) for helpful, harmful, _ in columns]
+
+    def rows(side: int) -> list[Text]:
+        heights = [column[side] for column in counts]
+        last = ceil(max(heights) / unit)
+        scales = [f"{'':>{label}} {bar}"] * (last - 1) + [f"{max(heights):>{label}} {tick}"] * bool(last)
+        return [Text(scale) + _row(heights, side, row, unit, utf=utf) for row, scale in enumerate(scales, 1)]
+
+    yield from reversed(rows(0))
+    yield Text(f"{0:>{label}} {cross}{''.join(mark or dash for _, _, mark in columns)}")
+    yield from rows(1)
+
+
+def _row(heights: Sequence[int], side: int, row: int, unit: float, *, utf: bool) -> Text:
+    """Return one row of cells; row 1 is next to the axis. A count above zero is never drawn as empty."""
+    glyphs = GLYPHS[utf][side]
+    fills = (min(max(height / unit - row + 1, 0), 1) for height in heights)
+    cells = Text("".join(glyphs[ceil(fill * (len(glyphs) - 1))] for fill in fills), STYLES[side])
+    cells.rstrip()
+    return cells

@@ -13,8 +13,8 @@ import click
 from tallybook.projections.scores.trends import GateQuery
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.scores import gate_options
-from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import write
+from tallybook.projections.surfaces.console.parameters import Verb
 from tallybook.projections.surfaces.doctor import agents, checks
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, exit_code, print_findings, run_checks
 from tallybook.projections.surfaces.history.reading import open_own_log

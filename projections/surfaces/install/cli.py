@@ -9,8 +9,8 @@ import click
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
+from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.workspace import git
 

@@ -20,7 +20,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.names import MAX_NAME_CHARS
 from tallybook.ledger.records import Author
 from tallybook.projections.surfaces.agents.table import find_agent
-from tallybook.projections.surfaces.console.options import provenance_of
+from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.mcp import tools
 from tallybook.projections.surfaces.mcp.tools import TOOLS
 from tallybook.projections.surfaces.workspace import settings

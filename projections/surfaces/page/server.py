@@ -24,9 +24,8 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.notices import find_moment
-from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.parameters import Verb, find_moment
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import Choices, is_page, make, security_policy
 

@@ -18,8 +18,8 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
+from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS

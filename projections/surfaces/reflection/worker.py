@@ -22,7 +22,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldErr
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
-from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
+from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED

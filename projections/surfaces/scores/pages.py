@@ -143,7 +143,7 @@ def plot(series: Series, width: int, *, utf: bool) -> list[str]:
         utf: Whether there are other characters than ASCII.
     """
     # It loads rich, which JSON does without.
-    from tallybook.projections.surfaces.console.chart import GLYPHS, LINES
+    from tallybook.projections.surfaces.console.story_text import GLYPHS, LINES
 
     room = min(width - _LABEL - 2, _CHART_COLUMNS)
     shown = list(series)[-room:]
@@ -152,16 +152,16 @@ def plot(series: Series, width: int, *, utf: bool) -> list[str]:
     # Whole tens around the scores, so that a low score has a bar.
     least = max((min(scores) - 1) // _STEP * _STEP, 0)
     most = min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), ALL)
-    lines, glyphs = LINES[utf], GLYPHS[utf][0]
+    (tick, cross, bar, dash), glyphs = LINES[utf], GLYPHS[utf][0]
     unit = (most - least) / _ROWS
     rows = []
     for row in reversed(range(_ROWS)):
         fills = [min(max((value - least) / unit - row, 0), 1) for value in scores]
         cells = "".join(glyphs[ceil(fill * (len(glyphs) - 1))] * wide for fill in fills)
         label = most if row == _ROWS - 1 else ""
-        rows.append(f"{label:>{_LABEL}} {lines.bar if label == '' else lines.tick}{cells}".rstrip())
+        rows.append(f"{label:>{_LABEL}} {bar if label == '' else tick}{cells}".rstrip())
     drawn = wide * len(shown)
-    rows.append(f"{least:>{_LABEL}} {lines.cross}{lines.dash * drawn}")
+    rows.append(f"{least:>{_LABEL}} {cross}{dash * drawn}")
     first, last = shown[0][0].isoformat(), shown[-1][0].isoformat()
     ends = last if first == last else f"{first}{last.rjust(max(drawn - _DAY, _DAY + 1))}"
     margin = " " * min(_LABEL + 2, max(width - len(ends), 0))

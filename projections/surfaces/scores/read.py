@@ -32,7 +32,7 @@ from tallybook.ledger.event_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_dee
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.telemetry import read as telemetry
 from tallybook.projections.scores.view import unknown_parts
-from tallybook.projections.surfaces.console.options import provenance_of
+from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration

@@ -9,9 +9,8 @@ import click
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import find_name
 from tallybook.projections.lift.view import CLEAN
-from tallybook.projections.surfaces.console import notices
-from tallybook.projections.surfaces.console.options import Verb, at_when, provenance_of
 from tallybook.projections.surfaces.console.output import answer, say
+from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.selection import lift_questions
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
         state = lift_questions.load_state(project)
         _print(state, [state.questions[question.asked.id]], as_json=as_json)
         return
-    state = lift_questions.load_state(project, notices.find_moment(project, when))
+    state = lift_questions.load_state(project, find_moment(project, when))
     if verb:
         _print_entry(state, verb, as_json=as_json)
         return

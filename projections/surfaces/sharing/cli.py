@@ -13,7 +13,6 @@ import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
-from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
     answer,
@@ -23,6 +22,7 @@ from tallybook.projections.surfaces.console.output import (
     require_consent,
     say,
 )
+from tallybook.projections.surfaces.console.parameters import Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import joining, membership, status
