@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.workspace.project import Project
 
-KILLS = slice_of(4, 2)
-FAILURES = slice_of(6, 3)
+KILLS = slice_of(4, 1)
+FAILURES = slice_of(6, 2)
 """How many of each are tried in a scene here; `python -m tests.faults kills-at-calls errors-at-calls` tries all."""
 APPEND = SCENES["append"]
 LONG = (SCENES["redaction"], SCENES["keeping quotes"])
@@ -59,7 +59,7 @@ def test_a_reflection_that_cannot_release_its_lock_reports_what_is_recorded(tmp_
     if why_not():
         pytest.skip(why_not())
     trial = Trial("keeping quotes", tmp_path)
-    locks = [call for call in trial.staged.calls if call.name == "flock"][-8:]
+    locks = [call for call in trial.staged.calls if call.name == "flock"][-4:]
     outcomes = [trial.suffer(Fault(*call, "EIO")) for call in locks]
     assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
     assert any("what was printed so far is recorded" in outcome.answer.err for outcome in outcomes)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
@@ -273,21 +272,6 @@ PIECES += [b"1e-7", b"1e-07", b"1e16", b"1e+16", b"0.1", b"-0.0", b"1E5", b'"x":
 
 
 PIECES += [piece.encode() for piece in TRICKY]
-
-
-CUTS = st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(PIECES))
-
-
-@given(st.sampled_from(sorted(EVENT_TYPES)), st.lists(CUTS, min_size=1, max_size=3))
-def test_the_fast_path_reads_nothing_that_the_slow_path_refuses(
-    kind: str, cuts: list[tuple[float, int, bytes]]
-) -> None:
-    """Of any changed line the fast path reads only a canonical, typed and bounded event, and the same one."""
-    what = what_of(sample(kind))
-    for place, length, piece in cuts:
-        begin = int(place * len(what))
-        what = what[:begin] + piece + what[begin + length :]
-    agree(what)
 
 
 @pytest.mark.parametrize("kind", FAST)

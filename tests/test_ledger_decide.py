@@ -21,10 +21,7 @@ from tallybook.ledger.decisions.update import (
 )
 from tallybook.ledger.events import (
     Entry,
-    PlaybookEdited,
-    PlaybookOrdered,
     PointAdded,
-    PointEdited,
     PointProposed,
     PointRetired,
 )
@@ -167,19 +164,6 @@ def test_ratings_since_are_added_to_a_changed_count(
         since = (helpful, harmful) if point.name in old else (0, 0)
         expected = (point.helpful + since[0], point.harmful + since[1])
         assert expected == (state.entries[point.name].helpful, state.entries[point.name].harmful)
-
-
-def test_an_order_names_every_current_entry() -> None:
-    """The edited order comes first, then entries added since; a renamed entry has its new name."""
-    theirs = Entry("kpt_002", "theirs")
-    decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs, THREE), {})
-    assert {"kpt_002": "kpt_004"} == decision.new_names
-    ordered = PlaybookOrdered(("kpt_004", "kpt_001", "kpt_002", "kpt_003"))
-    assert (
-        PointEdited("kpt_004", 0, 0, "two", change="new"),
-        ordered,
-        PlaybookEdited(None, None, ""),
-    ) == decision.events
 
 
 ENTRIES = {

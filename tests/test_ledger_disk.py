@@ -83,22 +83,6 @@ def test_a_file_with_another_group_gets_the_rights_of_everyone(
     assert file_mode == mode_of(folder / "file")
 
 
-def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    """Nothing is created or read at its target, whether that exists or not."""
-    disk.make_folder(tmp_path / "outside")
-    (tmp_path / "outside" / "file").write_bytes(b"precious")
-    for target in ("outside", "nowhere"):
-        link = tmp_path / f"to-{target}"
-        link.symlink_to(target)
-        for act in (lambda: disk.make_folder(link), lambda: disk.read_file(link / "file")):  # noqa: B023
-            with pytest.raises(CannotWriteError, match="is a symbolic link"):
-                act()
-    assert not (tmp_path / "nowhere").exists()
-    (tmp_path / "to-outside" / "file").unlink()
-    with pytest.raises(CannotWriteError, match="File exists"):
-        disk.make_folder(tmp_path / "to-nowhere" / "folder")
-
-
 def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: int) -> None:
     """A hard link is refused only if the content is someone else's; a file with one name never."""
     disk.refuse_hard_link(opened, path)

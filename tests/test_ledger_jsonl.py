@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_disk import refuse
-from helpers.ledger_head import Flushes, append_failing, fail, head_of
-from helpers.ledger_logs import BY, append, lines, names, rated
+from helpers.ledger_head import Flushes, fail
+from helpers.ledger_logs import BY, append, names, rated
 from helpers.repository import ROOT
 from tallybook.ledger import log as files
 from tallybook.ledger.errors import (
@@ -23,11 +23,8 @@ from tallybook.ledger.errors import (
     DamagedLedgerError,
     OutcomeUnknownError,
 )
-from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import HEAD_BYTES, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,16 +84,6 @@ if TYPE_CHECKING:
 def folder(tmp_path: Path) -> Path:
     """Return the folder of a ledger that does not exist yet."""
     return tmp_path / "ledger"
-
-
-def test_writers_take_turns(log: JsonlLog) -> None:
-    """Two objects on one folder notice each other's batches, whichever wrote last, and make one chain."""
-    other = JsonlLog(log.folder)
-    for turn in range(6):
-        append((log, other)[turn % 2], f"a{turn}")
-        append((log, other)[turn // 2 % 2], f"b{turn}")
-    assert names(log)[1:] == [f"{name}{turn}" for turn in range(6) for name in "ab"]
-    assert list(range(1, 15)) == [line["seq"] for line in lines(other)]
 
 
 @pytest.mark.parametrize("resident", [True, False])
@@ -176,12 +163,6 @@ def unknown(path: Path, why: str = "Input/output error") -> str:
     return f"{path}: could not be flushed ({why}), so it may or may not be recorded; check with `tallybook log`"
 
 
-def foreign(log: JsonlLog, data: bytes = b"mine\n") -> None:
-    """Write to the log like a program that uses no lock."""
-    with log.path.open("ab") as file:
-        file.write(data)
-
-
 def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) -> None:
     """Head and names are flushed before the first event, the head again after it; later only the log."""
     log = JsonlLog(tmp_path)
@@ -216,17 +197,6 @@ def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
     assert ["first", "a", "b"] == names(log)
 
 
-def test_an_unconfirmed_seal_is_recorded_even_if_the_head_is_torn(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No acknowledged position is known then, so the whole log is suspect."""
-    foreign(log)
-    (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
-    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
-    append_failing(JsonlLog(log.folder), "a")
-    assert Head(START, disk.boot_id(), 0, 1) == head_of(log)
-
-
 @pytest.mark.parametrize("step", [lambda: None, fail], ids=["flushed", "failed"])
 def test_a_held_head_lock_is_given_up_after_some_tries(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]
@@ -249,15 +219,6 @@ def test_a_held_head_lock_is_given_up_after_some_tries(
 
 
 NAMES = ["events.jsonl", "head", "lock"]
-
-
-def test_an_unacknowledged_missing_log_is_created(log: JsonlLog) -> None:
-    """A writer that died between the head and the first line blocks no later one."""
-    log.close()
-    log.path.unlink()
-    (log.folder / "head").write_bytes(heads.encode(Head(START, "")))
-    append(log, "a")
-    assert ["a"] == names(JsonlLog(log.folder))
 
 
 @pytest.mark.parametrize("lost", ["", "head"])

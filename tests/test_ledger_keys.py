@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.ledger_logs import BY, append, names, rated
+from helpers.ledger_logs import BY, append, rated
 from tallybook.ledger import line, search
 from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
@@ -41,14 +41,6 @@ def find(log: JsonlLog, *keys: str) -> dict[str, Delivery]:
     """Return the batches of these keys."""
     with opened(log) as fd:
         return find_deliveries(fd, keys, os.fstat(fd).st_size)
-
-
-def power_cut(log: JsonlLog, log_bytes: bytes, head_bytes: bytes) -> JsonlLog:
-    """Reset the ledger to what the disk held, and return it as opened after the restart."""
-    log.close()
-    log.path.write_bytes(log_bytes)
-    (log.folder / "head").write_bytes(head_bytes)
-    return JsonlLog(log.folder)
 
 
 @pytest.mark.parametrize("window_bytes", [1, 2, 13, 97, 600, 10_000])
@@ -97,49 +89,6 @@ def test_a_repeat_is_found_from_the_end(log: JsonlLog, monkeypatch: pytest.Monke
     assert {"k5"} == find(log, "k5").keys()
     assert len(offsets) < 5
     assert min(offsets) > log.path.stat().st_size - 3_000
-
-
-def test_a_key_that_the_disk_lost_counts_when_sent_again(log: JsonlLog) -> None:
-    """A power loss loses an unacknowledged batch, and its key with it."""
-    before = log.path.read_bytes(), (log.folder / "head").read_bytes()
-    append(log, "lost", key="k5")
-    append(log, "lost", key="k6")
-    after = power_cut(log, *before)
-    assert append(after, "came again", key="k5") is not None
-    assert ["a0", "a1", "a2", "a3", "a4", "came again"] == names(after)
-
-
-@pytest.mark.parametrize("number", [1, 8])
-def test_a_key_in_a_sealed_range_counts_when_sent_again(log: JsonlLog, number: int) -> None:
-    """The same holds where an intact line follows a hole, in a range that the redelivering writer itself seals."""
-    before, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
-    append(log, "lost", key="k5")
-    hole = b"\0" * (log.path.stat().st_size - len(before))
-    behind = append(log, "behind the hole", key="k6")
-    assert behind is not None
-    after = power_cut(log, before + hole + behind.raw, head)
-    with after.transaction() as tx:
-        tx.look_up([*(f"other {index}" for index in range(number)), "k4", "k6"])
-        told = [tx.append(rated("came again"), BY, key) is None for key in ("k4", "k5", "k6")]
-    assert [True, False, False] == told
-    assert ["a0", "a1", "a2", "a3", "a4", "came again", "came again"] == names(after)
-    assert {"k4", "k5", "k6"} == find(after, "k4", "k5", "k6").keys()
-
-
-def test_a_seal_that_was_itself_sealed_frees_no_key(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the ranges that readers skip are skipped, so a seal that was lost in its turn says nothing."""
-    before, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
-    append(log, "counts", key="k5")
-    grown = log.path.read_bytes()
-    # A boot in which k5's batch was not on the disk sealed its range; the next one finds it there, and the seal torn.
-    sealed = power_cut(log, before + b"\0" * (len(grown) - len(before) - 1) + b"\n", head)
-    append(sealed, "later")
-    seal = sealed.path.read_bytes()[len(grown) :]
-    monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
-    after = power_cut(sealed, grown + b"torn" + seal[4:], head)
-    append(after, "last")
-    assert "counts" in names(after)
-    assert append(after, "again", key="k5") is None
 
 
 @pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])

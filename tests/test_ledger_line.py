@@ -109,17 +109,6 @@ def test_a_line_holds_64_kib_and_not_a_byte_more(kind: str) -> None:
         framed(room + 1)
 
 
-@pytest.mark.parametrize("char", ["x", "\0", "\U0001f600", '"'])
-@pytest.mark.parametrize("length", [0, FREE_CHARS, FREE_CHARS + 1, 2 * FREE_CHARS, 2 * FREE_CHARS + 1])
-def test_a_long_text_continues_on_further_lines(char: str, length: int) -> None:
-    """A line carries 10,000 characters; the rest of a text follows in ``text.continued`` lines of the batch."""
-    batch = frame([encode(PointAdded("kpt_001", char * length)), encode(PlaybookUpdated(1, 0, 0))], stamp())
-    kinds = [json.loads(text)["kind"] for text in batch.raw.splitlines()]
-    more = max(-(-length // FREE_CHARS) - 1, 0)
-    assert ["point.added", *["text.continued"] * more, "playbook.updated"] == kinds
-    assert all(len(text) + 1 <= MAX_LINE_BYTES for text in batch.raw.splitlines())
-
-
 @pytest.mark.parametrize(
     "key", ['a","id":"another', '"', "a\\", "a\tb", "a\0", "a\x7f", "é", "\u2028", "\ud800", "a\n"]
 )
@@ -149,13 +138,6 @@ def test_an_invalid_author_is_refused(by: dict[str, Any], what: str) -> None:
     with pytest.raises(BadInputError, match=f"^by: .*{what};") as caught:
         frame([encode(PlaybookUpdated(0, 0, 0))], stamp(by=by))
     assert str(caught.value).endswith("use texts for rater, session, agent, model, place")
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-    max_leaves=12,
-)
 
 
 MOMENTS = st.integers(0, 253_402_300_799_999_999).map(lambda us: moment(us).at)

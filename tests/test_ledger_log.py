@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.ledger_logs import BY, Clock, append, break_off, lines, names, rated
+from helpers.ledger_logs import BY, Clock, append, lines, names, rated
 from helpers.memory_log import LOGS
-from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft
 from tallybook.ledger.log import JsonlLog
 
@@ -66,46 +65,6 @@ def test_an_appended_event_is_read(log: AnyLog, clock: Clock) -> None:
     assert (3, [2, 2], "x.y", 2, {"n": 1}) == tuple(second[name] for name in ("seq", "part", "kind", "v", "body"))
     assert ("ü\u2028", "2020-01-01T00:00:00.000000Z") == (second["free"]["text"], second["when"])
     assert [clock().at] * 2 == [first["at"], second["at"]]
-
-
-def test_reading_continues_after_a_position(log: AnyLog) -> None:
-    """After any batch's position exactly the later batches are read."""
-    for name in ("a", "b", "c"):
-        append(log, name, name)
-    batches = list(log.read())
-    marks = [START, *(batch.position for batch in batches)]
-    assert [batches[count:] for count in range(5)] == [list(log.read(mark)) for mark in marks]
-
-
-def test_the_head_is_after_the_last_batch(log: AnyLog, reopened: Callable[[], AnyLog]) -> None:
-    """An acknowledged batch is at or before the head, for every process."""
-    append(log, "a")
-    with log.transaction() as tx:
-        batch = tx.append(rated("b"), BY)
-    assert batch is not None
-    assert batch.position == tx.position == log.head() == reopened().head()
-
-
-@pytest.mark.parametrize("before", [(), ("a",)])
-def test_an_exception_records_nothing(log: AnyLog, before: tuple[str, ...]) -> None:
-    """Batches before an exception are not recorded, their keys stay free, and the log works on."""
-    for name in before:
-        append(log, name)
-    stood = list(log.read())
-    with pytest.raises(BadInputError):
-        break_off(log)
-    assert stood == list(log.read())
-    assert append(log, "kept", key="k") is not None
-    assert [*before, "kept"] == names(log)
-
-
-def test_batches_of_one_transaction_follow_each_other(log: AnyLog) -> None:
-    """Their seqs have no gap, each is a batch of its own, and the transaction's position is after the last."""
-    with log.transaction() as tx:
-        batches = [tx.append(rated(*some), BY) for some in (("a", "b"), ("c",), ("d", "e", "f"))]
-    assert [(2, 3), (4, 4), (5, 7)] == [(batch.first, batch.last) for batch in batches if batch is not None]
-    assert batches == list(log.read())[1:]
-    assert 7 == tx.position.seq
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))

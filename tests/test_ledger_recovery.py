@@ -6,8 +6,6 @@ from contextlib import suppress
 import os
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_logs import BEGIN_US, BY, append, lines, names, rated
@@ -20,7 +18,6 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tallybook.ledger.line import Position, RawBatch
@@ -84,12 +81,6 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
     return held
 
 
-@pytest.fixture
-def restarted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function that simulates a restart of the machine."""
-    return lambda: monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
-
-
 def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
     """Append, and check that the tail is sealed: left in place, copied to quarantine, named by range and digest."""
     acknowledged = names(log)
@@ -131,45 +122,6 @@ def test_a_whole_batch_after_the_head_counts(log: JsonlLog) -> None:
     append(log, "after")
     assert ["a", "b", "c", "d", "after"] == names(log)
     assert {} == quarantined(log)
-
-
-@settings(max_examples=30, database=None)
-@given(tails=st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4))
-def test_ends_sealed_again_and_again_read_as_nothing(
-    tmp_path_factory: pytest.TempPathFactory, tails: list[bytes]
-) -> None:
-    """Any number of bad ends between appends changes neither the batches that are read nor their order."""
-    log = acknowledged_log(tmp_path_factory.mktemp("project") / "ledger", "a")
-    for number, tail in enumerate(tails):
-        add(log, tail)
-        append(JsonlLog(log.folder), f"b{number}")
-    assert ["a", *(f"b{number}" for number in range(len(tails)))] == names(log)
-
-
-def test_a_hole_before_whole_batches_is_sealed_with_them(log: JsonlLog, restarted: Callable[[], None]) -> None:
-    """After a power loss valid lines may follow NUL bytes: nothing from the hole on was acknowledged."""
-    restarted()
-    before = log.path.read_bytes()
-    lost = batch_at(log.head(), "lost")
-    later = batch_at(lost.position, "later")
-    tail = b"\0" * len(lost.raw) + later.raw
-    add(log, tail)
-    assert ["a", "b"] == names(log)
-    assert_sealed(log, before, tail)
-
-
-@pytest.mark.parametrize("missing", [1, 2, 30, 100, 250])
-def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) -> None:
-    """A writer that dies while it seals leaves a torn end like any other."""
-    head = (log.folder / "head").read_bytes()
-    add(log, b"torn")
-    with log.transaction() as tx:
-        seal_end = tx.position.offset
-    log.close()
-    log.path.write_bytes(log.path.read_bytes()[: seal_end - missing])
-    (log.folder / "head").write_bytes(head)
-    append(JsonlLog(log.folder), "again")
-    assert ["a", "b", "again"] == names(log)
 
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])

@@ -18,12 +18,10 @@ from helpers.ledger_logs import BY
 from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_CHARS, FREE_MARK, head_field
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redaction import (
-    FINISHED_FILE,
     PENDING_FILE,
     PendingRedaction,
     find_erased,
@@ -126,43 +124,6 @@ def log(tmp_path: Path) -> JsonlLog:
     return ledger_with_secret(tmp_path / "ledger")
 
 
-@pytest.mark.parametrize("text", [TOLD, LONG, "ключ 🔑 hunter2", 'a "quoted\\ hunter2\n\x01', "hunter2} ,\t"])
-@pytest.mark.parametrize("behind", [[], [PlaybookUpdated(1, 0, 0)]], ids=["last", "first"])
-def test_a_text_is_erased_from_every_line(tmp_path: Path, text: str, behind: list[Event]) -> None:
-    """Wherever in a batch it is and however long, it is erased; all else stays, byte for byte."""
-    log = JsonlLog(tmp_path / "ledger")
-    put(log, PointAdded("kpt_001", "Write tests"), PointAdded("kpt_002", text), *behind)
-    before, head = log.path.read_bytes(), log.head()
-    strike(log, id_of(log, PointAdded, "hunter2"))
-    after = log.path.read_bytes()[: len(before)]
-    assert not any(piece in after for piece in (b"hunter2", b"yyyy", dumps(text[:4])[1:-1].encode()))
-    parts = zip(re.split(rb'(?<="free":)[^\t\n]*', before), re.split(rb'(?<="free":)[^\t\n]*', after), strict=True)
-    assert [] == [(old, new) for old, new in parts if old != new]
-    assert head in [batch.position for batch in log.read()]
-    assert () == verify(log).problems
-    assert ["Write tests", None] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
-
-
-@pytest.mark.parametrize("written", [0, 1, 4, 20, 10_000])
-def test_a_pending_text_is_hidden_at_any_step(log: JsonlLog, written: int) -> None:
-    """Power lost before, during or after the overwriting, readers and writers work, and the next writer finishes."""
-    put(log, PointAdded("kpt_003", LONG), PlaybookUpdated(1, 0, 0))
-    secrets = [id_ for id_, event in events(log).items() if "hunter2" in "".join(texts_of(event).values())]
-    begin_redaction(log, *secrets)
-    for needle in (b"hunter2 ", b'"y'):
-        value = value_of(log, needle.strip())
-        overwrite(log, value, (b"null".ljust(len(value)))[:written] + value[written:])
-    assert [None, "Write tests", None] == [e.text for e in events(log).values() if isinstance(e, PointAdded)]
-    verdict = verify(log)
-    assert ((), 1) == (verdict.problems, len(verdict.notes))
-    assert "started and not finished" in verdict.notes[0]
-    put(log, PointRated("kpt_001", "helpful"))
-    finish_redaction(log, *secrets)
-    assert b"hunter2" not in log.path.read_bytes()
-    # The second text had four lines.
-    assert ((), (), 5) == (verify(log).problems, verify(log).notes, len(verify(log).redacted))
-
-
 @pytest.mark.parametrize(
     "note",
     [
@@ -183,20 +144,6 @@ def test_an_invalid_pending_file_is_refused(log: JsonlLog, note: bytes) -> None:
     for reader in (lambda: list(log.read()), lambda: verify(log)):
         with pytest.raises(CannotWriteError, match=PENDING_FILE):
             reader()
-
-
-def test_a_pending_file_is_erased_even_if_that_was_interrupted(log: JsonlLog) -> None:
-    """Killed between its second name and its end, it is pending without texts until it is removed."""
-    begin_redaction(log, "a")
-    (log.folder / PENDING_FILE).rename(log.folder / FINISHED_FILE)
-    assert PendingRedaction((), (), "", {}) == redaction.read_pending(log.folder)
-    assert frozenset() == redaction.pending_ids(log.folder)
-    begin_redaction(log, "b")
-    assert ("b",) == (redaction.read_pending(log.folder) or PendingRedaction((), (), "", {})).ids
-    redaction.remove_pending(log.folder)
-    assert None is redaction.read_pending(log.folder)
-    redaction.remove_pending(log.folder)
-    assert [] == [path for path in log.folder.iterdir() if b"hunter2" in path.read_bytes() and path != log.path]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")

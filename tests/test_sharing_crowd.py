@@ -10,8 +10,8 @@ from share import crowd
 if TYPE_CHECKING:
     from pathlib import Path
 
-MACHINES = slice_of(crowd.MACHINES, 4)
-ROUNDS = slice_of(crowd.ROUNDS, 2)
+MACHINES = slice_of(crowd.MACHINES, 3)
+ROUNDS = slice_of(crowd.ROUNDS, 1)
 
 
 def test_machines_that_sync_together_all_land(tmp_path: Path) -> None:

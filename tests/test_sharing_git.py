@@ -127,18 +127,6 @@ def test_a_remote_that_is_not_there_cannot_be_reached(tmp_path: Path) -> None:
 # ---- A branch that others changed ----
 
 
-def test_a_branch_that_was_forced_back_is_read_as_it_is(remote: Path, connect: Callable[..., Engine]) -> None:
-    """An earlier commit on the branch is the book's end from then on, and who expected the later one has moved."""
-    runs = make_runs(3)
-    engine = connect()
-    append(engine, runs[0])
-    end = append(engine, *runs[1:])
-    git(remote, "update-ref", REFERENCE, f"{REFERENCE}~2")
-    run, _ = make_run(position(end), "anna", "kpt_002")
-    assert engine.append(end, [run]) is None
-    assert (runs[:1], 1) == (held(engine), engine.read(0).end.seq)
-
-
 # ---- Files and commits ----
 
 

@@ -173,40 +173,6 @@ def test_a_stale_file_makes_no_event(here: Project) -> None:
     assert (new, begin) == (here.playbook.read_bytes(), count(here))
 
 
-def test_a_later_entry_stays_if_an_old_rendering_was_edited(here: Project) -> None:
-    """An entry added after the file was written is not recorded as removed."""
-    doc = read(here)
-    commands.add(here, "five", HUMAN)
-    doc["key_points"].pop(0)
-    write(here, doc)
-    commands.replay(here)
-    assert ["two", "three", "five"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-@pytest.mark.parametrize("mine", [["mine"], ["mine", "mine too"], ["mine", "mine too", "mine as well"]])
-def test_a_name_given_twice_loses_no_entry(here: Project, mine: list[str]) -> None:
-    """If a person and a program gave one name to two texts, both texts are kept, under names of their own."""
-    doc = read(here)
-    commands.add(here, "theirs", HUMAN)
-    doc["key_points"] += [point(f"kpt_{number:03d}", text) for number, text in enumerate(mine, 5)]
-    write(here, doc)
-    commands.replay(here)
-    points = read(here)["key_points"]
-    assert sorted(["one", "two", "three", "theirs", *mine]) == sorted(kp["text"] for kp in points)
-    assert len(points) == len({kp["name"] for kp in points})
-    assert "theirs" == entry(here, "kpt_005")["text"]
-
-
-def test_an_item_that_is_no_entry_is_kept_in_the_ledger(here: Project) -> None:
-    """An added item without a text is no entry, but its content is not lost."""
-    doc = read(here)
-    doc["key_points"] += [{"name": "kpt_009", "txt": "a slip of the pen"}, "five"]
-    write(here, doc)
-    commands.replay(here)
-    assert ["one", "two", "three", "five"] == [kp["text"] for kp in read(here)["key_points"]]
-    assert any("a slip of the pen" in json.dumps(row.get("free")) for row in commands.list_events(here))
-
-
 @pytest.mark.parametrize("damaged", [b"", b" ", b"{", b"[1]", b"5", b"\xff\xfe", b'{"key_points": [}', b"[" * 5000])
 def test_an_unreadable_file_is_set_aside_byte_for_byte(here: Project, damaged: bytes) -> None:
     """It is no edit: the playbook is that of the ledger, and the file is kept next to the new one."""
