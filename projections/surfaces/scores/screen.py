@@ -6,12 +6,12 @@ Texts are other people's, as in projections/surfaces/console/terminal.py: nothin
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Group
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tallybook.projections.surfaces.console import terminal
@@ -19,12 +19,11 @@ from tallybook.projections.surfaces.console.terminal import is_utf, make_text, p
 from tallybook.projections.surfaces.scores.pages import ALL, ARROWS, NO_DATA, plot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
     from tallybook.projections.surfaces.scores.pages import Bar, Page
-    from tallybook.projections.surfaces.scores.pages import Table as Rows
 
 MAX_COLUMNS: Final = 71
 """Columns of the box; a wider terminal gets no wider one."""
@@ -51,44 +50,46 @@ _NUMBER: Final = re.compile(r"-?[0-9.]+")
 
 def show(console: Console, page: Page) -> None:
     """Print a page."""
-    if page.framed and console.width >= FRAMED_COLUMNS:
-        console.print(_frame(console, page))
+    width, lines = min(console.width, MAX_COLUMNS), box.SQUARE if is_utf(console) else box.ASCII2
+    title, heading = _text(console, page.title, "bold"), _text(console, page.heading)
+    alerts = [_list_texts(console, "! ", page.alerts, ALERT)] if page.alerts else []
+    sentences = [_text(console, sentence) for sentence in page.sentences]
+    focus: list[Any] = ["Focus Areas:", _list_texts(console, "• ", page.focus)] if page.focus else []
+    if not page.framed or console.width < FRAMED_COLUMNS:
+        chart = ["", *plot(page.chart, console.width, utf=is_utf(console)), ""] if page.chart else []
+        for part in (title, *alerts, heading, *bars(console, page.bars, width), *map(Text, chart), *sentences):
+            console.print(part)
+        _print_tables(console, page)
+        for part in ("", *focus) if focus else ():
+            console.print(part)
         return
-    console.print(_text(console, page.title, "bold"))
-    for alert in page.alerts:
-        console.print(_text(console, f"! {alert}", ALERT))
-    console.print(_text(console, page.heading))
-    for line in (*bars(console, page.bars, min(console.width, MAX_COLUMNS)), *_chart(console, page)):
-        console.print(line, no_wrap=True, overflow="crop")
-    for sentence in page.sentences:
-        console.print(_text(console, sentence))
-    _tables(console, page)
-    if page.focus:
-        console.print()
-        for text in ("Focus Areas:", *(f"• {line}" for line in page.focus)):
-            console.print(_text(console, text))
+    title.justify, title.no_wrap, title.overflow = "center", True, "ellipsis" if is_utf(console) else "crop"
+    inner = Panel(Group(*bars(console, page.bars, width - 4 * len("│  "))), box=lines, padding=(0, 2))
+    scores = ["Component Scores:", inner] if page.bars else []
+    blocks: list[list[Any]] = [alerts, [heading], scores, *([sentence] for sentence in sentences), focus]
+    frame = Table(box=lines, width=width, padding=(0, 2))
+    frame.add_column(title)
+    # An empty line after each block.
+    frame.add_row(Group("", *(part for block in blocks if block for part in (*block, ""))))
+    console.print(frame)
 
 
-def _tables(console: Console, page: Page) -> None:
+def _print_tables(console: Console, page: Page) -> None:
     for table in page.tables:
         console.print()
         if table.title:
             print_text(console, table.title, style="bold")
         if console.width < FRAMED_COLUMNS:
             terminal.print_rows(console, table.columns, table.rows)
-        else:
-            console.print(_table(console, table))
-
-
-def _table(console: Console, table: Rows) -> Table:
-    """Return a table, numbers to the right; long cells are folded."""
-    printed = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, column in enumerate(table.columns):
-        numbers = index > 0 and any(_NUMBER.fullmatch(str(row[index])) for row in table.rows)
-        printed.add_column(_text(console, column), justify="right" if numbers else "left", overflow="fold")
-    for row in table.rows:
-        printed.add_row(*(_text(console, str(cell)) for cell in row))
-    return printed
+            continue
+        printed = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for index, column in enumerate(table.columns):
+            # Numbers to the right; long cells are folded.
+            is_number = index > 0 and any(_NUMBER.fullmatch(str(row[index])) for row in table.rows)
+            printed.add_column(_text(console, column), justify="right" if is_number else "left", overflow="fold")
+        for row in table.rows:
+            printed.add_row(*(_text(console, str(cell)) for cell in row))
+        console.print(printed)
 
 
 def _text(console: Console, text: str, style: str = "") -> Text:
@@ -96,32 +97,9 @@ def _text(console: Console, text: str, style: str = "") -> Text:
     return make_text(console, text if is_utf(console) else text.translate(_PLAIN), style)
 
 
-def _frame(console: Console, page: Page) -> Table:
-    """Return the summary in its box, with the scores in an inner box."""
-    width, lines = min(console.width, MAX_COLUMNS), box.SQUARE if is_utf(console) else box.ASCII2
-    title = _text(console, page.title, "bold")
-    title.justify, title.no_wrap, title.overflow = "center", True, "ellipsis" if is_utf(console) else "crop"
-    parts: list[RenderableType] = [""]
-    if page.alerts:
-        parts += [_list_texts(console, "! ", page.alerts, ALERT), ""]
-    parts += [_text(console, page.heading), ""]
-    if page.bars:
-        inner_width = width - 4 * len("│  ")
-        inner = Panel(Group(*bars(console, page.bars, inner_width)), box=lines, padding=(0, 2))
-        parts += ["Component Scores:", inner, ""]
-    for sentence in page.sentences:
-        parts += [_text(console, sentence), ""]
-    if page.focus:
-        parts += ["Focus Areas:", _list_texts(console, "• ", page.focus), ""]
-    frame = Table(box=lines, width=width, padding=(0, 2))
-    frame.add_column(title)
-    frame.add_row(Group(*parts))
-    return frame
-
-
 def _list_texts(console: Console, sign: str, texts: Iterable[str], style: str = "") -> Table:
     """Return paragraphs, each after a sign and indented by it."""
-    grid = Table.grid()
+    grid = Table.grid("", Column(overflow="fold"))
     for text in texts:
         grid.add_row(_text(console, sign, style), _text(console, text, style))
     return grid
@@ -134,23 +112,24 @@ def _fit(console: Console, text: Text, width: int) -> Text:
     return fitted
 
 
-def bars(console: Console, scores: Iterable[Bar], width: int) -> Iterator[Text]:
+def bars(console: Console, scores: Sequence[Bar], width: int) -> Iterator[Text]:
     """Yield scores as bars: name, bar, score; the bar is under the name where there is no room next to it."""
-    rows = [(_text(console, bar.name), bar, bar.note) for bar in scores]
-    longest = max((name.cell_len for name, _, _ in rows), default=0)
-    noted = max((len(note) for _, _, note in rows), default=0)
-    if width < (NOTED_COLUMNS if noted else INLINE_COLUMNS):
-        for name, bar, note in rows:
+    names = [_text(console, bar.name) for bar in scores]
+    noted = max((len(bar.note) for bar in scores), default=0)
+    room = width - _VALUE - (noted + 1 if noted else 0)
+    is_narrow = width < (NOTED_COLUMNS if noted else INLINE_COLUMNS)
+    longest = max((name.cell_len for name in names), default=0)
+    name_cells = min(longest, MAX_NAME, room - LEAST_BAR - 2)
+    for name, bar in zip(names, scores, strict=True):
+        if is_narrow:
             yield _fit(console, name, min(name.cell_len, width))
             yield Text(" ") + _measure(console, bar, min(MAX_BAR, width - _VALUE - 1))
-            yield from [Text(f" {note}")] if note else []
-        return
-    room = width - _VALUE - (noted + 1 if noted else 0)
-    name_cells = min(longest, MAX_NAME, room - LEAST_BAR - 2)
-    bar_cells = min(MAX_BAR, room - name_cells - 1)
-    for name, bar, note in rows:
+            yield from [Text(f" {bar.note}")] if bar.note else []
+            continue
+        bar_cells = min(MAX_BAR, room - name_cells - 1)
         line = _fit(console, name, name_cells) + Text(" ") + _measure(console, bar, bar_cells)
-        yield _fit(console, line, name_cells + 1 + bar_cells + _VALUE) + Text(f" {note}") if note else line
+        room_before_note = name_cells + 1 + bar_cells + _VALUE
+        yield _fit(console, line, room_before_note) + Text(f" {bar.note}") if bar.note else line
 
 
 def _measure(console: Console, bar: Bar, cells: int) -> Text:
@@ -162,8 +141,3 @@ def _measure(console: Console, bar: Bar, cells: int) -> Text:
     drawn = _text(console, "█" * filled + "░" * (cells - filled), bar.style)
     grade = f" ({bar.grade})" if bar.grade else ""
     return drawn + _text(console, f" {bar.value:>3}{grade} {ARROWS.get(bar.direction, '')}".rstrip())
-
-
-def _chart(console: Console, page: Page) -> Iterator[Text]:
-    if page.chart:
-        yield from map(Text, ["", *plot(page.chart, console.width, utf=is_utf(console)), ""])
