@@ -19,7 +19,7 @@ import attrs
 from tallybook.projections.scores.config import OVERALL, SESSION
 from tallybook.projections.scores.scoring import grade_of
 from tallybook.projections.scores.trends import trend
-from tallybook.projections.scores.view import PERIODS, day_of, group_days, series
+from tallybook.projections.scores.view import PERIODS, day_of, group_days, score_levels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -195,11 +195,11 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     key, name_of = PERIODS[folder]
     ends = {name_of(day): day for day in sorted(state.days) if day >= first}
     tallies = group_days({day: tally for day, tally in state.days.items() if name_of(day) in ends}, name_of)
-    overall = [(day.isoformat(), value) for day, value in series(state.days, OVERALL_ID)]
+    overall = score_levels(state.days, OVERALL_ID)
     days = config.trends.long_term_days if folder in _LONG else config.trends.short_term_days
     for name in sorted(ends):
-        until = bisect_right(overall, ends[name], key=lambda item: item[0])
-        values = [value for _, value in overall[max(until - 2 * days, 0) : until]]
+        until = bisect_right(overall, ends[name], key=lambda level: level.period)
+        values = [level.score for level in overall[max(until - 2 * days, 0) : until]]
         yield _aggregate(key, name, tallies[name], config, trend(values, days))
 
 

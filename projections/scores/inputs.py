@@ -80,11 +80,6 @@ class Value(NamedTuple):
     last: bool | int | float
     last_from: EventTime
 
-    def plus(self, other: Value) -> Value:
-        """Combine two values; the order does not matter."""
-        later = max(self, other, key=lambda value: value.last_from)
-        return Value(self.total + other.total, later.last, later.last_from)
-
 
 class Share(NamedTuple):
     """A sum of parts and a sum of wholes: passed and total cases, or points and number of feedbacks.
@@ -96,10 +91,6 @@ class Share(NamedTuple):
 
     part: Exact = 0
     whole: int = 0
-
-    def plus(self, other: Share) -> Share:
-        """Return both sums together."""
-        return Share(self.part + other.part, self.whole + other.whole)
 
     @property
     def quotient(self) -> float:
@@ -237,21 +228,22 @@ def _metrics(session: Session, event: events.MetricsRecorded, moment: EventTime)
         return
     values = session.values.setdefault(component_id(event.component), {})
     for name, number in event.metrics.items():
-        value = Value(exact(number), number, moment)
-        before = values.get(name)
-        values[name] = value if before is None else before.plus(value)
+        before = values.get(name, Value(0, number, moment))
+        last, last_from = (number, moment) if moment > before.last_from else (before.last, before.last_from)
+        values[name] = Value(before.total + exact(number), last, last_from)
 
 
 def _benchmark(session: Session, event: events.BenchmarkRecorded, _moment: EventTime) -> None:
-    _add_share(session.benchmarks, event.component, Share(event.passed, event.total))
+    _add_share(session.benchmarks, event.component, event.passed, event.total)
 
 
 def _feedback(session: Session, event: events.FeedbackRecorded, _moment: EventTime) -> None:
-    _add_share(session.feedback, event.component, Share(exact(event.score), 1))
+    _add_share(session.feedback, event.component, exact(event.score), 1)
 
 
-def _add_share(shares: dict[str, Share], component: str, share: Share) -> None:
-    shares[component_id(component)] = shares.get(component_id(component), Share()).plus(share)
+def _add_share(shares: dict[str, Share], component: str, part: Exact, whole: int) -> None:
+    before = shares.get(component_id(component), Share())
+    shares[component_id(component)] = Share(before.part + part, before.whole + whole)
 
 
 def _end_session(session: Session, event: events.SessionEnded, moment: EventTime) -> None:

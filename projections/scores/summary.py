@@ -26,16 +26,18 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import files, inputs, scoring
 from tallybook.projections.scores.config import COUNT, DASHBOARD, LOG, OVERALL, SESSION, TOTAL, component_id
 from tallybook.projections.scores.trends import Trend, forecast, trend
-from tallybook.projections.scores.view import PERIODS, group_days, series
+from tallybook.projections.scores.view import PERIODS, score_levels, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.config import Component, Config, Metric
-    from tallybook.projections.scores.view import Scores, Series, Tally
+    from tallybook.projections.scores.view import PeriodScore, Scores, Series
 
     Row = dict[str, Any]
+    Drop = tuple[PeriodScore, PeriodScore]
+    """A period, and a later one with a lower score."""
 
 
 # In the example of the specification 75 and 78 are focus areas, and 82 is not.
@@ -99,8 +101,8 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
     found = {}
     for score in config.score_ids:
         # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
-        days = series(state.days, score)
-        last, value = (days[-1][0].isoformat(), days[-1][1]) if days else ("", None)
+        days, levels = series(state.days, score), score_levels(state.days, score)
+        last, value, measured = levels[-1] if levels else ("", None, 0)
         found[score] = CurrentScore(
             score,
             known[score],
@@ -108,7 +110,7 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
             series(state.days, score, config.display.min_coverage),
             value=value if last >= first else None,
             day=last if last >= first else "",
-            measured=state.days[last].measured(score) if days else 0,
+            measured=measured,
             trend=trend([average for _, average in days], config.trends.short_term_days),
         )
     return found
@@ -366,7 +368,7 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
         ``{days, now, before, parts}``, what changed it most first: averages of days, each the average of its sessions;
         None where there is nothing to compare.
     """
-    known = [day.isoformat() for day, _ in series(state.days, component.id)][-2 * days :]
+    known = [level.period for level in score_levels(state.days, component.id)][-2 * days :]
     recent, earlier = known[-days:], known[:-days]
     if not earlier:
         return None
@@ -411,39 +413,6 @@ TEXT_CHARS: Final = 60
 
 NAMED: Final = 5
 """Most names in a lead for people; the others are counted."""
-
-
-class PeriodScore(NamedTuple):
-    """A score over a period.
-
-    Attributes:
-        period: ``2026-01-16``, ``2026-W03`` or ``2026-01``.
-        score: The average of its sessions, 0 to 100.
-        measured: How much of its weight was measured, 0 to 100 percent.
-    """
-
-    period: str
-    score: int
-    measured: int
-
-
-Drop = tuple[PeriodScore, PeriodScore]
-"""A period, and a later one with a lower score."""
-
-
-def score_levels(days: Mapping[str, Tally], score: str, period: str) -> list[PeriodScore]:
-    """Return a score over each period that has it, in order.
-
-    Args:
-        days: Day → its sessions' scores.
-        score: The score's id.
-        period: One of ``PERIODS``: daily, weekly or monthly.
-    """
-    return [
-        PeriodScore(name, average.avg, tally.measured(score))
-        for name, tally in group_days(days, PERIODS[period][1]).items()
-        if (average := tally.range(score)) is not None
-    ]
 
 
 def find_drop(levels: Sequence[PeriodScore], name: str | None = None) -> Drop | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -91,21 +91,10 @@ Series = list[tuple[date, int]]
 """Days with data, in order, each with the average of a score on it."""
 
 
-def week_of(day: str) -> str:
-    """Return the ISO week of a day: ``2026-01-16`` → ``2026-W03``."""
-    year, week, _ = date.fromisoformat(day).isocalendar()
-    return f"{year:04}-W{week:02}"
-
-
-def month_of(day: str) -> str:
-    """Return the month of a day: ``2026-01-16`` → ``2026-01``."""
-    return day[:7]
-
-
 PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
     "daily": ("date", str),
-    "weekly": ("week", week_of),
-    "monthly": ("month", month_of),
+    "weekly": ("week", lambda day: "{:04}-W{:02}".format(*date.fromisoformat(day).isocalendar())),
+    "monthly": ("month", lambda day: day[: len("2026-01")]),
 }
 """Folder of the score files → the key of the period in them, and the function from a day to the period."""
 
@@ -118,20 +107,36 @@ def group_days(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict
     return groups
 
 
-def series(periods: Mapping[str, Tally], score: str, least: float = 0.0) -> Series:
+class PeriodScore(NamedTuple):
+    """A score over a period.
+
+    Attributes:
+        period: ``2026-01-16``, ``2026-W03`` or ``2026-01``.
+        score: The average of its sessions, 0 to 100.
+        measured: How much of its weight was measured, 0 to 100 percent.
+    """
+
+    period: str
+    score: int
+    measured: int
+
+
+def score_levels(periods: Mapping[str, Tally], score: str) -> list[PeriodScore]:
+    """Return a score over each period that has it, in order."""
+    averages = ((name, periods[name], periods[name].range(score)) for name in sorted(periods))
+    return [PeriodScore(name, average.avg, tally.measured(score)) for name, tally, average in averages if average]
+
+
+def series(days: Mapping[str, Tally], score: str, least: float = 0.0) -> Series:
     """Return the average of a score on each day that has it, in order.
 
     Args:
-        periods: Day → its tally.
+        days: Day → its tally.
         score: The score id.
         least: The share of the score's weight, 0 to 1, that must be measured on a day; other days are left out.
     """
-    ranges = [(day, periods[day], periods[day].range(score)) for day in sorted(periods)]
-    return [
-        (date.fromisoformat(day), average.avg)
-        for day, tally, average in ranges
-        if average is not None and is_enough(tally.measured(score), least)
-    ]
+    levels = score_levels(days, score)
+    return [(date.fromisoformat(level.period), level.score) for level in levels if is_enough(level.measured, least)]
 
 
 MOST_UNCOUNTED: Final = 2_000

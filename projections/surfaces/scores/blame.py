@@ -10,6 +10,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.scoring import is_enough
 from tallybook.projections.scores.trends import NOT_ENOUGH
+from tallybook.projections.scores.view import PERIODS, group_days, score_levels
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.configuration import score_named
@@ -17,7 +18,7 @@ from tallybook.projections.surfaces.scores.configuration import score_named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.scores.view import PeriodScore, Scores
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -59,7 +60,7 @@ def blame(
         BadInputError: There is no such score, or no such period that has it.
     """
     score, period = score_named(state.config, name, OPTION), span[0]
-    levels = summary.score_levels(state.days, score, period)
+    levels = score_levels(group_days(state.days, PERIODS[period][1]), score)
     since, until = _find_ends(span, score, levels)
     named = until if since is None else f"{since}{RANGE}{until}"
     answer = {"score": score, "period": period, "name": named, "periods": len(levels)}
@@ -90,7 +91,7 @@ def _leads_between(project: Project, since: str, until: str, when: Moment | None
 
 
 def _find_ends(
-    span: tuple[str, str | None], score: str, levels: Sequence[summary.PeriodScore]
+    span: tuple[str, str | None], score: str, levels: Sequence[PeriodScore]
 ) -> tuple[str | None, str | None]:
     """Return the period that a span names, None for any, and before it an earlier one, None for any."""
     period, name = span
