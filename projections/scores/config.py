@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, tzinfo
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import PureWindowsPath
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
@@ -94,15 +94,6 @@ class Metric:
     weight: Positive = 1
 
 
-# A metric under a misspelt name was in no score and nobody said so; the view counts what is not among these names.
-def _find_value_names(component: Component) -> frozenset[str]:
-    """Return the names of all values that can count in a component's score."""
-    names = set(component.counters)
-    for metric in component.metrics:
-        names |= {metric.of, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", metric.per, *metric.counts}
-    return frozenset(names - {""})
-
-
 @attrs.frozen(kw_only=True)
 class Component:
     """A part of the agent that is scored.
@@ -113,7 +104,6 @@ class Component:
         name: Its name for people.
         counters: Names of values that add up over a session; of other values the last counts.
         metrics: The metrics of its score, one or more.
-        value_names: Names of all values that its metrics read, in every form, and the counters.
     """
 
     id: str
@@ -121,7 +111,15 @@ class Component:
     name: str = attrs.field(default=attrs.Factory(lambda self: self.id, takes_self=True))
     counters: tuple[str, ...] = ()
     metrics: tuple[Metric, ...]
-    value_names: frozenset[str] = attrs.field(init=False, default=attrs.Factory(_find_value_names, takes_self=True))
+
+    @cached_property
+    def value_names(self) -> frozenset[str]:
+        """Return the names of all values that its metrics read, in every form, and of the counters."""
+        # A metric under a misspelt name was in no score and nobody said so; the view counts what is not among these.
+        names = set(self.counters)
+        for metric in self.metrics:
+            names |= {metric.of, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", metric.per, *metric.counts}
+        return frozenset(names - {""})
 
     def adds_up(self, value: str) -> bool:
         """Return whether the values under a name add up over a session."""
@@ -263,11 +261,6 @@ class Display:
     min_coverage: Share
 
 
-def _make_levels(config: Config) -> tuple[AlertLevel, ...]:
-    channels = attrs.asdict(config.notifications)
-    return tuple(AlertLevel(name, below, channels[name]) for name, below in attrs.asdict(config.thresholds).items())
-
-
 @attrs.frozen
 class Config:
     """The whole configuration.
@@ -289,7 +282,6 @@ class Config:
         storage: Where the score files are, and for how long.
         display: What the summary shows.
         components: By id, in their order.
-        levels: Levels of alert, the mildest first.
     """
 
     enabled: bool
@@ -308,7 +300,12 @@ class Config:
     storage: Storage
     display: Display
     components: Mapping[str, Component]
-    levels: tuple[AlertLevel, ...] = attrs.field(init=False, default=attrs.Factory(_make_levels, takes_self=True))
+
+    @property
+    def levels(self) -> tuple[AlertLevel, ...]:
+        """Return the levels of alert, the mildest first."""
+        channels, bounds = attrs.asdict(self.notifications), attrs.asdict(self.thresholds)
+        return tuple(AlertLevel(name, below, channels[name]) for name, below in bounds.items())
 
     @property
     def score_ids(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.citations import MAX_SEARCHED_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
@@ -107,13 +107,8 @@ def default() -> dict[str, Any]:
 
 def as_json(config: Config, fields: Collection[str] = ()) -> str:
     """Return a configuration, or some fields of it, as JSON that is the same in every process."""
-    values = attrs.asdict(config, value_serializer=_in_order)
+    values = attrs.asdict(config)
     return json.dumps({name: values[name] for name in fields or values}, default=str)
-
-
-def _in_order(_owner: Any, _field: Any, value: Any) -> Any:
-    # The order of a set is another one in every process.
-    return sorted(value) if isinstance(value, frozenset) else value
 
 
 # A link or a pipe in a cloned repository must neither read another file of the user nor wait for a writer.
@@ -286,24 +281,17 @@ def line(project: Project) -> str:
 
 
 def _clean_shares(project: Project) -> list[float]:
-    """Return the share of clean calls of the sessions that were measured last, the latest first."""
-    shares: dict[str, float] = {}
-    for session, share in _read_shares(project):
-        # A session is measured at each read that reaches its end, and the last numbers replace the earlier ones.
-        shares.setdefault(session, share)
-        if len(shares) == 2 * RECENT:
-            break
-    return list(shares.values())
-
-
-def _read_shares(project: Project) -> Iterator[tuple[str, float]]:
-    """Yield each measured session with its share, in the log newest first; the log is not verified for it."""
+    """Return the share of clean calls of the sessions that were measured last, the latest first; unverified."""
     from tallybook.projections.lift.view import clean
 
+    shares: dict[str, float] = {}
     path = Path(reading.open_own_log(project).log_file)
     with suppress(OSError):
         for data in ledger_access.lines_before(path, path.stat().st_size, _KIND.encode(), MAX_SEARCHED_BYTES):
-            if ledger_access.kind_of(data) == _KIND:
-                with suppress(ValueError, KeyError, TypeError):
-                    event = json.loads(data)
-                    yield event["by"]["session"], clean(event["body"]["numbers"])
+            with suppress(ValueError, KeyError, TypeError):
+                event = json.loads(data) if ledger_access.kind_of(data) == _KIND else {}
+                # A session is measured at each read that reaches its end, and the last numbers replace earlier ones.
+                shares.setdefault(event["by"]["session"], clean(event["body"]["numbers"]))
+            if len(shares) == 2 * RECENT:
+                break
+    return list(shares.values())
