@@ -13,7 +13,7 @@ from binascii import crc32
 from collections import Counter
 from itertools import accumulate
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import attrs
 
@@ -42,7 +42,7 @@ from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.replica import find_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft, RawBatch
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.sharing.replica import Replica
 
 
+_Part = TypeVar("_Part")
 NEWEST: Final = 1
 """The newest rules that this version knows."""
 BLOCK: Final = 100
@@ -460,17 +461,34 @@ def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> li
         run_bytes: How many bytes a run has at most; a batch alone may have more.
     """
     runs: list[Run] = []
-    piece: list[RawBatch] = []
-    size, before = 0, after.chain
-    for batch in batches:
-        length = len(batch.raw)
-        if piece and (size + length > run_bytes or may_change(batch.lines[0])):
-            runs.append(_run(piece, before))
-            before, piece, size = piece[-1].chain, [], 0
-        piece.append(batch)
-        size += length
-    return [*runs, _run(piece, before)] if piece else runs
+    for piece in cut_pieces(batches, lambda batch: len(batch.raw), run_bytes, lambda batch: may_change(batch.lines[0])):
+        before = runs[-1].after if runs else after.chain
+        data = b"".join(batch.raw for batch in piece)
+        runs.append(Run(piece[0].first, piece[-1].last, before, piece[-1].chain, data))
+    return runs
 
 
-def _run(batches: Sequence[RawBatch], before: str) -> Run:
-    return Run(batches[0].first, batches[-1].last, before, batches[-1].chain, b"".join(batch.raw for batch in batches))
+def cut_pieces(
+    parts: Iterable[_Part],
+    length: Callable[[_Part], int],
+    limit: int,
+    begins: Callable[[_Part], bool] = lambda _: False,
+) -> Iterator[list[_Part]]:
+    """Yield parts in pieces of about so many bytes.
+
+    Args:
+        parts: The parts.
+        length: Returns how many bytes a part has.
+        limit: How many bytes a piece has at most; a part alone may have more.
+        begins: Returns whether a part begins a piece.
+    """
+    piece: list[_Part] = []
+    size = 0
+    for part in parts:
+        if piece and (size + length(part) > limit or begins(part)):
+            yield piece
+            piece, size = [], 0
+        piece.append(part)
+        size += length(part)
+    if piece:
+        yield piece

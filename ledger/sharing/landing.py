@@ -19,6 +19,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
+from tallybook.ledger.sharing.numbers import own_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,11 +64,6 @@ class Sent:
         """Return whether one of its events makes an entry."""
         event: Any = record.event
         return isinstance(event, events.MAKERS) and self.means.get(event.name) == record.id
-
-
-def own_id(id_: str) -> str:
-    """Return the id that an event has in its machine's own ledger: landing may make several events of one."""
-    return id_.partition(".")[0]
 
 
 class Reader:

@@ -28,6 +28,11 @@ def book_number(seq: int) -> int | None:
     return seq - BOOK if BOOK < seq <= PENDING else None
 
 
+def own_id(id_: str) -> str:
+    """Return the id that an event has in its machine's own ledger: landing may make several events of one."""
+    return id_.partition(".")[0]
+
+
 _DIGITS: Final = 11
 PREFIX: Final = "book:"
 """What begins the name of an event of the book."""

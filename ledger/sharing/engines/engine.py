@@ -50,11 +50,13 @@ class Store:
         address: Where it is, for messages, without a password.
         warnings: What in its settings endangers the book, as far as it said so in the last list.
         segments: The series of segments; None where the runs alone are read fast enough.
+        knows_authors: Whether it says who stored a run.
     """
 
     address: str
     warnings: tuple[str, ...] = ()
     segments: Store | None = None
+    knows_authors: bool = False
 
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers in use after a number, ascending.
@@ -438,9 +440,10 @@ class Engine:
                 false += [segment.number] * (stored != _join([found.get(entry, b"") for entry in group]))
         return false
 
+    @property
     def knows_authors(self) -> bool:
         """Return whether the engine says who stored a run."""
-        return any(entry.author for entry in self._list_new(NOTHING) or [])
+        return self._store.knows_authors
 
     def close(self) -> None:
         """Close connections."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _Rows = list[tuple[Any, ...]]
+_LIMIT_S: Final = 30.0
 _BYTES_A_SECOND: Final = 100_000
 """What a slow connection carries: a statement has its timeout and the time that its bytes need at that rate."""
 
@@ -108,13 +109,15 @@ class PostgresStore(Store):
         warnings: As in `Store`.
     """
 
-    def __init__(self, address: str, book: str, timeout: float = 30, *, login: str = "") -> None:
+    knows_authors = True
+
+    def __init__(self, address: str, book: str, limit_s: float = _LIMIT_S, *, login: str = "") -> None:
         """Connect to nothing yet.
 
         Args:
             address: ``postgresql://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE…]`` or ``service=NAME``.
             book: The book's name.
-            timeout: How many seconds it waits for a connection, and for each answer.
+            limit_s: How many seconds it waits at most for a connection, and for each answer.
             login: The path of a file with the password; empty for the usual places.
 
         Raises:
@@ -123,7 +126,7 @@ class PostgresStore(Store):
         _check_address(address)
         self.address = address
         self._book = book
-        self._timeout = timeout
+        self._timeout = min(limit_s, _LIMIT_S)
         self._login = login
         self._connection: Connection | None = None
         self._sizes: dict[int, int] = {}

@@ -40,9 +40,8 @@ from tallybook.ledger.sharing.landing import (
     Sent,
     land,
     names_in,
-    own_id,
 )
-from tallybook.ledger.sharing.numbers import PENDING
+from tallybook.ledger.sharing.numbers import PENDING, own_id
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
@@ -555,10 +554,7 @@ class Landing:
         for landed, raw in land(self._new_batches(history), self._ground, self._frame):
             self._report(landed)
             if raw is not None:
-                [batch] = decode([raw])
-                self._texts |= {
-                    record.id for record in batch.records if {*texts_of(record.event).values()} - {None, "", REDACTED}
-                }
+                self._texts |= _with_text(decode([raw]))
                 made = {
                     getattr(event.event, "name", "") for event in landed.events if _makes(landed.sent, event.record)
                 }

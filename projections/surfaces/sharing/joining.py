@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.codec import decode, encode
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, MissingLinesError, TallybookError
 from tallybook.ledger.event_json import FREE_FIELDS
 from tallybook.ledger.events import KIND_OF, BookRules
-from tallybook.ledger.line import LOG_NAME, START, Stamp, chained_bytes, frame
+from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
 from tallybook.ledger.sharing.engines.engine import NOTHING, EngineError, Place, ReadOnlyError, UnreachableError
@@ -40,8 +40,6 @@ from tallybook.projections.surfaces.writing.requests import Request
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.ledger.sharing.replica import Redaction
     from tallybook.projections.surfaces.sharing.membership import Membership
@@ -341,14 +339,8 @@ def leave(project: Project) -> bool:
     return membership.forget(project)
 
 
-class MovedBookError(TallybookError):
-    """Another machine appended meanwhile, or the engine did not say what it did."""
-
-    exit_code = EXIT_NOT_WRITTEN
-
-    def __init__(self, address: str, verb: str) -> None:
-        """Say what to type."""
-        super().__init__(f"{address}: another machine appended meanwhile, or the answer was lost; run `{verb}` again")
+def _moved_meanwhile(address: str, verb: str) -> EngineError:
+    return EngineError(address, "another machine appended meanwhile, or the answer was lost", f"run `{verb}` again")
 
 
 class NewerRulesError(TallybookError):
@@ -454,7 +446,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         What was found before, and what is left of runs before, with what to do; empty where nothing is.
 
     Raises:
-        MovedBookError: Another machine appended meanwhile.
+        EngineError: Another machine appended meanwhile.
         OtherBookError: The history differs from the one of this machine.
         NewerRulesError: The book has rules that this version does not know; nothing was changed.
         BadInputError: The run to leave out is another one.
@@ -484,7 +476,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
     batches = [copy.get(batch.chain, batch) for batch in counted.batches]
     end = contents.end if contents.seal is None else contents.seal.end
     if engine.replace(end, cut_runs(batches, START, engine.run_bytes)) is None:
-        raise MovedBookError(engine.address, "tallybook share repair")
+        raise _moved_meanwhile(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine)
 
@@ -502,14 +494,6 @@ def erase_former(engine: Engine) -> str:
     return ""
 
 
-def _frame(event: Event, after: Position, writer: str) -> RawBatch:
-    """Return an event of the book itself as a batch after a position."""
-    now = clock.utc_now()
-    by = {"rater": syncing.SYSTEM, "writer": writer}
-    at = clock.clamp_time(now.at, after.at)
-    return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
-
-
 def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, int]:
     """Let the book be folded by the rules of this version from its end on.
 
@@ -517,7 +501,7 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
         The number of the rules before and after.
 
     Raises:
-        MovedBookError: Another machine appended meanwhile.
+        EngineError: Another machine appended meanwhile.
     """
     run(project, part, engine)
     copy = SharedLog(project.ledger).copy
@@ -526,9 +510,9 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
         return before, before
     contents = engine.read(end.seq)
     if count(contents.runs, end, set(), before).batches:
-        raise MovedBookError(engine.address, "tallybook share upgrade")
-    batch = _frame(BookRules(before + 1), end, part.writer)
+        raise _moved_meanwhile(engine.address, "tallybook share upgrade")
+    batch = syncing.frame_system(end, BookRules(before + 1), part.writer, clock.utc_now())
     if engine.append(contents.end, cut_runs([batch], end, engine.run_bytes)) is None:
-        raise MovedBookError(engine.address, "tallybook share upgrade")
+        raise _moved_meanwhile(engine.address, "tallybook share upgrade")
     run(project, part, engine)
     return before, before + 1

@@ -7,6 +7,7 @@ that was moved, copied or cloned sends and fetches nothing until the user says s
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 import hashlib
 from importlib import import_module
 import json
@@ -216,21 +217,18 @@ def require(project: Project) -> Membership:
 
 LIMIT_S: Final = 60.0
 """How many seconds an engine may take to answer, unless a shorter limit is given or it has a shorter one of its own."""
-_POSTGRES_LIMIT_S: Final = 30.0
 _LEAST_LIMIT_S: Final = 2.0
 CACHE: Final = "books"
 """Folder in the user's cache folder for what engines keep there."""
 
 
-def _load(name: str) -> Any:
-    """Return a module of the engines, loaded only now: its client library may not be installed."""
-    return import_module(f"tallybook.ledger.sharing.engines.{name}")
-
-
-def _git(part: Membership, ledger: Path, limit_s: float) -> Store:
-    cache = cache_of(part.address, part.name, ledger)
-    store: Store = _load("git").GitStore(part.address, part.name, cache, login=part.login, limit_s=limit_s)
-    return store
+def _open(name: str, part: Membership, ledger: Path, limit_s: float) -> Store:
+    """Return the store of a book, of a class whose module is loaded only now: its client may not be installed."""
+    module, _, cls = name.partition(":")
+    places = {"folder": cache_of(part.address, part.name, ledger)} if module == "git" else {}
+    store: Any = getattr(import_module(f"tallybook.ledger.sharing.engines.{module}"), cls)
+    opened: Store = store(part.address, part.name, login=part.login, limit_s=limit_s, **places)
+    return opened
 
 
 def cache_of(address: str, name: str, ledger: Path) -> str | None:
@@ -245,21 +243,10 @@ def cache_of(address: str, name: str, ledger: Path) -> str | None:
     return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}")))
 
 
-def _postgres(part: Membership, _: Path, limit_s: float) -> Store:
-    limit_s = min(limit_s, _POSTGRES_LIMIT_S)
-    store: Store = _load("postgres").PostgresStore(part.address, part.name, limit_s, login=part.login)
-    return store
-
-
-def _objects(part: Membership, _: Path, limit_s: float) -> Store:
-    store: Store = _load("objects").ObjectStore(part.address, part.name, limit_s, login=part.login)
-    return store
-
-
 ENGINES: Final[dict[str, Callable[[Membership, Path, float], Store]]] = {
-    "git": _git,
-    "postgres": _postgres,
-    "objects": _objects,
+    "git": partial(_open, "git:GitStore"),
+    "postgres": partial(_open, "postgres:PostgresStore"),
+    "objects": partial(_open, "objects:ObjectStore"),
 }
 """Name of an engine → the function that opens its store: the part in a book, folder of the ledger, limit."""
 

@@ -27,10 +27,9 @@ from tallybook.ledger.sharing.landing import (
     Landed,
     land,
     names_in_top,
-    own_id,
     redaction_links,
 )
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, own_id, shared_number
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids

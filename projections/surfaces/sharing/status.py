@@ -74,7 +74,7 @@ class ShareStatus:
         engine_end: The last event number that the engine states; None where it does not answer.
         pending: How many own batches are not in the book.
         warnings: What in the engine's settings endangers the book, as far as the engine says.
-        notes: What is unusual about how the engine stores it, as far as the engine says.
+        notes: Nothing; earlier versions named here how an engine stores it.
         read_only: Why this machine could not publish at the last sync; empty where it could, or had nothing to publish.
         set_aside: Copies of the book that were set aside because they were damaged or not of this machine, or which
             have events that another history lacks which was taken in their place.
@@ -110,7 +110,6 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     history = log.history
     reason, engine_end, address = "", None, part.shown_address
     warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     moved: Place | None = None
     try:
         with closing(open_engine()) as engine:
@@ -124,22 +123,21 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     except TallybookError as error:
         reason = str(error)
     return ShareStatus(
-        part.name,
-        part.book,
-        part.engine,
-        address,
-        part.writer,
-        not reason,
-        reason,
-        log.head().seq,
-        history.frontier.seq,
-        engine_end,
-        log.count_pending(),
-        warnings,
-        notes,
-        READER if part.read_only else _read_only(project),
-        (*_former_copies(log), *_aside_copies(project)),
-        moved,
+        name=part.name,
+        book=part.book,
+        engine=part.engine,
+        address=address,
+        writer=part.writer,
+        reachable=not reason,
+        reason=reason,
+        own_end=log.head().seq,
+        taken=history.frontier.seq,
+        engine_end=engine_end,
+        pending=log.count_pending(),
+        warnings=warnings,
+        read_only=READER if part.read_only else _read_only(project),
+        set_aside=tuple(_aside_copies(log)),
+        moved=moved,
     )
 
 
@@ -150,19 +148,15 @@ def _read_only(project: Project) -> str:
     return next((text.partition(READ_ONLY)[2] for text in problems if READ_ONLY in text), "")
 
 
-def _former_copies(log: SharedLog) -> Iterator[AsideCopy]:
-    """Yield the copies that another history replaced, until what only they have was brought in."""
+def _aside_copies(log: SharedLog) -> Iterator[AsideCopy]:
+    """Yield copies that were set aside, those that another history replaced until what they alone have came in."""
     for name in replica.copy_names(log.ledger_folder):
         copy = replica.Replica(log.ledger_folder, name)
         with suppress(TallybookError, OSError):
             if copy.folder != log.copy.folder and (missing := log.count_missing(copy)):
                 yield AsideCopy(copy.folder, copy.is_whole(), copy.end().seq, missing)
-
-
-def _aside_copies(project: Project) -> Iterator[AsideCopy]:
-    for name in replica.aside_names(project.ledger):
-        copy = replica.Replica(project.ledger, name)
-        end = None
+    for name in replica.aside_names(log.ledger_folder):
+        copy, end = replica.Replica(log.ledger_folder, name), None
         with suppress(TallybookError, OSError):
             end = copy.end().seq
         yield AsideCopy(copy.folder, copy.is_whole(), end)
@@ -183,7 +177,6 @@ def status_lines(status: ShareStatus) -> list[str]:
         else "Everything of this machine is in the book",
         *([f"Read-only: {status.read_only}"] if status.read_only else []),
         *(f"Warning: {warning}" for warning in status.warnings),
-        *(f"Note: {text}" for text in status.notes),
         *map(_aside_line, status.set_aside),
     ]
 
@@ -377,7 +370,7 @@ def find_members(copy: Replica, writer: str, engine: Engine | None) -> list[Memb
             member = members.setdefault(label, Member(label, is_this=label == writer))
             member.events += batch.last - batch.first + 1
             member.last_seen, member.behind = batch.position.at, 0 if member.is_this else end - batch.last
-    if engine is not None and engine.knows_authors():
+    if engine is not None and engine.knows_authors:
         for run in engine.read(0).runs:
             for label in find_writers(run.data) & members.keys():
                 members[label].author = run.author

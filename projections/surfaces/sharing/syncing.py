@@ -9,7 +9,8 @@ What others had published and the new history lacks comes back by their own mach
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
+from itertools import chain
 from itertools import count as count_from
 import shutil
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +25,7 @@ from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_runs, read_pieces
+from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
 from tallybook.ledger.sharing.engines.engine import End, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.landing import Landed, land
 from tallybook.ledger.sharing.replica import Current
@@ -34,8 +35,9 @@ from tallybook.projections.surfaces.sharing.own_history import SHARED_KINDS
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.events import Event
     from tallybook.ledger.sharing.engines.engine import Contents, Engine, Place
     from tallybook.ledger.sharing.landing import LandedEvent
     from tallybook.ledger.sharing.replica import Replica
@@ -142,7 +144,6 @@ class Machine:
         writer: Its label in the book.
         book: Id of the book; empty for the first sync.
         name: Name of the book.
-        now: Returns the present moment.
         mask: Returns a text with its secrets masked.
         limit_s: Seconds after which what is left stays pending.
         load_ends: Returns where this machine may have left its copy of the book, as event numbers and chain values;
@@ -159,7 +160,6 @@ class Machine:
     writer: str
     book: str
     name: str
-    now: Callable[[], clock.Now] = clock.utc_now
     mask: Callable[[str], str] = str
     limit_s: float = 60.0
     load_ends: Callable[[], Sequence[tuple[int, str]]] = tuple
@@ -230,6 +230,13 @@ def carry(replica: Replica, engine: Engine, book: str) -> int:
     return sum(batch.last - batch.first + 1 for batch in lines) if after else -1
 
 
+def frame_system(after: Position, event: Event, writer: str, now: clock.Now) -> RawBatch:
+    """Return an event of the book itself as a batch after a position."""
+    by = {"rater": SYSTEM, "writer": writer}
+    at = clock.clamp_time(now.at, after.at)
+    return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
+
+
 def sync(machine: Machine, engine: Engine) -> SyncResult:
     """Bring the own ledger and the book together.
 
@@ -260,7 +267,7 @@ class Sync:
         self.machine = machine
         self.engine = engine
         self.result = SyncResult()
-        self.log = SharedLog(machine.folder, machine.now)
+        self.log = SharedLog(machine.folder)
         self.replica = self.log.copy
         self.current = attrs.evolve(replicas.read_current(machine.folder) or Current("1"), copy=self.replica.name)
         self.deadline = clock.elapsed_s() + machine.limit_s
@@ -279,7 +286,8 @@ class Sync:
         self._erase()
         if self.replica.end().seq > before.seq:
             # An interrupted sync took them in.
-            writers = ((batch.records[0].by.writer, len(batch.records)) for batch in decode(self._new_in_replica()))
+            new = decode(batch for batch in self.replica.read() if batch.last > before.seq)
+            writers = ((batch.records[0].by.writer, len(batch.records)) for batch in new)
             self.result.taken += sum(number for writer, number in writers if writer != self.machine.writer)
         while True:
             started = clock.elapsed_s()
@@ -349,7 +357,7 @@ class Sync:
     def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
-        while redacted := set(self._redacted(read())) - done:
+        while redacted := {*self._redacted(read())} - done:
             self.machine.redact(list(redacted))
             self.log.refreshed()
             # What was erased just now may come again after that.
@@ -385,11 +393,6 @@ class Sync:
 
     # ---- (c): land and append ----
 
-    def _new_in_replica(self) -> Iterator[RawBatch]:
-        for batch in self.replica.read():
-            if batch.last > self.log.history.frontier.seq:
-                yield batch
-
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
         self.result.refusal = self._refusal()
@@ -399,25 +402,24 @@ class Sync:
             seq = self.replica.end().seq
             self._next_block(self.log.book_playbook(seq).used, 0)
             return True
-        prelude, landed = self._land()
+        (block, parts), limit = self._land(), self.engine.run_bytes
         expected = contents.end
         try:
-            for piece in self._pieces(prelude, landed):
+            # The events of the book count no bytes, so all of them are in the first piece.
+            for piece in cut_pieces(parts, lambda part: len(part[1].raw) if part[0] and part[1] else 0, limit):
                 raws = [raw for _, raw in piece if raw is not None]
                 if raws:
-                    runs = cut_runs(raws, self.replica.end(), self.engine.run_bytes)
-                    end = self.engine.append(expected, runs)
+                    end = self.engine.append(expected, cut_runs(raws, self.replica.end(), self.engine.run_bytes))
                     if end is None:
                         return False
                     expected = end
                     self._append_to_replica(raws)
                     # Own redactions were erased before they were published.
                     self.current = attrs.evolve(self.current, erased=self.replica.end().seq)
-                    for event in (event for batch in decode(prelude) for event in batch.events):
-                        if isinstance(event, BookBlock):
-                            self.current = attrs.evolve(self.current, block=(event.first, event.last), is_given=True)
+                    if block is not None:
+                        self.current = attrs.evolve(self.current, block=block, is_given=True)
                     self._note_read(expected)
-                self._note_published([one for one, _ in piece if one is not None])
+                self._note_published([landing for landing, _ in piece if landing is not None])
                 if clock.elapsed_s() > self.deadline:
                     return True
         except ReadOnlyError as error:
@@ -442,24 +444,24 @@ class Sync:
                 self.result.published += 1
                 self.landed += landing.events
 
-    def _land(self) -> tuple[list[RawBatch], Iterator[tuple[Landed, RawBatch | None]]]:
-        """Return what the book lacks before anything else, and the pending batches as they land at the book's end."""
+    def _land(self) -> tuple[tuple[int, int] | None, Iterator[tuple[Landed | None, RawBatch | None]]]:
+        """Return the block of names that is taken, and what is appended: events of the book, and pending batches."""
         self.has_gap = False
         end = self.replica.end()
         log = self.log.at_book(end, self.upto)
         state = log.book_playbook(end.seq)
         prelude: list[RawBatch] = []
+        now, writer = clock.utc_now(), self.machine.writer
         if not end.seq:
-            book = self.machine.book or clock.new_id(self.machine.now().unix_us)
-            prelude.append(self._system(end, BookOpened(book, self.machine.name, 1, table.NEWEST)))
+            opened = BookOpened(self.machine.book or clock.new_id(now.unix_us), self.machine.name, 1, table.NEWEST)
+            prelude.append(frame_system(end, opened, writer, now))
         last = prelude[-1].position if prelude else end
         pending = log.history.pending
         block = self._next_block(state.used, len(pending))
         if block is not None:
-            prelude.append(self._system(last, BookBlock(*block)))
+            prelude.append(frame_system(last, BookBlock(*block), writer, now))
             last = prelude[-1].position
-        at = clock.clamp_time(self.machine.now().at, last.at)
-        publisher = Publisher(self.machine.writer, at, clock.new_salt, self.machine.mask)
+        publisher = Publisher(writer, clock.clamp_time(now.at, last.at), clock.new_salt, self.machine.mask)
 
         def frame(landed: Landed) -> RawBatch | None:
             nonlocal last
@@ -473,14 +475,7 @@ class Sync:
             last = last if raw is None else raw.position
             return raw
 
-        return prelude, land(pending, log.ground(state), frame)
-
-    def _system(self, after: Position, event: BookOpened | BookBlock) -> RawBatch:
-        """Return an event of the book itself as a batch after a position."""
-        now = self.machine.now()
-        by = {"rater": SYSTEM, "writer": self.machine.writer}
-        at = clock.clamp_time(now.at, after.at)
-        return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
+        return block, chain([(None, raw) for raw in prelude], land(pending, log.ground(state), frame))
 
     def _next_block(self, used: Iterable[str], pending: int) -> tuple[int, int] | None:
         """Return the lowest free block of names; None where nothing is pending, or enough names are left."""
@@ -500,22 +495,6 @@ class Sync:
             return None
         return block
 
-    def _pieces(
-        self, prelude: Sequence[RawBatch], landed: Iterable[tuple[Landed, RawBatch | None]]
-    ) -> Iterator[list[tuple[Landed | None, RawBatch | None]]]:
-        """Yield what is appended at once: whole batches of about as many bytes as the engine takes well."""
-        piece: list[tuple[Landed | None, RawBatch | None]] = [(None, raw) for raw in prelude]
-        size = 0
-        for one, raw in landed:
-            more = 0 if raw is None else len(raw.raw)
-            if piece and size + more > self.engine.run_bytes:
-                yield piece
-                piece, size = [], 0
-            piece.append((one, raw))
-            size += more
-        if piece:
-            yield piece
-
     # ---- (d): the frontier ----
 
     def _note_frontier(self, seq: int) -> None:
@@ -523,13 +502,7 @@ class Sync:
         end, before = self.replica.end(), self.log.refreshed().history
         if (end.seq, self.upto) == (seq, before.frontier.upto) or not end.seq:
             return
-        names = list(self.renamed)
-        event = BookTaken(end.seq, end.chain, self.upto, tuple(names), tuple(self.renamed[name] for name in names))
-        own = self.log.own
-        with own.transaction() as tx:
-            tx.mark_shared()
-            tx.append([encode(event)], {"rater": SYSTEM})
-        own.close()
+        self._append_taken(end, self.upto, self.renamed)
         reached = next(
             (
                 (position, batch.taken)
@@ -540,6 +513,69 @@ class Sync:
         )
         self.current = attrs.evolve(self.current, upto=reached[0], taken=reached[1])
         replicas.write_current(self.machine.folder, self.current)
+
+    def _append_taken(self, end: Position, upto: int, renamed: Mapping[str, str]) -> None:
+        with closing(self.log.own) as own, own.transaction() as tx:
+            tx.mark_shared()
+            taken = BookTaken(end.seq, end.chain, upto, tuple(renamed), tuple(renamed.values()))
+            tx.append([encode(taken)], {"rater": SYSTEM})
+
+    # ---- Another history ----
+
+    def take_history(self) -> Replica:
+        """Make the engine's history the present copy, and return it.
+
+        Raises:
+            OtherBookError: It is another book, or there is none.
+        """
+        fresh = replicas.next_copy(self.machine.folder)
+        for _, counted in read_pieces(self.engine, fresh, PIECE_BYTES):
+            if counted.newer:
+                raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
+            if counted.batches:
+                check_book(self.engine.address, counted.batches[0], self.machine.book)
+                fresh.append(counted.batches, counted.data)
+                replicas.list_lost(fresh, counted.batches, {"rater": SYSTEM})
+        end = fresh.end()
+        if not end.seq:
+            raise OtherBookError(
+                f"{self.engine.address}: holds nothing; run `tallybook sync`, which gives back what this machine has"
+            )
+        if self.replica.has(end.chain):
+            # It lost its end at most, and gets that back.
+            shutil.rmtree(fresh.folder)
+            return self.replica
+        self._redact(fresh.read)
+        names = self._new_names(fresh)
+        self.machine.save_ends(self.replica.end()[:2], end[:2])
+        # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
+        block = self.current.block
+        keeps_block = any(
+            b'"first":%d,"last":%d}' % block in line for batch in fresh.read() for line in batch.lines[:1]
+        )
+        current = Current(fresh.name, block=block if keeps_block else (0, 0))
+        replicas.write_current(self.machine.folder, current)
+        self._append_taken(end, self._find_upto(fresh), names)
+        return fresh
+
+    def _find_upto(self, fresh: Replica) -> int:
+        """Return the own event number up to which the new history has all batches."""
+        there, last = fresh.ids(), 0
+        for batch in self.log.own.read():
+            is_shared = any(kind in line for line in batch.lines for kind in SHARED_KINDS)
+            if is_shared and there.isdisjoint(replicas.find_ids(batch.data)):
+                break
+            last = batch.last
+        return last
+
+    def _new_names(self, fresh: Replica) -> dict[str, str]:
+        """Return the entries that have another name in the new history: name → name there."""
+        with suppress(MissingLinesError):
+            before = self.log.book_playbook(self.log.history.frontier.seq).ids
+            there = self.log.at_book(fresh.end(), 0).book_playbook(fresh.end().seq).ids
+            after = {id_: name for name, id_ in there.items()}
+            return {name: after[id_] for name, id_ in before.items() if after.get(id_, name) != name}
+        return {}
 
 
 @attrs.define
@@ -580,82 +616,19 @@ def rejoin(machine: Machine, engine: Engine) -> Rejoined:
     """
     with replicas.lock(machine.folder):
         replicas.set_aside_foreign(machine.folder, machine.load_ends())
-        former = _Rejoin(machine, engine)
-        kept, had = former.replica.folder, former.replica.ids()
-        fresh = former.take()
+        former = Sync(machine, engine)
+        had = former.replica.ids()
+        fresh = former.take_history()
         new = fresh.ids()
         sync = Sync(machine, engine)
         result = sync.run()
-        taken = len(new - had)
         return Rejoined(
             copy=fresh.folder,
-            kept=kept,
-            taken=taken,
+            kept=former.replica.folder,
+            taken=len(new - had),
             landed=sync.landed,
             end=result.end,
             missing=sync.log.count_missing(former.replica),
             pending=result.pending,
             refusal=result.refusal,
         )
-
-
-class _Rejoin(Sync):
-    """The state of one rejoining."""
-
-    def take(self) -> replicas.Replica:
-        """Make the engine's history the present copy, and return it.
-
-        Raises:
-            OtherBookError: It is another book, or there is none.
-        """
-        fresh = replicas.next_copy(self.machine.folder)
-        for _, counted in read_pieces(self.engine, fresh, PIECE_BYTES):
-            if counted.newer:
-                raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
-            if counted.batches:
-                check_book(self.engine.address, counted.batches[0], self.machine.book)
-                fresh.append(counted.batches, counted.data)
-                replicas.list_lost(fresh, counted.batches, {"rater": SYSTEM})
-        end = fresh.end()
-        if not end.seq:
-            raise OtherBookError(
-                f"{self.engine.address}: holds nothing; run `tallybook sync`, which gives back what this machine has"
-            )
-        if self.replica.has(end.chain):
-            # It lost its end at most, and gets that back.
-            shutil.rmtree(fresh.folder)
-            return self.replica
-        self._redact(fresh.read)
-        names = self._new_names(fresh)
-        self.machine.save_ends(self.replica.end()[:2], end[:2])
-        # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
-        block = self.current.block
-        keeps_block = any(
-            b'"first":%d,"last":%d}' % block in line for batch in fresh.read() for line in batch.lines[:1]
-        )
-        current = replicas.Current(fresh.name, block=block if keeps_block else (0, 0))
-        replicas.write_current(self.machine.folder, current)
-        with self.log.own.transaction() as tx:
-            tx.mark_shared()
-            taken = BookTaken(end.seq, end.chain, self._find_upto(fresh), tuple(names), tuple(names.values()))
-            tx.append([encode(taken)], {"rater": SYSTEM})
-        return fresh
-
-    def _find_upto(self, fresh: replicas.Replica) -> int:
-        """Return the own event number up to which the new history has all batches."""
-        there, last = fresh.ids(), 0
-        for batch in self.log.own.read():
-            is_shared = any(kind in line for line in batch.lines for kind in SHARED_KINDS)
-            if is_shared and there.isdisjoint(replicas.find_ids(batch.data)):
-                break
-            last = batch.last
-        return last
-
-    def _new_names(self, fresh: replicas.Replica) -> dict[str, str]:
-        """Return the entries that have another name in the new history: name → name there."""
-        with suppress(MissingLinesError):
-            before = self.log.book_playbook(self.log.history.frontier.seq).ids
-            there = self.log.at_book(fresh.end(), 0).book_playbook(fresh.end().seq).ids
-            after = {id_: name for name, id_ in there.items()}
-            return {name: after[id_] for name, id_ in before.items() if after.get(id_, name) != name}
-        return {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.numbers import BOOK, book_number, own_number, parse_book_number
+from tallybook.ledger.sharing.numbers import BOOK, book_number, own_id, own_number, parse_book_number
 from tallybook.projections.surfaces.history.reading import log_with_book
 
 if TYPE_CHECKING:
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 _MAX_DIGITS = 11
-
-
-def own_id(id_: str) -> str:
-    """Return the id that an event has in its machine's own ledger: landing may make several events of one."""
-    return id_.partition(".")[0]
 
 
 def find_event(log: Log, target: str) -> str:

@@ -12,6 +12,7 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Curation, check_reason
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.sharing.numbers import own_id
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -19,7 +20,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of, spans_of
-from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers, own_id
+from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import pair
 from tallybook.projections.surfaces.writing import record as recording
