@@ -127,7 +127,7 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
     """The judge reports a path that accepts, refuses, forgets or crashes when the others do not."""
     with planted(monkeypatch, path, fault):
         found = judge(tmp_path / "ledger", data).complaints
-    assert any(one.startswith(complaint) for one in found), found
+    assert any(said.startswith(complaint) for said in found), found
 
 
 def test_the_judge_notices_a_search_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,9 +111,9 @@ def read_in_every_place(folder: Path, text: bytes) -> dict[str, Read]:
 def test_ambiguous_json_is_damage_anywhere(tmp_path: Path, name: str) -> None:
     """Verify and every fold refuse it and name its line, although checksum, sum and chain fit; nothing crashes."""
     reads = read_in_every_place(tmp_path, hostile()[name][0])
-    assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
-    assert [] == [place for place, one in reads.items() if SEQ not in one.found]
-    assert [] == [place for place, one in reads.items() if one.refused != SEQ]
+    assert {place: [] for place in PLACES} == {place: verdict.complaints for place, verdict in reads.items()}
+    assert [] == [place for place, verdict in reads.items() if SEQ not in verdict.found]
+    assert [] == [place for place, verdict in reads.items() if verdict.refused != SEQ]
 
 
 @pytest.mark.parametrize("name", AGREE)
@@ -122,20 +122,20 @@ def test_another_spelling_never_changes_the_meaning(tmp_path: Path, name: str) -
     text = hostile()[name][0]
     canonical = dumps(event_json.loads(text, "case")).encode()
     reads = read_in_every_place(tmp_path, text)
-    assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
-    assert [] == [place for place, one in reads.items() if SEQ not in one.found]
-    for place, one in reads.items():
-        if one.refused != SEQ:
+    assert {place: [] for place in PLACES} == {place: verdict.complaints for place, verdict in reads.items()}
+    assert [] == [place for place, verdict in reads.items() if SEQ not in verdict.found]
+    for place, verdict in reads.items():
+        if verdict.refused != SEQ:
             plain = read(tmp_path / "plain", log_with(place, canonical)).answer
-            assert [told.events for told in plain.batches] == [told.events for told in one.answer.batches], place
+            assert [told.events for told in plain.batches] == [told.events for told in verdict.answer.batches], place
 
 
 @pytest.mark.parametrize("name", CANONICAL)
 def test_all_readers_agree_about_odd_canonical_json(tmp_path: Path, name: str) -> None:
     """In an unknown kind it is kept; elsewhere verify and a fold both accept it, or both refuse it."""
     reads = read_in_every_place(tmp_path, hostile()[name][0])
-    assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
-    assert [] == [place for place, one in reads.items() if (SEQ in one.found) != (one.refused == SEQ)]
+    assert {place: [] for place in PLACES} == {place: verdict.complaints for place, verdict in reads.items()}
+    assert [] == [place for place, verdict in reads.items() if (SEQ in verdict.found) != (verdict.refused == SEQ)]
     assert set() == reads["a value of an unknown kind"].found
 
 
@@ -175,5 +175,5 @@ def test_half_of_a_surrogate_pair_affects_its_own_item_alone(project: Path, name
     code, out, err = record(project, b'{"new_key_points":["x",%b]}' % hostile()[name][0])
     assert (0, b"") == (code, err)
     answer = json.loads(out)
-    assert (["kpt_001"], ["new_key_points[1]"]) == (answer["added"], [one["item"] for one in answer["ignored"]])
+    assert (["kpt_001"], ["new_key_points[1]"]) == (answer["added"], [item["item"] for item in answer["ignored"]])
     assert () == verify(JsonlLog(Project(project).ledger)).problems

@@ -42,9 +42,9 @@ def test_the_mutations_are_of_every_kind_and_hit_every_section(tmp_path: Path) -
     image = build(tmp_path / "a", 1)
     made = list(mutations(image, build(tmp_path / "b", 2), 2_000, SEED))
     assert 2_000 == len(made)
-    assert {*BYTES, *LINES} == {one.kind for one in made}
-    assert [] == [one for one in made if one.data == image.data]
-    inside = [changed_line(image.data, one.data) for one in made]
+    assert {*BYTES, *LINES} == {mutation.kind for mutation in made}
+    assert [] == [mutation for mutation in made if mutation.data == image.data]
+    inside = [changed_line(image.data, mutation.data) for mutation in made]
     assert {"crc", "head", "what", "free", "chain"} <= {hit[1] for hit in inside if hit is not None}
 
 

@@ -83,7 +83,7 @@ def test_a_moment_is_that_of_the_whole_history(tmp_path: Path, hours: list[int])
             session = {"session": ("s1", "s10", 'a "session"', "s2")[index % 4]} if index % 5 else {}
             tx.append([encode(CLOSED)] * (1 + index % 3), HUMAN | session)
     whens = [clock.moment(1_700_000_000_000_000 + 1_800_000_000 * half).at for half in range(-60, 61, 3)]
-    whens += [f"session:{one}" for one in SESSIONS]
+    whens += [f"session:{session}" for session in SESSIONS]
     assert from_whole_history(log, whens) == moments_of(log, whens)
     log.close()
 

@@ -93,8 +93,8 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
     made = log_of(batches)
     wanted = EventFilter(name, session, rater, tuple(kinds), *bounds)
     every = [record for batch in decode(made.read()) for record in batch.records]
-    expected = [one for one in every if wanted.takes(one)]
-    known = name is None or any(EventFilter(name).takes(one) for one in every)
+    expected = [record for record in every if wanted.takes(record)]
+    known = name is None or any(EventFilter(name).takes(record) for record in every)
     if known:
         assert expected == list(listing.events(made, wanted))
     else:

@@ -189,7 +189,7 @@ def test_an_unknown_or_ambiguous_session_is_refused(when: str, message: str) -> 
 def test_events_of_others_during_a_session_are_counted() -> None:
     """A note gives the number of events between a session's first and last that are not its own."""
     told = "of events 2 to 9, 4 did not come from session abc-1"
-    assert [(told,), (), ()] == [of(BUSY, f"session:{one}").notes for one in ("abc-1+", "abc-1", "abd+")]
+    assert [(told,), (), ()] == [of(BUSY, f"session:{session}").notes for session in ("abc-1+", "abc-1", "abd+")]
 
 
 # What an answer says of it

@@ -112,7 +112,7 @@ def relative(folder: Path) -> str:
 @pytest.mark.parametrize(
     "make",
     [open_folder, regular_file, other_users, in_project, linked_into_project, relative],
-    ids=lambda one: one.__name__,
+    ids=lambda function: function.__name__,
 )
 def test_an_unsafe_folder_is_not_used(
     ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], str]

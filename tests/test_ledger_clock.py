@@ -76,9 +76,9 @@ def test_every_random_bit_of_an_id_is_random() -> None:
     ids = [UUID(clock.new_id(0)).int for _ in range(1000)]
     assert 1000 == len(set(ids))
     ever, always = 0, ~0
-    for one in ids:
-        ever |= one
-        always &= one
+    for number in ids:
+        ever |= number
+        always &= number
     assert 74 == (ever & ~always & (1 << 128) - 1).bit_count()
 
 

@@ -60,8 +60,8 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
     points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
     decision = decide_extraction(read_extraction({"evaluations": []} | brought), known(*points))
     added = [event for event in decision.events if isinstance(event, PointAdded)]
-    assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(one.name) for one in added]
-    assert len({*standing, *(one.text for one in added)}) == len(standing) + len(added)
+    assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(event.name) for event in added]
+    assert len({*standing, *(event.text for event in added)}) == len(standing) + len(added)
 
 
 HALF = "contains half of a surrogate pair, which is not Unicode text"
@@ -157,7 +157,9 @@ def test_ratings_since_are_added_to_a_changed_count(
 ) -> None:
     """An edited count gets the ratings recorded since on top; an untouched count is the current one."""
     old = by_name(*base)
-    now = {name: Entry(name, one.text, one.helpful + helpful, one.harmful + harmful) for name, one in old.items()}
+    now = {
+        name: Entry(name, entry.text, entry.helpful + helpful, entry.harmful + harmful) for name, entry in old.items()
+    }
     decision = decide_edit(Edit(base, found), known(*now.values()), dict.fromkeys(old, (helpful, harmful)))
     state = after(now, decision)
     for point in found:

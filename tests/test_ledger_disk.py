@@ -44,7 +44,7 @@ def test_a_created_folder_and_its_parents_are_private(tmp_path: Path, monkeypatc
     assert [str(tmp_path), str(tmp_path / "a")] == flushed
     (tmp_path / "a").chmod(0o755)
     disk.make_folder(tmp_path / "a" / "b")
-    assert [0o755, 0o700] == [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "a", tmp_path / "a" / "b")]
+    assert [0o755, 0o700] == [stat.S_IMODE(folder.stat().st_mode) for folder in (tmp_path / "a", tmp_path / "a" / "b")]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777], ids=oct)

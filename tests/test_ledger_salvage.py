@@ -33,8 +33,8 @@ def found_in(data: bytes, start: Position = START, owed: Collection[str] = ()) -
 
 def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[int, int | None]]]:
     """Return the last seq of each found batch, and the gaps."""
-    seqs = [one.last for one in found if isinstance(one, RawBatch)]
-    return seqs, [one.missing for one in found if isinstance(one, Gap)]
+    seqs = [part.last for part in found if isinstance(part, RawBatch)]
+    return seqs, [part.missing for part in found if isinstance(part, Gap)]
 
 
 @pytest.mark.parametrize("number", range(1, 6))
@@ -44,7 +44,7 @@ def test_a_changed_batch_is_the_only_gap(number: int) -> None:
     changed = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
     seqs, gaps = lines_and_gaps(found_in(changed))
     batch = BATCHES[number]
-    assert [one.last for one in BATCHES if one is not batch] == seqs
+    assert [other.last for other in BATCHES if other is not batch] == seqs
     assert [(batch.first, batch.last)] == gaps
 
 
@@ -54,7 +54,7 @@ def test_a_changed_chain_value_loses_nothing(number: int) -> None:
     at = BATCHES[number].end - 10
     changed = WHOLE[:at] + (b"0" if WHOLE[at : at + 1] != b"0" else b"1") + WHOLE[at + 1 :]
     seqs, gaps = lines_and_gaps(found_in(changed))
-    assert [one.last for one in BATCHES] == seqs
+    assert [batch.last for batch in BATCHES] == seqs
     assert [(BATCHES[number].first, BATCHES[number].first - 1)] == gaps
 
 
@@ -64,7 +64,7 @@ def test_no_survey_finds_a_false_batch(begin: int) -> None:
     holed = WHOLE[:begin] + bytes(min(200, len(WHOLE) - begin)) + WHOLE[begin + 200 :]
     seqs, _ = lines_and_gaps(found_in(holed))
     assert sorted(set(seqs)) == seqs
-    assert {one.last for one in BATCHES} >= set(seqs)
+    assert {batch.last for batch in BATCHES} >= set(seqs)
 
 
 TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))

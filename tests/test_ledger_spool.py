@@ -31,7 +31,7 @@ def test_an_unreadable_payload_is_named_and_stays(tmp_path: Path, data: bytes) -
     bad = tmp_path / "spool" / "bad.json"
     bad.write_bytes(data)
     waiting, problems = spool.read_files(tmp_path)
-    assert ([good], ["spool/bad.json"]) == ([one.path for one in waiting], [problem.source for problem in problems])
+    assert ([good], ["spool/bad.json"]) == ([file.path for file in waiting], [problem.source for problem in problems])
     assert data == bad.read_bytes()
 
 

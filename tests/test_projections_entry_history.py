@@ -103,7 +103,7 @@ def test_a_story_agrees_with_the_playbook_and_with_a_fold_of_its_own(stretches: 
         rows = [row["seq"] for row in (*story["trail"], *story["ignored"])]
         assert len(rows) == len(set(rows))
         named = [record for batch in batches for record in batch.records if getattr(record.event, "name", None) == name]
-        assert {one.seq for one in named if type(one.event) is PointRated} <= set(rows)
+        assert {record.seq for record in named if type(record.event) is PointRated} <= set(rows)
 
 
 def presence(batches: Sequence[Batch], name: str) -> list[bool]:

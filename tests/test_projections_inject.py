@@ -25,7 +25,7 @@ def test_the_injected_lines_fit_and_are_counted(entries: list[dict[str, Any]], r
     names = [entry["name"] for entry in entries]
     assert list(choice.names()) == sorted(choice.names(), key=names.index)
     assert len(choice.names()) == len(told)
-    assert all(one.startswith(f"[{name}] helpful=") for name, one in zip(choice.names(), told, strict=True))
+    assert all(text.startswith(f"[{name}] helpful=") for name, text in zip(choice.names(), told, strict=True))
     # The line about the rest is told however little room there is.
     assert len("\n".join(told)) <= max(room, 0)
     if sum(len(line(entry)) + 1 for entry in entries) <= room:

@@ -82,7 +82,9 @@ def test_unknown_kinds_change_no_view(stretches: list[list[Any]]) -> None:
     """A history with events of unknown kinds shows the same as the history without them."""
     batches = history(stretches)
     known = [
-        [one for one in batch.records if not isinstance(one.event, UnknownEvent)] for batch in batches if batch.records
+        [other for other in batch.records if not isinstance(other.event, UnknownEvent)]
+        for batch in batches
+        if batch.records
     ]
     without = [make_batch(*records, chain="other") for records in known if records]
     for name, view in every_view():

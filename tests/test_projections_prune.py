@@ -98,7 +98,7 @@ def standing(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
 @given(UPDATES)
 def test_final_uses_the_counts_at_the_end(updates: list[list[tuple[str, bool]]]) -> None:
     """The sum of all ratings of each entry decides, whatever their order."""
-    rated = [one for update in updates for one in update]
+    rated = [rating for update in updates for rating in update]
     counts = {name: [sum(n == name and good is g for n, g in rated) for good in (True, False)] for name in "ab"}
     expected = {f"kpt_00{1 + (name == 'b')}" for name in "ab" if not condemned(SPEC_POLICY, *counts[name])}
     assert expected == standing(FINAL, updates)

@@ -97,4 +97,4 @@ def test_a_later_prompt_adds_only_what_fits_it_and_was_not_given() -> None:
 def test_a_long_task_is_read_at_both_ends() -> None:
     """People put a log between their words, and say what they want before or after it."""
     task = f"commit {'x ' * MAX_TASK_CHARS} push"
-    assert {"kpt_001", "kpt_003", "kpt_004"} == {BOOK[one.place]["name"] for one in rank(BOOK, task) if one.words}
+    assert {"kpt_001", "kpt_003", "kpt_004"} == {BOOK[score.place]["name"] for score in rank(BOOK, task) if score.words}

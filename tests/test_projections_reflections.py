@@ -39,7 +39,7 @@ def batch(seq: int, *events: Any, at: str = DAY, session: str | None = "s1", mod
 
 def shown(*batches: Sequence[Any] | Batch) -> Reflections:
     """Return the view's document of batches, each about session s1 unless given otherwise."""
-    made = [one if isinstance(one, Batch) else batch(seq, *one) for seq, one in enumerate(batches, 1)]
+    made = [events if isinstance(events, Batch) else batch(seq, *events) for seq, events in enumerate(batches, 1)]
     return fold(REFLECTIONS, made)
 
 

@@ -113,8 +113,8 @@ def redacts(events: Sequence[Any]) -> bool:
 def test_an_event_outside_the_playbook_cannot_be_undone() -> None:
     """A redaction stays one, even if an undo names it."""
     told = followed_by(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
-    assert [type(one.event) for one in told[1].records] == [
-        type(one.event) for one in list(retold(lambda: told))[1].records
+    assert [type(event.event) for event in told[1].records] == [
+        type(event.event) for event in list(retold(lambda: told))[1].records
     ]
 
 

@@ -184,7 +184,7 @@ def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: py
     team.sync("ben")
     # The first is of the preview, the second of the piece that came in.
     assert [1, 1, 2, 2] == [numbers[0] for numbers in store.asked[:4]]
-    replicas = [(team.ledger(one) / "book" / "1" / "events.jsonl").read_bytes() for one in ("anna", "ben")]
+    replicas = [(team.ledger(machine) / "book" / "1" / "events.jsonl").read_bytes() for machine in ("anna", "ben")]
     assert replicas[0] == replicas[1][: len(replicas[0])]
     team.sync("anna")
     assert team.entries("anna") == team.entries("ben")

@@ -75,7 +75,7 @@ def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entri
 
     monkeypatch.setattr(JsonlLog, "transaction", begin_late)
     given = [{"evaluations": [{"name": name, "rating": "helpful"}]} for name in ("kpt_002", "kpt_001", "kpt_002")]
-    recording.write(ben, [Request(Update(one, is_typed=True), BY) for one in given])
+    recording.write(ben, [Request(Update(update, is_typed=True), BY) for update in given])
     shown = [("Be kind", 0, 0), ("Be quick", 0, 0), ("Use git", 1, 0), ("Test first", 2, 0)]
     for pending in (2, 1, 0, 0):
         assert shown == _shown(ben)
@@ -94,5 +94,5 @@ def test_a_curation_is_answered_with_the_number_of_its_event(tmp_path: Path, run
     here = ("--project", str(ben.root))
     made = json.loads(run("retire", "kpt_002", "--json", *here).out)
     logged = [json.loads(line) for line in run("log", "--json", *here).out.splitlines()]
-    (seq,) = [one["seq"] for one in logged if one["kind"] == "point.retired"]
+    (seq,) = [row["seq"] for row in logged if row["kind"] == "point.retired"]
     assert [seq, seq] == [made["seq"], *(event["seq"] for event in made["events"])]

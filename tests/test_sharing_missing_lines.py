@@ -52,7 +52,7 @@ def lose(team: Team, how: str = "missing") -> None:
 def tool(team: Team, called: str, **given: str) -> Any:
     """Return what a tool of anna's MCP server answers."""
     ledger = Ledger(Project(team.root("anna")), Author("agent", "s9"))
-    return next(one for one in TOOLS if one.name == called).run(ledger, **given)
+    return next(candidate for candidate in TOOLS if candidate.name == called).run(ledger, **given)
 
 
 @pytest.mark.parametrize("how", ["missing", "torn", "damaged"])

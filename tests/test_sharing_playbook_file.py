@@ -124,7 +124,9 @@ def test_a_hook_does_not_show_another_machines_file(pair: tuple[SharedMachine, S
     ben.sync()
     for machine in (anna, ben):
         seq, _, chain = document(machine)["ledger"].partition(":")
-        assert [machine is anna, machine is ben] == [is_current(one.project, int(seq), chain) for one in (anna, ben)]
+        assert [machine is anna, machine is ben] == [
+            is_current(reader.project, int(seq), chain) for reader in (anna, ben)
+        ]
 
 
 def test_a_hook_process_gives_what_came_in(pair: tuple[SharedMachine, SharedMachine]) -> None:

@@ -377,7 +377,7 @@ def test_every_documented_command_of_an_operator_works(postgres_database: Databa
         assert before == restored.read(0)
         following, _ = make_run(START._replace(seq=run.last, chain=run.after), "nora", "kpt_001")
         assert restored.append(before.end, [following]) is not None
-        assert [following] == [plain(one) for one in restored.read(run.last).runs]
+        assert [following] == [plain(stored) for stored in restored.read(run.last).runs]
         server.execute(revoke, "operated")
         engine.close()
         restored.close()

@@ -107,7 +107,7 @@ def test_pending_events_have_the_numbers_of_the_own_ledger(anna: SharedMachine) 
     assert 0 == anna.run("rate", "kpt_003", "harmful", "--reason", "it was unkind").code
     rows = [(row["seq"], row["kind"]) for row in anna.lines("log") if (row["seq"] or 0) > 9]
     batches = decode(JsonlLog(anna.project.ledger).read())
-    own = [(one.seq, KIND_OF[type(one.event)]) for batch in batches for one in batch.records if one.seq > 9]
+    own = [(event.seq, KIND_OF[type(event.event)]) for batch in batches for event in batch.records if event.seq > 9]
     assert [(13, "point.noted"), (14, "point.rated"), (15, "playbook.updated"), (16, "names.meant")] == own[3:]
     assert [row for row in own if row[1] != "names.meant"] == rows
     assert ("Be kind", 2, 1) == anna.entries()["kpt_003"]
@@ -399,7 +399,7 @@ def test_a_followed_log_shows_what_a_sync_brings(pair: tuple[SharedMachine, Shar
         return more
 
     parts = [
-        [str(one.seq) for one in records] for _, records in event_parts(log, EventFilter(kinds=("point.*",)), wait)
+        [str(event.seq) for event in records] for _, records in event_parts(log, EventFilter(kinds=("point.*",)), wait)
     ]
     assert ["book:3", "book:5", "book:7", "book:10", "book:12", "book:14", "book:16", "10"] == parts[0]
     assert [1, 1] == [len(part) for part in parts[1:]]

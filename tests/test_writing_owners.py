@@ -52,7 +52,7 @@ def run(project: Project, *words: str, given: str = "", wrapper: tuple[str, ...]
 def owners(project: Project) -> dict[str, tuple[int, int]]:
     """Return owner and group of everything in a project."""
     found = {path.relative_to(project.root).as_posix(): path.lstat() for path in project.root.rglob("*")}
-    return {name: (one.st_uid, one.st_gid) for name, one in found.items()}
+    return {name: (status.st_uid, status.st_gid) for name, status in found.items()}
 
 
 def test_files_by_root_belong_to_the_owner_of_the_project(users: Project) -> None:

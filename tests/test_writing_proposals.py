@@ -42,7 +42,7 @@ def authors(run: Run) -> list[dict[str, str]]:
 def entries(run: Run) -> list[tuple[str, str, int, int]]:
     """Return the playbook's entries."""
     found = json.loads(run("show", "--json").out)["key_points"]
-    return [(one["name"], one["text"], one["helpful"], one["harmful"]) for one in found]
+    return [(entry["name"], entry["text"], entry["helpful"], entry["harmful"]) for entry in found]
 
 
 def protect(run: Run) -> None:

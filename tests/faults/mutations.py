@@ -343,20 +343,20 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
     hit: Counter[str] = Counter()
     number = 0
     failures: list[str] = []
-    for number, one in enumerate(setting.until_stopped(mutations(image, other, count, setting.seed)), 1):
+    for number, mutation in enumerate(setting.until_stopped(mutations(image, other, count, setting.seed)), 1):
         try:
-            outcome = judge(image, one.data)
+            outcome = judge(image, mutation.data)
         except Exception as error:
-            error.add_note(f"mutation {number} of seed {setting.seed}: {one.kind} at {one.where}")
+            error.add_note(f"mutation {number} of seed {setting.seed}: {mutation.kind} at {mutation.where}")
             raise
-        inside = changed_line(image.data, one.data)
+        inside = changed_line(image.data, mutation.data)
         if inside is not None:
             hit[inside[1]] += 1
             counts[_named(image, inside[0], outcome.named)] += 1
         counts.update(verify=outcome.verified, fold=outcome.folded, lost=outcome.lost, silent=outcome.believed)
         counts.update(refused=outcome.refused)
         if outcome.believed or not (outcome.verified and outcome.folded):
-            failures.append(f"mutation {number} of seed {setting.seed}, {one.kind} at {one.where}: {outcome}")
+            failures.append(f"mutation {number} of seed {setting.seed}, {mutation.kind} at {mutation.where}: {outcome}")
     where = ", ".join(f"{name} {times:,}" for name, times in hit.most_common())
     note = (
         f"{len(image.data):,} bytes, {len(image.data.splitlines())} lines; of {hit.total():,} changes within one line "

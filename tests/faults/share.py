@@ -98,10 +98,12 @@ class Trial:
         differing += sum(playbook != playbooks[0] for playbook in playbooks)
         counted = {text: helpful for text, helpful, _ in playbooks[0].values()}
         excess = [counted.get(f"by {name}", 0) - number for name, number in self.given.items()]
-        lost, doubled = -sum(min(one, 0) for one in excess), sum(max(one, 0) for one in excess)
+        lost, doubled = -sum(min(number, 0) for number in excess), sum(max(number, 0) for number in excess)
         problems += [f"lost {lost}, doubled {doubled}: {counted} where {self.given}"] if lost or doubled else []
         problems += [f"{differing} machines differ"] if differing else []
-        problems += [f"{one.err}" for one in (machine.run("verify") for machine in self.scenery.machines) if one.code]
+        problems += [
+            f"{answer.err}" for answer in (machine.run("verify") for machine in self.scenery.machines) if answer.code
+        ]
         numbers = (sum(self.given.values()), lost, doubled, differing, len(problems))
         return dict(zip(HEADINGS, numbers, strict=True)), problems
 
@@ -191,7 +193,7 @@ class _Killing:
         wrong += [f"shown: {self.machine.entries()}"] if self.machine.entries() != self.entries else []
         files = (path for path in self.machine.root.rglob("*") if path.is_file())
         wrong += [f"{path} holds a redacted text" for path in files if f"{PRIVATE} 1." in path.read_text("latin-1")]
-        return is_killed, [f"killed at {name} {nth}: {one}" for one in wrong]
+        return is_killed, [f"killed at {name} {nth}: {problem}" for problem in wrong]
 
 
 def _told(lines: Sequence[str]) -> list[str]:

@@ -129,7 +129,7 @@ def _lose_machine(loss: Loss) -> None:
     ]
     again = machine.run("sync")
     loss.trial.problems += [f"lost by {name}: {text}" for text in lost]
-    loss.trial.problems += [f"{name} after a loss: {one.err}" for one in (shown, again) if one.code]
+    loss.trial.problems += [f"{name} after a loss: {answer.err}" for answer in (shown, again) if answer.code]
 
 
 DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")

@@ -122,7 +122,7 @@ class Case:
             self.unless(len(str(error).splitlines()) == 1, f"{path} refuses in more than one line")
             return error
         except Exception as error:  # noqa: BLE001 - whatever a reader lets through is what is looked for
-            frames = [one for one in traceback.extract_tb(error.__traceback__) if "tests" not in one.filename]
+            frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "tests" not in frame.filename]
             place = f"{os.path.basename(frames[-1].filename)}, {frames[-1].name}" if frames else "no frame"  # noqa: PTH119
             self.complaints.append(f"{path} raises {type(error).__name__} ({place})")
             return None

@@ -33,7 +33,7 @@ class LaterPlaybook:
         points = result.get("new_key_points", [])
         if "operations" in result:
             counted = result["operations"][:10]
-            points = [one for one in counted if one.get("type") == "ADD"]
+            points = [operation for operation in counted if operation.get("type") == "ADD"]
             for operation in counted:
                 self._operate(operation)
         for point in points:
@@ -88,7 +88,7 @@ class LaterPlaybook:
                 self._add(operation["text"], target[0])
         elif operation.get("type") == "MERGE":
             ids = dict.fromkeys(operation["source_ids"])
-            found = [one for one in map(self._find, ids) if one is not None]
+            found = [entry for entry in map(self._find, ids) if entry is not None]
             sources = [entry["name"] for _, entry in found]
             if len(found) > 1 and not self._stands(operation["merged_text"], sources):
                 heading = self._heading(operation["section"]) if "section" in operation else found[0][0]

@@ -103,7 +103,7 @@ def _named(event: Any, ids: Sequence[str]) -> Any:
     """Return an event that names events of this ledger by their ids."""
     known = {f"id-{number}": id_ for number, id_ in enumerate(ids, 1)}
     if isinstance(event, EventsVoided):
-        return attrs.evolve(event, ids=tuple(known.get(one, one) for one in event.ids))
+        return attrs.evolve(event, ids=tuple(known.get(id_, id_) for id_ in event.ids))
     if isinstance(event, EventRedacted):
         return attrs.evolve(event, id=known.get(event.id, event.id))
     return event

@@ -22,10 +22,10 @@ def _readable(sockets: tuple[socket.socket, ...], wait_ms: int) -> list[socket.s
     """Return the sockets that have something to read, or were closed, once one has or the time is over."""
     # Not `select`, which fails where a long run of tests has more than 1,024 files open.
     poll = select.poll()
-    for one in sockets:
-        poll.register(one, select.POLLIN)
+    for peer in sockets:
+        poll.register(peer, select.POLLIN)
     ready = {number for number, _ in poll.poll(wait_ms)}
-    return [one for one in sockets if one.fileno() in ready]
+    return [peer for peer in sockets if peer.fileno() in ready]
 
 
 class Front:

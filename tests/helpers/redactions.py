@@ -31,8 +31,8 @@ def spellings(text: str) -> set[bytes]:
     """Return the spellings of a text in a file: unchanged, in JSON, and in JSON within JSON."""
     found = {text}
     for _ in range(2):
-        found |= {json.dumps(one, ensure_ascii=plain)[1:-1] for one, plain in product(found, (True, False))}
-    return {one.encode() for one in found}
+        found |= {json.dumps(spelling, ensure_ascii=plain)[1:-1] for spelling, plain in product(found, (True, False))}
+    return {spelling.encode() for spelling in found}
 
 
 def holding(here: Project, text: str = PRIVATE) -> list[str]:

@@ -93,7 +93,7 @@ class Machine:
     def entries(self) -> dict[str, tuple[str, int, int]]:
         """Return the playbook that the machine shows, as name → text and counts."""
         shown = json.loads(self.do("show", "--json"))["key_points"]
-        return {one["name"]: (one["text"], one["helpful"], one["harmful"]) for one in shown}
+        return {entry["name"]: (entry["text"], entry["helpful"], entry["harmful"]) for entry in shown}
 
     def replica(self) -> bytes:
         """Return the bytes of the copy of the book."""

@@ -163,7 +163,9 @@ class History:
         if any(point["text"] in self.model.redacted for point in points):
             # What brings a redacted text back is left out.
             return
-        redacted = {one["name"]: one["text"] for one in before if one["text"] in {REDACTED, *self.model.redacted}}
+        redacted = {
+            point["name"]: point["text"] for point in before if point["text"] in {REDACTED, *self.model.redacted}
+        }
         if not site.is_rendered and any(
             point["text"] != redacted.get(point["name"], point["text"]) for point in points
         ):
@@ -174,7 +176,9 @@ class History:
         expected = site.expected_after_edit(before, points)
         site.project.playbook.write_text(json.dumps(document, indent=2))
         site.do(commands.replay)
-        actual = {entry: (one.text, one.helpful, one.harmful) for entry, one in site.seen.items() if entry in expected}
+        actual = {
+            entry: (state.text, state.helpful, state.harmful) for entry, state in site.seen.items() if entry in expected
+        }
         assert expected == actual, f"{site.label}: an edit of what was rendered"
 
     def _change(self, points: list[Any]) -> None:
@@ -184,15 +188,15 @@ class History:
                 {"name": f"new_{self.random.getrandbits(30):x}", "text": self.text(), "helpful": 1, "harmful": 0}
             )
             return
-        one = self.random.choice(points)
+        point = self.random.choice(points)
         if how == 1:
-            one["helpful"] = self.random.randrange(5)
+            point["helpful"] = self.random.randrange(5)
         elif how == 2:
-            one["harmful"] = self.random.randrange(5)
+            point["harmful"] = self.random.randrange(5)
         elif how == 3:
-            one["text"] = self.text()
+            point["text"] = self.text()
         elif how == 4:
-            points.remove(one)
+            points.remove(point)
         else:
             self.random.shuffle(points)
 
@@ -246,7 +250,7 @@ class History:
         """Sync; at times it is killed, or another machine is quicker."""
         how = self.random.random()
         if how < 0.25 and len(self.sites) > 1:
-            other = self.random.choice([one for one in self.sites if one is not site])
+            other = self.random.choice([candidate for candidate in self.sites if candidate is not site])
             self.told.append(f"{other.label} is quicker")
             self.engine.before_append = lambda: self.sync_whole(other)
         elif how < 0.35:

@@ -240,7 +240,7 @@ class Site:
     def places(self, intent: Intent) -> range:
         """Return where in the order an own batch can have landed: after those before it, and before those after it."""
         index = self.intents.index(intent)
-        at = {one: place for place, one in enumerate(self.order)}
+        at = {landed: place for place, landed in enumerate(self.order)}
         first = max((at[intent] + 1 for intent in self.intents[:index] if intent in at), default=0)
         last = min((at[intent] for intent in self.intents[index + 1 :] if intent in at), default=len(self.order))
         return range(first, max(first, last) + 1)
@@ -269,7 +269,7 @@ class Site:
         self.redacted = redacted_texts(self)
         wanted, shown = ([row[1:] for row in rows(state)] for state in (expected, actual))
         texts = [*(text for text, *_ in shown), *[""] * len(wanted)]
-        wanted = [(self._mask(one[0], text), *one[1:]) for one, text in zip(wanted, texts, strict=False)]
+        wanted = [(self._mask(row[0], text), *row[1:]) for row, text in zip(wanted, texts, strict=False)]
         assert wanted == shown, f"{self.label}:\n{wanted}\n{shown}"
         names = dict(zip(expected.entries, actual.entries, strict=True))
         for entry, name in names.items():
@@ -311,14 +311,14 @@ class Site:
         landed = {name: entry for entry, name in self.book_names.items()}
         if self.own.is_shared() and not landed.keys() >= {*actual.gone, *actual.merged}:
             self._look_at_pending(landed, {})
-        for entry, one in expected.gone.items():
-            text = self._mask(one.text, "")
-            former.setdefault(f"{text} {one.helpful} {one.harmful} {entry in expected.merged}", []).append(entry)
+        for entry, gone in expected.gone.items():
+            text = self._mask(gone.text, "")
+            former.setdefault(f"{text} {gone.helpful} {gone.harmful} {entry in expected.merged}", []).append(entry)
         for name in {*actual.gone, *actual.merged}:
             found: list[str] = []
             if name in actual.gone:
-                one = actual.gone[name]
-                found = former.get(f"{one.text} {one.helpful} {one.harmful} {name in actual.merged}", [])
+                gone = actual.gone[name]
+                found = former.get(f"{gone.text} {gone.helpful} {gone.harmful} {name in actual.merged}", [])
             self.meaning[name] = landed.get(name) or (found[0] if len(found) == 1 else UNKNOWN + name)
 
     def check_unrendered(self) -> None:
@@ -386,4 +386,4 @@ class Site:
 
 def rows(state: Playbook) -> list[tuple[str, str, int, int]]:
     """Return the entries of a playbook as (name, text, helpful, harmful)."""
-    return [(name, one.text, one.helpful, one.harmful) for name, one in state.entries.items()]
+    return [(name, entry.text, entry.helpful, entry.harmful) for name, entry in state.entries.items()]

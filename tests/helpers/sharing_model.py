@@ -173,9 +173,9 @@ class Model:
         """Note that another machine has the batches of one."""
         self._forms |= {(new, id_): intent for (of, id_), intent in self._forms.items() if of == label}
 
-    def is_same(self, one: str, other: str) -> bool:
+    def is_same(self, entry: str, other: str) -> bool:
         """Return whether two entries are one, or had the same text, so that they may have been joined."""
-        return one == other or not self.entry_texts.get(one, set()).isdisjoint(self.entry_texts.get(other, set()))
+        return entry == other or not self.entry_texts.get(entry, set()).isdisjoint(self.entry_texts.get(other, set()))
 
     def playbook(self, order: Sequence[Intent], landed: Mapping[str, Seen]) -> Playbook:
         """Return what one ledger shows that got these batches in this order.
@@ -191,7 +191,7 @@ class Model:
         batches: list[Batch] = []
         first = 1
         for intent in intents:
-            records = [attrs.evolve(one, seq=seq) for seq, one in enumerate(intent.records, first)]
+            records = [attrs.evolve(record, seq=seq) for seq, record in enumerate(intent.records, first)]
             batches.append(make_batch(*records))
             first += len(records)
         return fold_history(PLAYBOOK, lambda: batches)
@@ -300,7 +300,7 @@ class _Step:
         if isinstance(event, events.PointMerged):
             name = self._standing(event.name)
             merged = (self._standing(name) for name in event.merged)
-            return events.PointMerged(name, tuple(dict.fromkeys(one for one in merged if one != name)), "")
+            return events.PointMerged(name, tuple(dict.fromkeys(source for source in merged if source != name)), "")
         return attrs.evolve(event, name=self._standing(event.name)) if isinstance(event, NAMED) else event
 
     def _standing(self, name: str) -> str:
@@ -312,8 +312,10 @@ class _Step:
     def _make(self, event: Any) -> Any:
         """Return an entry that is new for its machine: joined to the one that has its text, or added."""
         counts = (0, 0) if isinstance(event, events.PointAdded) or self.repeated else (event.helpful, event.harmful)
-        to = next((name for name, one in self.state.entries.items() if one.text == event.text), None)
-        if isinstance(event, events.PointEdited) and any(one.text == event.text for one in self.intent.was.values()):
+        to = next((name for name, entry in self.state.entries.items() if entry.text == event.text), None)
+        if isinstance(event, events.PointEdited) and any(
+            entry.text == event.text for entry in self.intent.was.values()
+        ):
             # A person saw the other entry and added the text all the same.
             to = None
         if event.name in self.followed:

@@ -96,7 +96,7 @@ def decide(history: History, site: Site) -> None:
     for intent in site.intents[number:]:
         changed = [record.event.name for record in intent.records if isinstance(record.event, CHANGES)]
         meant = site.proposed[proposal.id]
-        assert all(history.model.is_same(meant, one) for one in changed), f"{site.label}: {meant} was proposed"
+        assert all(history.model.is_same(meant, entry) for entry in changed), f"{site.label}: {meant} was proposed"
 
 
 CHANGES: Final = (events.PointRetired, events.PointReworded, events.PointUnpinned, events.PointMerged)
@@ -181,7 +181,7 @@ def check_meaning(history: History, other: Site, record: EventRecord) -> None:
     if isinstance(record.event, events.PointRated):
         there = history.model.find(record.id, other.label)
         assert there is not None
-        meant = next(getattr(one.event, "name", "") for one in there.records if one.id == record.id)
+        meant = next(getattr(origin.event, "name", "") for origin in there.records if origin.id == record.id)
         # Of an entry that was undone here the model does not know the name.
         if record.event.name.startswith(UNKNOWN):
             return

@@ -228,7 +228,7 @@ def _comparable_value(value: Any) -> Any:
 def _without_position(value: Any) -> Any:
     """Return a value without the last line of its batch, which may be of an unknown kind, and without drawn ids."""
     if isinstance(value, dict):
-        return {key: one._replace(id="") if isinstance(one, Maker) else one for key, one in value.items()}
+        return {key: state._replace(id="") if isinstance(state, Maker) else state for key, state in value.items()}
     return value
 
 

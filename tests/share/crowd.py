@@ -50,9 +50,11 @@ def run(engine: str, folder: Path, count: int = MACHINES, rounds: int = ROUNDS) 
         shown = [machine.entries() for machine in machines]
     wanted.update((f"{name} in round {turn}", 1, 0) for name in names for turn in range(rounds))
     there = Counter(shown[0].values())
-    problems = [f"{name} shows another playbook" for name, one in zip(names, shown, strict=True) if one != shown[0]]
-    problems += [f"not there: {one}" for one in wanted - there]
-    problems += [f"there, and should not be: {one}" for one in there - wanted]
+    problems = [
+        f"{name} shows another playbook" for name, entries in zip(names, shown, strict=True) if entries != shown[0]
+    ]
+    problems += [f"not there: {entry}" for entry in wanted - there]
+    problems += [f"there, and should not be: {entry}" for entry in there - wanted]
     return Crowd(tries, problems)
 
 

@@ -89,7 +89,9 @@ def race(name: str, folder: Path, processes: int = PROCESSES, numbers: int = NUM
         won = [reader.recv() for reader, _ in results]
         for worker in workers:
             worker.join()
-        winners = {number: [one for one in range(processes) if number in won[one]] for number in range(1, numbers + 1)}
+        winners = {
+            number: [writer for writer in range(processes) if number in won[writer]] for number in range(1, numbers + 1)
+        }
 
         def read() -> None:
             store = connect()._store
