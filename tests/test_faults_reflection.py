@@ -166,18 +166,6 @@ def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, clien
     assert 1 == counted(place)["TranscriptRead"]
 
 
-def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client) -> None:
-    """A day's tokens that a whole piece would exceed pay for a smaller one."""
-    script = Script(kept(project) / "s1.jsonl")
-    for number in range(60):
-        script.user(f"{number} " + "x" * 1_000)
-    place = asked_for(project, script)
-    client.plans(said(answer(), usage={"input_tokens": 1, "output_tokens": 1}))
-    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude", tokens_per_day=15_000)))
-    assert 4 < len(client.asked)
-    assert all(len(asked["prompt"]) < 20_000 for asked in client.asked)
-
-
 def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
     """Their marks go after 30 days, where nothing is owed; later ones stay."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Hello"))

@@ -47,26 +47,6 @@ def test_a_created_folder_and_its_parents_are_private(tmp_path: Path, monkeypatc
     assert [0o755, 0o700] == [stat.S_IMODE(folder.stat().st_mode) for folder in (tmp_path / "a", tmp_path / "a" / "b")]
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777], ids=oct)
-def test_the_folder_decides_the_mode_whatever_the_umask(tmp_path: Path, umask: int) -> None:
-    """A created file is its owner's alone if the folder is, and the group's too if the folder is."""
-    (tmp_path / "own").mkdir(mode=0o700)
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared").chmod(0o770)
-    before = os.umask(umask)
-    try:
-        for folder in (tmp_path / "own", tmp_path / "shared"):
-            disk.make_folder(folder / "folder")
-            os.close(disk.open_file(folder / "file", write=True, create=True))
-            disk.replace_file(folder / "whole", b"data")
-            disk.replace_cache_file(folder / "note", b"data")
-    finally:
-        os.umask(before)
-    names = ("folder", "file", "whole", "note")
-    assert [0o700, 0o600, 0o600, 0o600] == [mode_of(tmp_path / "own" / name) for name in names]
-    assert [0o770, 0o660, 0o660, 0o660] == [mode_of(tmp_path / "shared" / name) for name in names]
-
-
 @pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o770, 0o600), (0o777, 0o666), (0o2775, 0o660)], ids=oct)
 def test_a_file_with_another_group_gets_the_rights_of_everyone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_mode: int, file_mode: int
@@ -81,29 +61,6 @@ def test_a_file_with_another_group_gets_the_rights_of_everyone(
     monkeypatch.setattr(os, "chown", refuse(errno.EPERM))
     os.close(disk.open_file(folder / "file", write=True, create=True))
     assert file_mode == mode_of(folder / "file")
-
-
-def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: int) -> None:
-    """A hard link is refused only if the content is someone else's; a file with one name never."""
-    disk.refuse_hard_link(opened, path)
-    path.with_name("other").hardlink_to(path)
-    disk.refuse_hard_link(opened, path, lambda: True)
-    with pytest.raises(CannotWriteError, match="is a hard link"):
-        disk.refuse_hard_link(opened, path)
-
-
-@pytest.mark.parametrize("write", [False, True])
-@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
-def test_only_regular_files_are_opened(tmp_path: Path, plant: Callable[[Path], None], *, write: bool) -> None:
-    """Opening a pipe does not block, and neither a pipe nor a folder stays open."""
-    plant(tmp_path / "odd")
-    free = os.dup(0)
-    os.close(free)
-    with pytest.raises(CannotWriteError):
-        disk.open_file(tmp_path / "odd", write=write)
-    again = os.dup(0)
-    os.close(again)
-    assert free == again
 
 
 def test_a_lock_has_one_holder(opened: int, path: Path) -> None:

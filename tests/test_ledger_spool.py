@@ -14,27 +14,6 @@ REQUESTS = [{"payload": {"new_key_points": ["ü\u2028 \"'{"]}, "by": {"rater": "
 AT = "2026-11-21T20:17:03.123456Z"
 
 
-def test_a_spooled_payload_is_read(tmp_path: Path) -> None:
-    """It has its content, time and id."""
-    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
-    assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"{", b"[]", b"null", b"7", b"{}", b"\xff", b'{"id":"x","at":"y"}', b"[" * 200_000, b'{"id":"x"}'],
-    ids=["empty", "half", "list", "null", "number", "object", "bytes", "no-requests", "deep", "id-only"],
-)
-def test_an_unreadable_payload_is_named_and_stays(tmp_path: Path, data: bytes) -> None:
-    """An invalid file is reported next to the valid payloads, and is not removed."""
-    good = spool.put(tmp_path, AT, "good", REQUESTS)
-    bad = tmp_path / "spool" / "bad.json"
-    bad.write_bytes(data)
-    waiting, problems = spool.read_files(tmp_path)
-    assert ([good], ["spool/bad.json"]) == ([file.path for file in waiting], [problem.source for problem in problems])
-    assert data == bad.read_bytes()
-
-
 def test_a_spool_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     """A file in place of the folder raises an error of Tallybook, and nothing else changes."""
     (tmp_path / "spool").write_text("in the way")

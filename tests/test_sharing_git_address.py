@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.books import make_run, make_runs, plain
+from helpers.books import make_runs, plain
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import Position, digest
-from tallybook.ledger.sharing.engines.engine import EngineError, ReadOnlyError
+from tallybook.ledger.line import digest
+from tallybook.ledger.sharing.engines.engine import EngineError
 from tallybook.ledger.sharing.engines.git_remote import check_address, check_book, default_book, read_remote
 
 if TYPE_CHECKING:
@@ -273,20 +273,3 @@ def test_nothing_in_the_users_repository_changes(
         git(repository, "status", "--porcelain"),
         git(remote, "for-each-ref", "--format=%(refname)"),
     )
-
-
-def test_a_reader_without_rights_is_told_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the server lets a user fetch and not push, reading works and an append says what the server said."""
-    remote = make_remote(tmp_path / "remote.git")
-    share(git_engine(str(remote), "main", str(tmp_path / "anna")))
-    folder = make_ssh(tmp_path / "bin")
-    refusal = 'case $last in *receive*) echo "ERROR: Permission to team/a.git denied to ben." >&2; exit 1;; esac'
-    script = (folder / "ssh").read_text().replace("sh -c", f"{refusal}\nsh -c")
-    (folder / "ssh").write_text(script, encoding="utf-8")
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    ben = git_engine(f"ben@server:{remote}", "main", str(tmp_path / "ben"))
-    end = ben.read(0).end
-    run, _ = make_run(Position(end.seq, end.chain, 0), "ben", "kpt_002")
-    with pytest.raises(ReadOnlyError, match=r"is read-only here: ERROR: Permission to team/a\.git denied to ben\.; "):
-        ben.append(end, [run])
-    assert 2 == len(ben.read(0).runs)

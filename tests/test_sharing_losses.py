@@ -96,7 +96,6 @@ def test_a_program_that_writes_to_the_copy_during_an_append_is_named(
     team.run("anna", "share", "verify")
 
 
-@ON_BOTH
 @pytest.mark.parametrize(("first", "kept"), [("anna", 0), ("ben", 1)])
 def test_an_engine_that_was_emptied_or_rolled_back_gets_its_lines_back(team: Team, first: str, kept: int) -> None:
     """Whichever machine comes first gives back the same bytes; a run that was never published goes out as well."""

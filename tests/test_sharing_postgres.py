@@ -239,8 +239,6 @@ CREATE TRIGGER watch AFTER INSERT ON tallybook.runs FOR EACH ROW EXECUTE FUNCTIO
     ("setting", "effective", "warnings"),
     [
         ("off", "on", ("the server has synchronous_commit off; appends to a book switch it on for themselves",)),
-        ("local", "on", ("the server has synchronous_commit local; appends to a book switch it on for themselves",)),
-        ("on", "on", ()),
         ("remote_apply", "remote_apply", ()),
     ],
 )
@@ -396,23 +394,6 @@ def make_machine(database: Database, folder: Path, role: str) -> Machine:
     machine.environment["PGPASSFILE"] = str(passwords)
     machine.environment["PGSSLROOTCERT"] = str(machine.home / ".postgresql" / "root.crt")
     return machine
-
-
-def test_a_reader_takes_in_and_keeps_what_he_adds(postgres_database: Database, tmp_path: Path) -> None:
-    """A role that may only read follows the book, and is told why its own events wait."""
-    book = postgres_database.new_book(anna="write", rita="read")
-    anna, rita = (make_machine(postgres_database, tmp_path, role) for role in ("anna", "rita"))
-    address = postgres_database.address("anna", options="")
-    share_all([anna], "postgres", address, "--book", book)
-    rita.do("share", "postgres", address.replace("anna", "rita"), "--book", book, "--yes")
-    rita.do("add", "Mine alone")
-    anna.do("add", "Write tests")
-    anna.do("sync")
-    answer = rita.run("sync")
-    assert "permission denied for table runs" in answer.err
-    assert {"Use type hints", "Write tests", "Mine alone"} == {text for text, *_ in rita.entries().values()}
-    anna.do("sync")
-    assert {"Use type hints", "Write tests"} == {text for text, *_ in anna.entries().values()}
 
 
 def test_the_state_warns_of_settings_that_lose_events(postgres_database: Database, tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ PRIVATE = "Ask Petra Zwiebel about the vault"
 
 
 @pytest.fixture
-def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
-    """Return two machines that share a book, in memory or as a test says; each added the same private text before."""
-    made = make_team(getattr(request, "param", "memory"), tmp_path, run, monkeypatch)
+def team(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
+    """Return two machines that share a book; each added the same private text before."""
+    made = make_team("memory", tmp_path, run, monkeypatch)
     for machine in ("anna", "ben"):
         made.run(machine, "add", f"A rule of {machine}")
         made.run(machine, "add", PRIVATE)
@@ -39,7 +39,6 @@ def holding(team: Team, machine: str, part: bytes = b"Zwiebel") -> list[str]:
     return [str(path.relative_to(team.folder)) for path in files if part in path.read_bytes()]
 
 
-@pytest.mark.parametrize("team", ["memory", "git"], indirect=True)
 @pytest.mark.parametrize("words", [("--text", PRIVATE, "--yes", "--expect", "2"), ("event",)], ids=["text", "event"])
 def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -> None:
     """It erases ledger, copies and caches here, then on the others, their own equal texts too; the proof stays."""
@@ -63,7 +62,6 @@ def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -
     assert [] == holding(team, "ben") + holding(team, "anna")
 
 
-@pytest.mark.parametrize("team", ["memory", "git"], indirect=True)
 def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Team) -> None:
     """The answer names the command; after it no reader of the engine finds the text, and the machines go on."""
     out = team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name").out

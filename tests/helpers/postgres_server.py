@@ -38,7 +38,6 @@ ROLES = ("anna", "ben", "rita", "olga")
 NEW_ROLE = "nora"
 """A role that a test creates, as an operator does, with a password of the same form."""
 WAIT_SECONDS = 60
-INITDB = ("--encoding", "UTF8", "--no-locale", "--no-sync")
 HBA = """
 local all all trust
 host all all 127.0.0.1/32 scram-sha-256
