@@ -242,6 +242,6 @@ def test_any_file_gives_settings(new_project: Callable[[], Path], data: bytes) -
     here.ledger.mkdir()
     write(here.root, data)
     found = settings.read(here)
-    rules = {rule.field: rule for rule in SETTINGS.values()}
+    rules = {key: rule for (_, key), rule in SETTINGS.items()}
     assert [] == [field for field, value in found._asdict().items() if not rules[field].fits(value)]
     assert found == settings.read(here)

@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.workspace.project import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from tallybook.projections.surfaces.workspace.project import AnyProject
@@ -150,14 +150,12 @@ class Rule(NamedTuple):
     """The rule for one setting.
 
     Attributes:
-        field: Its field in Settings; empty if only the search for the project reads it.
         type: A key of _TYPES.
         limit: The most, or the words, that are valid.
         narrows: Where it spends what is the user's: says whether a project's value spends no more than the user's own,
             the second one; a project's value that does counts, no other. None where nothing is spent.
     """
 
-    field: str
     type: str
     limit: Any = None
     narrows: Callable[[Any, Any], bool] | None = None
@@ -182,32 +180,31 @@ def _is_no_more(new: Any, old: Any) -> bool:
 
 
 SETTINGS: dict[tuple[str, str], Rule] = {
-    ("ledger", "own"): Rule("", "flag"),
-    ("playbook", "budget_chars"): Rule("budget_chars", "whole", MAX_BUDGET_CHARS),
-    ("playbook", "by_task"): Rule("by_task", "flag"),
-    ("playbook", "format"): Rule("format", "word", FORMATS),
-    ("playbook", "subagents"): Rule("subagents", "flag"),
-    ("reflection", "rater"): Rule("rater", "word", RATERS, lambda new, old: new in {RATERS[0], old}),
-    ("reflection", "model"): Rule("model", "model", MAX_MODEL_CHARS, _is_same),
+    ("ledger", "own"): Rule("flag"),
+    ("playbook", "budget_chars"): Rule("whole", MAX_BUDGET_CHARS),
+    ("playbook", "by_task"): Rule("flag"),
+    ("playbook", "format"): Rule("word", FORMATS),
+    ("playbook", "subagents"): Rule("flag"),
+    ("reflection", "rater"): Rule("word", RATERS, lambda new, old: new in {RATERS[0], old}),
+    ("reflection", "model"): Rule("model", MAX_MODEL_CHARS, _is_same),
     # A cloned file could send sessions, or another key of the environment, to an address of its author's.
-    ("reflection", "address"): Rule("address", "address", None, _is_same),
-    ("reflection", "key_variable"): Rule("key_variable", "variable", MAX_NAME_CHARS, _is_same),
-    ("reflection", "command"): Rule("command", "command", MAX_WORDS, _is_same),
-    ("reflection", "answer_key"): Rule("answer_key", "text", MAX_NAME_CHARS),
-    ("reflection", "learned"): Rule(
-        "learned", "word", LEARNED, lambda new, old: LEARNED.index(new) >= LEARNED.index(old)
-    ),
-    ("reflection", "marks"): Rule("marks", "word", MARKS, lambda new, old: MARKS.index(new) >= MARKS.index(old)),
-    ("reflection", "marks_unattended"): Rule("marks_unattended", "flag", None, _is_no_more),
-    ("reflection", "on_stop"): Rule("on_stop", "flag"),
-    ("reflection", "tokens_per_day"): Rule("tokens_per_day", "whole", MAX_TOKENS_PER_DAY, _is_no_more),
-    ("mcp", "write"): Rule("write", "flag", None, _is_no_more),
-    ("curation", "may"): Rule("may", "word", CURATION, lambda new, old: new in {CURATION[0], old}),
-    ("lift", "hold"): Rule("hold", "share", MAX_HOLD, lambda new, _: new == 0),
+    ("reflection", "address"): Rule("address", None, _is_same),
+    ("reflection", "key_variable"): Rule("variable", MAX_NAME_CHARS, _is_same),
+    ("reflection", "command"): Rule("command", MAX_WORDS, _is_same),
+    ("reflection", "answer_key"): Rule("text", MAX_NAME_CHARS),
+    ("reflection", "learned"): Rule("word", LEARNED, lambda new, old: LEARNED.index(new) >= LEARNED.index(old)),
+    ("reflection", "marks"): Rule("word", MARKS, lambda new, old: MARKS.index(new) >= MARKS.index(old)),
+    ("reflection", "marks_unattended"): Rule("flag", None, _is_no_more),
+    ("reflection", "on_stop"): Rule("flag"),
+    ("reflection", "tokens_per_day"): Rule("whole", MAX_TOKENS_PER_DAY, _is_no_more),
+    ("mcp", "write"): Rule("flag", None, _is_no_more),
+    ("curation", "may"): Rule("word", CURATION, lambda new, old: new in {CURATION[0], old}),
+    ("lift", "hold"): Rule("share", MAX_HOLD, lambda new, _: new == 0),
 }
-"""Section and key → the rule."""
+"""Section and key → the rule; the key is its field in Settings, but for the one that the search for a project reads."""
 
-SPENDING = {rule.field: rule.narrows for rule in SETTINGS.values() if rule.narrows is not None}
+_RULES = {key: rule for (_, key), rule in SETTINGS.items() if key in Settings._fields}
+SPENDING = {key: rule.narrows for key, rule in _RULES.items() if rule.narrows is not None}
 """Field that spends what is the user's → whether a project's value spends no more than another."""
 
 _SECTIONS = frozenset(section for section, _ in SETTINGS)
@@ -332,28 +329,23 @@ def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
     """Return the valid and the invalid settings of a document."""
     values: dict[str, Any] = {}
     wrong, unknown = [], []
-    for section, key, value in _items(document):
-        rule = SETTINGS.get((section, key))
-        if rule is not None and rule.fits(value):
-            # As in the defaults, which never change.
-            values |= {rule.field: tuple(value) if isinstance(value, list) else value} if rule.field else {}
-        elif rule is not None:
-            wrong.append(Problem(path, f"[{section}] {key}: expected {rule.expected}"))
-        elif section in _SECTIONS and not key:
+    # What is unknown is not wrong: a later version may know it.
+    for section, inner in document.items():
+        if section not in _SECTIONS:
+            unknown.append(f"[{section}]")
+        elif not isinstance(inner, dict):
             wrong.append(Problem(path, f"{section}: expected a section, [{section}]"))
         else:
-            # Not wrong: a later version may know it.
-            unknown.append(f"[{section}] {key}".rstrip())
+            for key, value in inner.items():
+                rule = SETTINGS.get((section, key))
+                if rule is None:
+                    unknown.append(f"[{section}] {key}")
+                elif not rule.fits(value):
+                    wrong.append(Problem(path, f"[{section}] {key}: expected {rule.expected}"))
+                elif key in _RULES:
+                    # As in the defaults, which never change.
+                    values[key] = tuple(value) if isinstance(value, list) else value
     return SettingsFile(values, tuple(wrong), tuple(unknown))
-
-
-def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield section, key and value; the key is empty where a section is unknown, or not a table."""
-    for section, inner in document.items():
-        if section in _SECTIONS and isinstance(inner, dict):
-            yield from ((section, key, value) for key, value in inner.items())
-        else:
-            yield section, "", inner
 
 
 # The cache
@@ -377,11 +369,10 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
         disk.refuse_link(os.path.dirname(cache))
         cached = loads(disk.read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
         values = cached["values"]
-        rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
-        if cached["files"] == list(map(list, places)) and values.keys() == rules.keys():
+        if cached["files"] == list(map(list, places)) and values.keys() == _RULES.keys():
             values["command"] = tuple(values["command"])
             # The values of a cache are checked like those of the files.
-            return Settings(**values) if all(rule.fits(values[field]) for field, rule in rules.items()) else None
+            return Settings(**values) if all(rule.fits(values[field]) for field, rule in _RULES.items()) else None
     return None
 
 
