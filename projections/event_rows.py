@@ -202,10 +202,6 @@ def _summarise_update(event: events.PlaybookUpdated) -> str:
     return f"update: {', '.join(counts) or 'nothing new'}"
 
 
-def _summarise_edit(event: events.PlaybookEdited) -> str:
-    return "manual edit" if event.base is None else f"manual edit of the playbook as of event {event.base}"
-
-
 def _summarise_rating(event: events.PointRated) -> str:
     """Summarise a rating, with a remark where it is not one of RATINGS."""
     *others, last = events.RATINGS
@@ -302,10 +298,6 @@ def _summarise_proposal(event: events.PointProposed) -> str:
     return f"{what}{f'{to} {_quote(event.text)}' if event.text != '' else ''}{_why(event.reason)}"
 
 
-def _summarize_measures(event: events.SessionMeasured) -> str:
-    return f"session measured: {', '.join(f'{name} {value:g}' for name, value in event.numbers.items())}"
-
-
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
     events.PlaybookAdopted: lambda e: f"legacy playbook imported: {_count(e.entries, 'entry', 'entries')}",
@@ -317,7 +309,9 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.PointEdited: lambda e: f"edited {e.name} {_quote(e.text)} to {_counts(e)}",
     events.PointRemoved: lambda e: f"removed {e.name}",
     events.PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
-    events.PlaybookEdited: _summarise_edit,
+    events.PlaybookEdited: lambda e: (
+        "manual edit" if e.base is None else f"manual edit of the playbook as of event {e.base}"
+    ),
     events.PointNoted: lambda e: f"{e.name} noted: {_quote(e.note)}",
     events.PointReworded: lambda e: f"{e.name} reworded {_quote(e.text)}{_why(e.reason)}",
     events.PointRetired: _summarise_decision("retired"),
@@ -346,7 +340,9 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.FeedbackRecorded: _feedback,
     events.BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
     events.SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
-    events.SessionMeasured: _summarize_measures,
+    events.SessionMeasured: lambda e: (
+        f"session measured: {', '.join(f'{name} {value:g}' for name, value in e.numbers.items())}"
+    ),
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",

@@ -59,11 +59,8 @@ class View(Generic[S]):
 
 def batch_view(start: Callable[[], S], kinds: Iterable[type[Any]], apply_batch: Callable[[S, Batch], None]) -> View[S]:
     """Return a view that applies whole batches: those that have an event of these kinds."""
-    return View(start, dict.fromkeys(kinds, _wait_for_batch), apply_batch)
-
-
-def _wait_for_batch(_state: State, _event: Any, _batch: Batch) -> None:
-    """Do nothing: the whole batch is applied afterwards."""
+    # Nothing is done for an event: its whole batch is applied afterwards.
+    return View(start, dict.fromkeys(kinds, lambda *_: None), apply_batch)
 
 
 def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until: int | None = None) -> S:

@@ -465,9 +465,7 @@ def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str])
     """
     erased = {id_ for batch in batches for _, id_ in redaction.find_erased(batch)}
     if lost := sorted(erased.difference(*map(redaction.redacted_ids, batches))):
-        before = redaction.read_pending(copy.folder)
-        ids = dict.fromkeys((*(before.ids if before else ()), *lost))
-        redaction.write_pending(copy.folder, redaction.PendingRedaction(tuple(ids), (), "redacted", by))
+        redaction.add_pending(copy.folder, lost, (), "redacted", by)
 
 
 def note_erased(ledger: StrPath, current: Current, seq: int) -> Current:

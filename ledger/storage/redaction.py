@@ -268,6 +268,13 @@ def write_pending(folder: StrPath, pending: PendingRedaction) -> None:
         raise CannotWriteError(path, "may be a file from elsewhere", "nothing was redacted")
 
 
+def add_pending(folder: StrPath, ids: Iterable[str], texts: Iterable[str], reason: str, by: Mapping[str, str]) -> None:
+    """Add events and texts to the pending redaction, or begin one with them; raises as ``write_pending``."""
+    before = read_pending(folder) or PendingRedaction((), (), "", {})
+    every, erased = (tuple(dict.fromkeys(values)) for values in ((*before.ids, *ids), (*before.texts, *texts)))
+    write_pending(folder, PendingRedaction(every, erased, reason, by))
+
+
 def remove_pending(folder: StrPath) -> None:
     """Overwrite and remove the pending file, once its texts are erased.
 

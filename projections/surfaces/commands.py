@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verification
     from tallybook.projections.comparison import similarity
-    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.event_rows import EventFilter
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import playbook_file, stories
@@ -274,11 +273,6 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
         return stories.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
 
 
-def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
-    """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
-    return stories.ask_unverified(project, when)
-
-
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
     """Return the playbook in the specification's format, as ``playbook``."""
     return playbook_dict(playbook(project, when).state)
@@ -383,13 +377,6 @@ def history_at(project: Project, when: str | Moment | None) -> Callable[[], Iter
     from tallybook.projections.surfaces.history import moments
 
     return (moments.find(project, when) if isinstance(when, str) else when).history
-
-
-def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
-    """Return the status of every name as of a moment; now, with a manual edit not recorded yet, without one."""
-    from tallybook.projections.surfaces.history.stories import STATUS_FORM
-
-    return stories.as_of(project, STATUS_FORM, when)
 
 
 def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:

@@ -150,12 +150,12 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
     """Print the entries that left, or the last change of each, and notes about their moment."""
     from tallybook.projections.entry_history import answers
     from tallybook.projections.surfaces.console import terminal
-    from tallybook.projections.surfaces.history.stories import WITH_EDIT
+    from tallybook.projections.surfaces.history.stories import STATUS_FORM, WITH_EDIT, as_of
 
     find_rows, print_rows = (
         (answers.graveyard, terminal.print_graveyard) if form == "--gone" else (answers.blame, terminal.print_blame)
     )
-    shown = commands.statuses(project, when)
+    shown = as_of(project, STATUS_FORM, when)
     rows = shown.without_numbers(find_rows(shown.state))
     note(*shown.notes, *([f"this is {WITH_EDIT}"] if shown.has_edit else []), *commands.spool_notes(project))
     if as_json:

@@ -17,6 +17,7 @@ from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, read_input
+from tallybook.projections.surfaces.history import stories
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 
@@ -147,7 +148,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
         return
     moment = None
     if unverified:
-        moment = commands.unverified_playbook(project, when)
+        moment = stories.ask_unverified(project, when)
     elif when is not None:
         moment = commands.playbook(project, when)
     note(*(() if moment is None else moment.notes))

@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.history.reading import bytes_of, current, lo
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Log
@@ -104,10 +104,6 @@ def _quote(value: str) -> bytes:
     return dumps(value).encode("utf-8", "replace")
 
 
-def _may_match(batch: RawBatch, event_filter: EventFilter, needles: Iterable[tuple[bytes, ...]]) -> bool:
-    return batch.last > event_filter.since and all(any(needle in batch.data for needle in group) for group in needles)
-
-
 def comes_from(log: Log, rater: str) -> bool:
     """Return whether any event may come from a rater, without decoding one."""
     return log.may_contain(bytes_of("rater", rater))
@@ -154,24 +150,15 @@ class Undone:
 
 def find_undone_events(log: Log, after: Position = START) -> Undone:
     """Return which events the undos after a position undid; without an undo nothing is decoded."""
-    undos = find_undos(log, after)
-    ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
-    return Undone(find_undone(undos), find_event_numbers(log, ids))
-
-
-def find_undos(log: Log, after: Position = START) -> list[EventRecord]:
-    """Return the undos after a position."""
     needle = _of_kind(KIND_OF[EventsVoided])
     is_part = after != START and not log_with_book(log)
     batches = (batch for batch in log.read(after) if needle in batch.data) if is_part else search(log, (needle,))
-    return [undo for batch in decode(batches) for undo in undos_in(batch)]
-
-
-def find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
-    """Return the numbers of the events with these ids."""
-    batches = search(log, [bytes_of("id", id_) for id_ in ids]) if ids else ()
-    lines = [line.partition(SECTION)[0] for batch in batches for line in batch.lines]
-    return {id_: shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
+    undos = [undo for batch in decode(batches) for undo in undos_in(batch)]
+    ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
+    named = search(log, [bytes_of("id", id_) for id_ in ids]) if ids else ()
+    lines = [line.partition(SECTION)[0] for batch in named for line in batch.lines]
+    numbers = {id_: shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
+    return Undone(find_undone(undos), numbers)
 
 
 # The events
@@ -242,6 +229,11 @@ def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iter
 def _select(batches: Iterable[RawBatch], event_filter: EventFilter) -> Iterator[EventRecord]:
     """Yield the wanted events of batches; those whose bytes cannot match are not decoded."""
     needles, until = _needles(event_filter), event_filter.until
+
+    def may_match(batch: RawBatch) -> bool:
+        is_later = batch.last > event_filter.since
+        return is_later and all(any(needle in batch.data for needle in group) for group in needles)
+
     inside = takewhile(lambda batch: until is None or batch.first <= until, batches)
-    for batch in decode(batch for batch in inside if _may_match(batch, event_filter, needles)):
+    for batch in decode(filter(may_match, inside)):
         yield from select_events(batch, event_filter)

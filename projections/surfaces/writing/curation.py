@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -169,34 +170,29 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         session = session_of(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
         # In a shared book the session goes on elsewhere, so the undo names what it undoes.
-        ids = tuple(record.id for record in records) if reading.log_with_book(log) else ()
-        action = Undo(ids, None if ids else session, reason)
+        session = None if reading.log_with_book(log) else session
     elif target is not None:
         records = _find_named(batches, find_event(log, target), target, option)
-        action = Undo(tuple(record.id for record in records), None, reason)
+    elif reading.log_with_book(log):
+        records = _last_change(_own_batches(log, batches), option, log.playbook().used)
     else:
-        records = _last_change(_own_batches(log, batches), option, _names(log))
-        action = Undo(tuple(record.id for record in records), None, reason)
+        records = _last_change(batches, option)
     if _is_of_lift(log, records):
         require_person("undo of a question of lift", by.get("rater"))
-    return _record_undo(project, action, records, by)
+    return _record_undo(project, records, session, reason, by)
 
 
 def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
     """Return whether undoing events begins or ends that something is withheld, by an undo of an undo too."""
     ids: set[str] = set()
-    for record in _records(log) if log.may_contain(_ASKED) else ():
-        event = record.event
-        if isinstance(event, events.LiftAsked | events.LiftStopped) or (
-            isinstance(event, events.EventsVoided) and not ids.isdisjoint(event.ids)
-        ):
-            ids.add(record.id)
+    for batch in decode(log.read()) if log.may_contain(_ASKED) else ():
+        for record in batch.records:
+            event = record.event
+            if isinstance(event, events.LiftAsked | events.LiftStopped) or (
+                isinstance(event, events.EventsVoided) and not ids.isdisjoint(event.ids)
+            ):
+                ids.add(record.id)
     return not ids.isdisjoint(record.id for record in records)
-
-
-def _records(log: JsonlLog) -> Iterator[EventRecord]:
-    """Yield every event, the undone ones as they were recorded."""
-    return (record for batch in decode(log.read()) for record in batch.records)
 
 
 def _prepare_log(project: Project) -> JsonlLog:
@@ -236,28 +232,24 @@ def undo_events(project: Project, records: Sequence[EventRecord], reason: str, b
         BadInputError: The reason could not be recorded.
     """
     check_reason(reason)
-    return _record_undo(project, Undo(tuple(record.id for record in records), None, reason), records, by)
+    return _record_undo(project, records, None, reason, by)
 
 
-def _record_undo(project: Project, action: Undo, records: Sequence[EventRecord], by: Mapping[str, str]) -> UndoResult:
-    outcome = commands.record_request(project, Request(action, by))
+def _record_undo(
+    project: Project, records: Sequence[EventRecord], session: str | None, reason: str, by: Mapping[str, str]
+) -> UndoResult:
+    """Undo a session, or without one these events of it."""
+    ids = () if session else tuple(record.id for record in records)
+    outcome = commands.record_request(project, Request(Undo(ids, session, reason), by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
     return UndoResult(outcome, rows, option=personal.option(project))
 
 
-def _own_batches(log: JsonlLog, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield the batches of this machine; in a shared history in the order of its own ledger."""
-    if not reading.log_with_book(log):
-        yield from batches
-        return
+def _own_batches(log: SharedLog, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the batches of this machine in a shared history, in the order of its own ledger."""
     places = {record.id: record.seq for batch in decode(log.own.read()) for record in batch.records}
     own = [(places[own_id(batch.records[0].id)], batch) for batch in batches if own_id(batch.records[0].id) in places]
     yield from (batch for _, batch in sorted(own, key=itemgetter(0)))
-
-
-def _names(log: JsonlLog) -> Collection[str] | None:
-    """Return the names that ratings of a shared history can count for; None without a book."""
-    return log.playbook().used if reading.log_with_book(log) else None
 
 
 def _command(seq: int, option: str) -> str:

@@ -240,11 +240,8 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
     """
     for folder in copies(ledger):
         with suppress(errors.TallybookError):
-            before = redaction.read_pending(folder)
-            ids = dict.fromkeys((*(before.ids if before else ()), *pending.ids))
             # Without the texts: the file stays.
-            note = redaction.PendingRedaction(tuple(ids), (), pending.reason or "redacted", pending.by)
-            redaction.write_pending(folder, note)
+            redaction.add_pending(folder, pending.ids, (), pending.reason or "redacted", pending.by)
             checkpoints.clear(folder)
 
 
@@ -369,10 +366,6 @@ class TextSearch:
     def __init__(self, texts: Collection[str]) -> None:
         """Remember the texts."""
         self.texts = tuple(texts)
-
-    def __bool__(self) -> bool:
-        """Return whether there is anything to search for."""
-        return bool(self.texts)
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:

@@ -56,9 +56,7 @@ def must_propose(project: Project, wish: Curation) -> str:
         return "only a person may"
     if wish.verb not in OF_PROTECTED:
         return ""
-    state = reading.current(reading.open_log(project))
-    entries = [state.entries[name] for name in names_of(wish) if name in state.entries]
-    return "protected" if any(map(state.is_protected, entries)) else ""
+    return "protected" if _protected_names(project, names_of(wish)) else ""
 
 
 def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> tuple[Outcome, ProposedError | None]:
@@ -110,7 +108,8 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
     from tallybook.projections.surfaces.writing import redact
 
     found = redact.find_text(project, target).events
-    names = _protected_names(project, found)
+    events_with_text = (record.event for record in found if isinstance(record.event, events.TEXT_GIVERS))
+    names = _protected_names(project, [event.name for event in events_with_text])
     if not names:
         return
     redact.check_reason(project, target, reason, by)
@@ -125,14 +124,11 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
     raise ProposedError(f"{what}, so inside an agent it was only proposed; {hint}")
 
 
-def _protected_names(project: Project, found: Sequence[EventRecord]) -> list[str]:
-    """Return the protected entries of which these events have a text."""
+def _protected_names(project: Project, names: Sequence[str]) -> list[str]:
+    """Return which of these entries, or of those that they were merged into, are protected."""
     state = reading.current(reading.open_log(project))
-    names = dict.fromkeys(record.event.name for record in found if isinstance(record.event, events.TEXT_GIVERS))
-    entries = [
-        state.entries[name] for name in (state.merged.get(name, name) for name in names) if name in state.entries
-    ]
-    return [entry.name for entry in entries if state.is_protected(entry)]
+    present = dict.fromkeys(state.merged.get(name, name) for name in names)
+    return [name for name in present if name in state.entries and state.is_protected(state.entries[name])]
 
 
 def load(project: Project) -> Proposals:

@@ -165,18 +165,16 @@ def redact(
             texts = _texts(project, tx.read(), target)
             _check(reason, by, texts)
             events, bodies = _search_all(log, texts, target.event)
-            before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
+            before = redaction.read_pending(log.folder)
             # The events of a redaction that could not be finished hold the text no more.
-            if expected not in {None, len(events)} and not {*texts} <= {*before.texts}:
+            if expected not in {None, len(events)} and not {*texts} <= {*(before.texts if before else ())}:
                 find_text(project, target)
                 raise UnexpectedNumberError(len(events))
             if events:
                 _remember(log, target, events)
                 if reading.log_with_book(log):
                     _append_links(tx, _find_links(events, {}), by)
-            ids = dict.fromkeys((*before.ids, *(event.id for event in events)))
-            pending = dict.fromkeys((*before.texts, *texts))
-            redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(pending), reason, by))
+            redaction.add_pending(log.folder, (event.id for event in events), texts, reason, by)
         erased = _finish(project, log)
         if not events and (erased.files or erased.remaining):
             with log.transaction():
@@ -231,11 +229,10 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             _append_links(tx, (group for group in groups if not any(link.issuperset(group) for link in links)), by)
             held = {event.id: codec.texts_of(event.event).values() for event in events.values()}
             redacted_digests.remember(log.folder, None, held, log.now().at, 0)
-            before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
-            erasable = tuple(dict.fromkeys((*before.texts, *(text for text in texts if len(text) >= MIN_TEXT_CHARS))))
-            every = tuple(dict.fromkeys((*before.ids, *events)))
-            reason = before.reason or "equals a text that was redacted, here or on another machine"
-            redaction.write_pending(log.folder, redaction.PendingRedaction(every, erasable, reason, before.by or by))
+            before = redaction.read_pending(log.folder)
+            reason = (before and before.reason) or "equals a text that was redacted, here or on another machine"
+            erasable = (text for text in texts if len(text) >= MIN_TEXT_CHARS)
+            redaction.add_pending(log.folder, events, erasable, reason, (before and before.by) or by)
         _finish(project, log)
     return tuple(events)
 
@@ -354,13 +351,6 @@ def _describe_match(path: Path, texts: Collection[str]) -> str | None:
         return f"could not be searched: {error}"
 
 
-def _read_everything(log: JsonlLog) -> Iterator[RawBatch]:
-    """Yield every batch; of a shared project those of the book and of the own ledger."""
-    yield from log.read()
-    if reading.log_with_book(log):
-        yield from log.own.read()
-
-
 def _texts(project: Project, batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, ...]:
     """Return the texts to redact."""
     if target.text is not None:
@@ -391,7 +381,8 @@ def _search_all(
     log: JsonlLog, texts: Collection[str], event: str | None, pending: Iterable[RawBatch] = ()
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return what ``_search`` does, of the ledger and of every copy of a shared book."""
-    events, bodies = _search(log, chain(_read_everything(log), pending), texts, event)
+    own = log.own.read() if reading.log_with_book(log) else ()
+    events, bodies = _search(log, chain(log.read(), own, pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
     others, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
     return tuple(({event.id: event for event in events} | {other.id: other for other in others}).values()), bodies
