@@ -209,9 +209,8 @@ def _summarise_rating(event: events.PointRated) -> str:
     return f"{event.name} rated {event.rating}{remark}"
 
 
-def _summarise_decision(verb: str) -> Callable[[Any], str]:
-    """Return a function that summarises a decision about an entry, with its reason if any."""
-    return lambda e: f"{e.name} {verb}{_why(e.reason)}"
+def _summarise_decision(event: Any, verb: str) -> str:
+    return f"{event.name} {verb}{_why(event.reason)}"
 
 
 def _why(reason: str | None) -> str:
@@ -314,10 +313,10 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     ),
     events.PointNoted: lambda e: f"{e.name} noted: {_quote(e.note)}",
     events.PointReworded: lambda e: f"{e.name} reworded {_quote(e.text)}{_why(e.reason)}",
-    events.PointRetired: _summarise_decision("retired"),
-    events.PointRestored: _summarise_decision("restored"),
-    events.PointPinned: _summarise_decision("pinned"),
-    events.PointUnpinned: _summarise_decision("unpinned"),
+    events.PointRetired: lambda e: _summarise_decision(e, "retired"),
+    events.PointRestored: lambda e: _summarise_decision(e, "restored"),
+    events.PointPinned: lambda e: _summarise_decision(e, "pinned"),
+    events.PointUnpinned: lambda e: _summarise_decision(e, "unpinned"),
     events.PointPlaced: lambda e: f"{e.name} moved to {e.section}{_why(e.reason)}",
     events.PointLimited: lambda e: (
         f"{e.name} holds {f'until {e.until}' if e.until else 'without an end'}{_why(e.reason)}"

@@ -243,6 +243,16 @@ def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: 
     commands.check(project)
 
 
+@pytest.mark.parametrize("may", [[], {}, 5, "anything"], ids=repr)
+def test_spooled_terms_that_are_none_only_propose(started: Project, may: Any) -> None:
+    """A spool file with unusable terms blocks no write, and its operations are proposed."""
+    request = {"by": HUMAN, "update": {"operations": [{"type": "DELETE", "target_id": "kpt_001"}]}, "may": may}
+    waiting = spool_file(started, json.dumps({"id": "a", "at": AT, "requests": [request]}).encode())
+    commands.rate(started, "kpt_001", "helpful", HUMAN)
+    recorded = [row["kind"] for row in commands.list_events(started)]
+    assert (False, 1) == (waiting.exists(), recorded.count("point.proposed"))
+
+
 @pytest.mark.parametrize("owner", [float("nan"), float("inf"), 2**60, "\ud800", ["\udfff"]], ids=repr)
 def test_a_save_that_no_file_could_hold_is_refused(started: Project, owner: object) -> None:
     """A top-level key that playbook.json could never show is refused, and nothing is recorded."""

@@ -162,10 +162,6 @@ class Opened:
         """Return the texts that were redacted here."""
         return redacted_digests.load(self.project.ledger)
 
-    def read_redactions(self) -> None:
-        """Read the redacted texts anew: under the ledger's lock those count that it then has."""
-        self.redactions = redacted_digests.load(self.project.ledger)
-
     @cached_property
     def prefix(self) -> str:
         """Return the beginning of the names that new entries are given."""
@@ -175,7 +171,7 @@ class Opened:
 
     def playbook(self, *, cold: bool = False) -> Playbook:
         """Return the playbook at the end of the ledger, as ``reading.current``: each time as it is then."""
-        return current(self.log, cold=cold)
+        return fold_view(PLAYBOOK_FORM, self.log, cold=cold)
 
     def state(self, form: Form[S], until: int | None = None) -> S:
         """Return the state of a view at the end of the ledger or as of a moment, as ``reading.fold_view``."""

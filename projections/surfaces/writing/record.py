@@ -58,7 +58,7 @@ else:
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
 # Events that have no effect where the `PlaybookUpdated` of their batch counts nothing.
-_PARTS_OF_UPDATE = (PointRated, PointNoted)
+_PARTS_OF_UPDATE = (PointRated, PointNoted, PlaybookUpdated)
 DIAGNOSTIC_MODE: Final = "diagnostic_mode"
 """File in the agent's folder of a project that wants diagnostics of migrations and prunes."""
 _HELD = "another process holds the ledger; spooled, the next command that writes records it"
@@ -235,7 +235,7 @@ class Writing:
     def take_in(self, tx: Transaction, state: Playbook) -> list[spool.SpoolFile]:
         """Append the manual edit of ``playbook.json``, and the spool; return the spool files that were appended."""
         # Those count that the ledger has now that it is locked.
-        self.opened.read_redactions()
+        self.opened.redactions = redacted_digests.load(self.opened.project.ledger)
         state.prefix = self.opened.prefix
         self.file = playbook_file.examine(self.opened, state, tx.read)
         self.problems += self.file.problems
@@ -305,7 +305,11 @@ class Writing:
             return Outcome(ignored=decision.ignored)
         drafts = [codec.encode(event, request.when) for event in events]
         # The corrected delivery of one that had no effect is to count.
-        key = None if request.payload and not _has_effect(decision) else request.key
+        updates = [event for event in events if isinstance(event, PlaybookUpdated)]
+        has_effect = any(event.added or event.rated for event in updates) or not all(
+            isinstance(event, _PARTS_OF_UPDATE) for event in events
+        )
+        key = None if request.payload and not has_effect else request.key
         raw = tx.append(drafts, request.by, key, request.payload)
         if raw is None:
             return Outcome(repeated=True)
@@ -316,8 +320,7 @@ class Writing:
         after = dict.fromkeys(state.entries)
         restored = {event.name for event in events if isinstance(event, PointRestored)}
         # Only an update prunes; what a manual edit takes out is not pruned.
-        is_update = any(isinstance(event, PlaybookUpdated) for event in events)
-        pruned = tuple(name for name in before if name not in after) if is_update else ()
+        pruned = tuple(name for name in before if name not in after) if updates else ()
         self.pruned += [state.gone[name] for name in pruned if name in state.gone]
         rated = dict.fromkeys(
             state.merged.get(event.name, event.name)
@@ -397,14 +400,6 @@ def _names_in_ledger(update: Update, state: Playbook) -> dict[str, str]:
     """Return the names that the texts of a repeated update have in the ledger, where its program gave them others."""
     by_text = {entry.text: name for entries in (state.gone, state.entries) for name, entry in entries.items()}
     return {wish: by_text[text] for text, wish in update.names.items() if by_text.get(text, wish) != wish}
-
-
-def _has_effect(decision: Decision) -> bool:
-    """Return whether a decision about a caller's delivery changes or proposes anything."""
-    return any(
-        event.added or event.rated if isinstance(event, PlaybookUpdated) else not isinstance(event, _PARTS_OF_UPDATE)
-        for event in decision.events
-    )
 
 
 # In the spool

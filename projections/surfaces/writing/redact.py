@@ -183,7 +183,10 @@ def redact(
         error: Exception | None = recording.write(project, []).unrendered
     except errors.TallybookError as failed:
         error = failed
-    erased = _add_playbook_check(project, erased, texts, error)
+    if (fault := _describe_match(project.playbook, texts)) is not None:
+        why = "" if error is None else f" ({error})"
+        line = f"{project.playbook}: {fault}{why}; `tallybook replay` writes it"
+        erased = attrs.evolve(erased, remaining=(*erased.remaining, line))
     return _require_match(_complete(project, texts, RedactionResult(events, erased, bodies)), target)
 
 
@@ -329,16 +332,6 @@ def _require_match(done: RedactionResult, target: RedactionTarget) -> RedactionR
 def _has_match(done: RedactionResult) -> bool:
     """Return whether anything holds the text."""
     return bool(done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign)
-
-
-def _add_playbook_check(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
-    """Return the erasure, with a line in ``remaining`` if ``playbook.json`` still holds the text."""
-    fault = _describe_match(project.playbook, texts)
-    if fault is None:
-        return erased
-    why = "" if error is None else f" ({error})"
-    line = f"{project.playbook}: {fault}{why}; `tallybook replay` writes it"
-    return attrs.evolve(erased, remaining=(*erased.remaining, line))
 
 
 def _describe_match(path: Path, texts: Collection[str]) -> str | None:

@@ -54,6 +54,8 @@ else:
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
 _SHOWN_CHARS: Final = 40
+# A tuple: a value from the spool may be none that a set can look up.
+_TERMS: Final = ("", operations.APPLY, operations.PERSON)
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
 """Decides on the playbook under the lock, without the redacted texts.
@@ -456,21 +458,11 @@ def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
     """
     if not isinstance(values, list):
         raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
-    return [request_from_json(value, f"{key}:{index}", when) for index, value in enumerate(values)]
+    return [_from_json(value if isinstance(value, dict) else {}, f"{key}:{i}", when) for i, value in enumerate(values)]
 
 
-def request_from_json(value: Any, key: str, when: Any) -> Request:
-    """Return a request from the spool.
-
-    Args:
-        value: What `request_to_json` returned, read again and not trusted.
-        key: The key for a request without one, so that it is recorded once.
-        when: When it was sent, not trusted either; a request that says itself when it happened happened then.
-
-    Raises:
-        BadInputError: It is not a request.
-    """
-    fields = value if isinstance(value, dict) else {}
+def _from_json(fields: Mapping[str, Any], key: str, when: Any) -> Request:
+    # One that says itself when it happened happened then.
     when = fields.get("when", when)
     _check_moment(when)
     given, position, payload = fields.get("key"), fields.get("position"), fields.get("payload")
@@ -489,22 +481,22 @@ def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
     if "update" in fields:
         pairs = names.items() if isinstance(names, dict) else ()
         texts = {text: name for text, name in pairs if isinstance(name, str)}
-        events = _parse_plain_events(fields.get("beside", ()))
-        origin = origin if isinstance(origin, str) else ""
-        by_marks = fields.get("by_marks") is True
-        return Update(fields["update"], texts, events, *_terms(fields), origin=origin, by_marks=by_marks)
+        may, shown = fields.get("may", ""), fields.get("shown")
+        return Update(
+            fields["update"],
+            texts,
+            _parse_plain_events(fields.get("beside", ())),
+            # Operations are only ever proposed where it is unclear on which terms they count.
+            may=may if may in _TERMS else operations.PROPOSE,
+            shown=tuple(name for name in shown if isinstance(name, str)) if isinstance(shown, list) else None,
+            origin=origin if isinstance(origin, str) else "",
+            by_marks=fields.get("by_marks") is True,
+        )
     if "facts" in fields:
         if not (events := _parse_plain_events(fields["facts"])):
             raise BadInputError("facts", "are none")
         return PlainEvents(events)
     raise BadInputError("request", "is neither an update nor facts")
-
-
-def _terms(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...] | None]:
-    """Return on which terms a spooled update's operations count; they are only ever proposed where that is unclear."""
-    may, shown = fields.get("may", ""), fields.get("shown")
-    names = tuple(name for name in shown if isinstance(name, str)) if isinstance(shown, list) else None
-    return (may if may in {"", operations.APPLY, operations.PERSON} else operations.PROPOSE), names
 
 
 def _check_moment(when: Any) -> None:

@@ -369,15 +369,11 @@ def _mask_value(value: Any, names: list[str]) -> Any:
     return value
 
 
-def _label(name: str) -> str:
-    return f"[masked: {name}]"
-
-
 def _replace(text: str, spans: Sequence[_Span]) -> str:
     parts = []
     at = 0
     for span in spans:
-        parts += [text[at : span.begin], _label(span.name)]
+        parts += [text[at : span.begin], f"[masked: {span.name}]"]
         at = span.end
     return "".join((*parts, text[at:]))
 
