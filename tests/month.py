@@ -37,7 +37,7 @@ from tallybook.projections.surfaces import review as reviews  # noqa: E402 - as 
 from tallybook.projections.surfaces.agents.table import Payload  # noqa: E402 - as above
 from tallybook.projections.surfaces.hooks import injection  # noqa: E402 - as above
 from tallybook.projections.surfaces.reflection import worker  # noqa: E402 - as above
-from tallybook.projections.surfaces.reflection.schedule import Plan  # noqa: E402 - as above
+from tallybook.projections.surfaces.reflection.worker import Plan  # noqa: E402 - as above
 from tallybook.projections.surfaces.workspace.project import Project, find_paths  # noqa: E402 - as above
 
 WORLDS: Final = 2

@@ -28,7 +28,7 @@ from tallybook.projections.surfaces.doctor import agents
 from tallybook.projections.surfaces.doctor.cli import CHECKS
 from tallybook.projections.surfaces.doctor.finding import Finding, exit_code, run_checks
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.reflection import raters, schedule
+from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing import redact as redacting
@@ -364,7 +364,7 @@ def written(project: Project, *events: Event, model: str = "haiku", session: str
 
 def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
-    latest = schedule.load_reflections(project).latest_batch
+    latest = worker.load_reflections(project).latest_batch
     now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock, "utc_now", lambda: now)

@@ -26,7 +26,7 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import raters, schedule, worker
+from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 
@@ -104,22 +104,22 @@ def test_what_keeps_failing_is_tried_less_and_less(
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
     monkeypatch.setattr(reading, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
-    plan = schedule.Plan(Settings(rater="claude", tokens_per_day=10**9), patient=True)
+    plan = worker.Plan(Settings(rater="claude", tokens_per_day=10**9), patient=True)
     asked = []
     for _ in range(2 * 24 * 60):
         assert worker.DONE == worker.work(place, plan)
         asked.append(len(client.asked))
-        if asked[-1] == schedule.MAX_TRIES:
+        if asked[-1] == worker.MAX_TRIES:
             break
         now += 60 * clock.MICROSECONDS
-    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, schedule.MAX_TRIES)]
+    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, worker.MAX_TRIES)]
     assert [5, 10, 20, 40, 80] == waits
     now += 30 * 24 * 3600 * clock.MICROSECONDS
     worker.work(place, plan)
-    assert schedule.MAX_TRIES == len(client.asked)
-    worker.work(place, schedule.Plan(Settings(rater="claude", tokens_per_day=10**9)))
-    worker.work(place, schedule.Plan(Settings(rater="claude", tokens_per_day=10**9)))
-    assert [schedule.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
+    assert worker.MAX_TRIES == len(client.asked)
+    worker.work(place, worker.Plan(Settings(rater="claude", tokens_per_day=10**9)))
+    worker.work(place, worker.Plan(Settings(rater="claude", tokens_per_day=10**9)))
+    assert [worker.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
 
 
 def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
@@ -148,9 +148,9 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
         return answered
 
     monkeypatch.setattr(raters, "ask_rater", hold)
-    assert worker.HELD == worker.work(place, schedule.Plan(Settings(rater="claude")))
+    assert worker.HELD == worker.work(place, worker.Plan(Settings(rater="claude")))
     held[0].__exit__(None, None, None)
-    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude")))
+    assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude")))
     assert (ONCE, 1) == (counted(place), len(client.asked))
     assert Project(project).ledger.exists()
 
@@ -159,10 +159,10 @@ def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, clien
     """Whoever chose another has changed what it failed for: the transcript is read although the client is not there."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").agent("As [kpt_001] says."))
     client.plans("no")
-    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude"), patient=True))
-    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater="claude"), patient=True))
+    assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude"), patient=True))
+    assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude"), patient=True))
     assert 1 == len(client.asked)
-    worker.work(place, schedule.Plan(patient=True))
+    worker.work(place, worker.Plan(patient=True))
     assert 1 == counted(place)["TranscriptRead"]
 
 
@@ -175,5 +175,5 @@ def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
         (marks / name).touch()
         when = clock.utc_now().unix_us / clock.MICROSECONDS - days * 24 * 3600
         os.utime(marks / name, (when, when))
-    worker.work(place, schedule.Plan())
+    worker.work(place, worker.Plan())
     assert ["told-new"] == [path.name for path in marks.glob("told-*")]

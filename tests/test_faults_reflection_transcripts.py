@@ -13,7 +13,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PointRated, ReflectionFailed, TranscriptRead
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import schedule, transcript, worker
+from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from helpers.transcripts import Client
     from tallybook.projections.surfaces.workspace.project import Project
 
-CLAUDE = schedule.Plan(Settings(rater="claude", tokens_per_day=10**9))
+CLAUDE = worker.Plan(Settings(rater="claude", tokens_per_day=10**9))
 HELPFUL = answer(kpt_001="helpful")
 
 
@@ -61,7 +61,7 @@ def test_half_a_character_is_no_obstacle(project: Path, script: Script, client: 
     script.agent("using \ud83d [kpt_001] now", uuid="u\udc00").tool("Bash\ud83d", {"command": "x\ud83d"}, "y\udc00")
     place = asked_for(project, script)
     client.plans(HELPFUL)
-    assert worker.DONE == worker.work(place, schedule.Plan(Settings(rater=rater, tokens_per_day=10**9)))
+    assert worker.DONE == worker.work(place, worker.Plan(Settings(rater=rater, tokens_per_day=10**9)))
     assert (rater == "claude") == ("using ? [kpt_001] now" in "".join(map(str, client.asked)))
     assert 1 == len(events(place, TranscriptRead))
 

@@ -28,7 +28,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import record
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["here"]
 
 EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
-CLAUDE = schedule.Plan(Settings(rater="claude", tokens_per_day=10**9))
+CLAUDE = worker.Plan(Settings(rater="claude", tokens_per_day=10**9))
 HELPFUL = answer(kpt_001="helpful")
 HOUR_S = 3_600
 
@@ -129,7 +129,7 @@ def test_what_is_written_later_is_read_alone(place: Project, recorded: RecordedS
     found = whole.splitlines(keepends=True)
     for part in (b"".join(found[: len(found) // 2]) + found[-1][:30], whole):
         path.write_bytes(part)
-        request = schedule.reflection_request(recorded.session, len(part), "Stop", str(path), "tallybook")
+        request = worker.reflection_request(recorded.session, len(part), "Stop", str(path), "tallybook")
         record.write(place, [request])
         assert worker.DONE == worker.work(place, CLAUDE)
     first, second = map(sent, client.asked)
@@ -157,7 +157,7 @@ def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
     fork.parent.mkdir(exist_ok=True)
     fork.write_bytes(path.read_bytes() + json.dumps(MORE[recorded]).encode() + b"\n")
     for one, session in ((path, recorded.session), (fork, "f0")):
-        request = schedule.reflection_request(session, one.stat().st_size, "Stop", str(one), "tallybook")
+        request = worker.reflection_request(session, one.stat().st_size, "Stop", str(one), "tallybook")
         record.write(place, [request])
         assert worker.DONE == worker.work(place, CLAUDE)
     assert ["\n".join(turn for turns in recorded.turns.values() for turn in turns), "User: More"] == list(
@@ -230,7 +230,7 @@ def test_a_ledger_names_no_other_file_of_an_agent(place: Project, agent: str, na
     path.parent.resolve().mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('{"type": "user", "message": {"content": "my secret"}}\n', encoding="utf-8")
-    record.write(place, [schedule.reflection_request("s1", 10, "SessionEnd", str(path), "tallybook")])
+    record.write(place, [worker.reflection_request("s1", 10, "SessionEnd", str(path), "tallybook")])
     assert worker.DONE == worker.work(place, CLAUDE)
     (failed,) = events(place, ReflectionFailed)
     assert ([], "outside") == (client.asked, failed.cause)

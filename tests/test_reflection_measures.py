@@ -14,7 +14,7 @@ from helpers.transcripts import Script, kept
 from tallybook.ledger.events import SessionMeasured
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.reflection import schedule, transcript, worker
+from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 
@@ -186,9 +186,9 @@ def place(project: Path) -> Project:
 def read(place: Project, path: Path, trigger: str, session: str = "s1") -> list[worker.Result]:
     """Let the worker read a transcript that a hook requested, and return its results."""
     results: list[worker.Result] = []
-    request = schedule.reflection_request(session, path.stat().st_size, trigger, str(path), "tallybook")
+    request = worker.reflection_request(session, path.stat().st_size, trigger, str(path), "tallybook")
     record.write(place, [request])
-    assert worker.DONE == worker.work(place, schedule.Plan(), results.append)
+    assert worker.DONE == worker.work(place, worker.Plan(), results.append)
     return results
 
 
@@ -225,7 +225,7 @@ def test_a_transcript_that_is_not_understood_is_said_to_be(place: Project, run: 
     path = kept(place.root) / "s1.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('{"kind": "said", "words": "Fix it"}\n')
-    request = schedule.reflection_request("s1", path.stat().st_size, "SessionEnd", str(path), "tallybook")
+    request = worker.reflection_request("s1", path.stat().st_size, "SessionEnd", str(path), "tallybook")
     record.write(place, [request])
     answer = run("reflect").out
     assert "s1: 0 rated, 1 line not understood, not measured, as neither a prompt nor a call was understood" in answer

@@ -24,8 +24,7 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.reflection.raters import RaterError
-from tallybook.projections.surfaces.reflection.schedule import Plan
-from tallybook.projections.surfaces.reflection.worker import DONE, Result, work
+from tallybook.projections.surfaces.reflection.worker import DONE, Plan, Result, work
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.settings import Settings
 

@@ -25,7 +25,7 @@ from tallybook.projections.reflections import ReadPosition
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.reflection import schedule, transcript, worker
+from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.reflection.chunks import Piece, Unread, all_pieces, next_piece
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
@@ -334,7 +334,7 @@ def test_a_session_is_known_by_its_file(recorded: RecordedSession, folder: str, 
 
 
 zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-NONE = schedule.Plan()
+NONE = worker.Plan()
 
 
 @pytest.fixture
@@ -365,7 +365,7 @@ def archive(path: Path) -> Path:
 
 def request(place: Project, session: str, path: Path) -> None:
     """Request reflection on a session, as the hook of its end does."""
-    record.write(place, [schedule.reflection_request(session, path.stat().st_size, "Stop", str(path), "tallybook")])
+    record.write(place, [worker.reflection_request(session, path.stat().st_size, "Stop", str(path), "tallybook")])
 
 
 def texts(path: Path) -> list[str]:
@@ -439,7 +439,7 @@ def test_a_packed_transcript_that_cannot_be_unpacked_stays_pending(place: Projec
     assert worker.DONE == worker.work(place, NONE)
     assert ["unavailable"] == [event.cause for event in events(place, ReflectionFailed)]
     assert [] == events(place, PointCited)
-    assert not schedule.load_reflections(place).sessions[CODEX.session].is_transcript_gone
+    assert not worker.load_reflections(place).sessions[CODEX.session].is_transcript_gone
 
 
 def message(uuid: str, kind: str, text: str) -> dict[str, Any]:
@@ -487,7 +487,7 @@ def test_an_old_session_of_gemini_is_one_document(place: Project, run: Run) -> N
     path.with_suffix(".jsonl").write_text(
         "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8"
     )
-    record.write(place, [schedule.reflection_request("g1", 10**6, "Stop", str(path), "tallybook")])
+    record.write(place, [worker.reflection_request("g1", 10**6, "Stop", str(path), "tallybook")])
     assert 0 == run("reflect").code
     assert ["kpt_001", "kpt_002", "kpt_001"] == [event.name for event in events(place, PointCited)]
 

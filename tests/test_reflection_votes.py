@@ -29,7 +29,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import notices
 from tallybook.projections.surfaces.mcp.protocol import Server
-from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.marks import (
     MAX_LESSONS,
     Mark,
@@ -293,8 +293,8 @@ def test_marks_of_each_client_are_read(place: Project, recorded: RecordedSession
     give(place, recorded.session, "kpt_001")
     for _ in range(2):
         end = path.stat().st_size
-        record.write(place, [schedule.reflection_request(recorded.session, end, "Stop", str(path), "tallybook")])
-        assert worker.DONE == worker.work(place, schedule.Plan())
+        record.write(place, [worker.reflection_request(recorded.session, end, "Stop", str(path), "tallybook")])
+        assert worker.DONE == worker.work(place, worker.Plan())
     rows = [row for batch in decode(reading.open_log(place).read()) for row in batch.records]
     by = [(row.by.agent, row.by.session) for row in rows if isinstance(row.event, PointRated)]
     assert [(recorded.agent, recorded.session)] == by

@@ -17,14 +17,16 @@ MAX_ENTRY_CHARS = 1_000
 UNTESTED_SHARE = 0.2
 """Share of the room reserved for unrated entries, so that they can be tried."""
 
-OWN = {"own": object()}
-"""What marks an entry of the person's own playbook; no file can hold it."""
 OWN_HEADING = "\nFrom the user's own playbook, for all projects:"
 """The line before a person's own entries; an entry cannot forge it, for its line begins with its name."""
 
 # Terminals act on some of these characters, and a model may read others as the end of a line.
 _BLANK = dict.fromkeys(map(ord, UNPRINTABLE), " ")
 _LEFT_OUT = "({} more key points were left out for want of room.)"
+
+
+class OwnEntry(dict[str, object]):
+    """An entry of the person's own playbook, which no draw withholds and the project does not record."""
 
 
 class Selection(NamedTuple):
@@ -60,7 +62,7 @@ class Selection(NamedTuple):
         mine = []
         for entry, text in zip(self.chosen, self.lines, strict=False):
             section = entry.get("section", "")
-            if is_own(entry):
+            if isinstance(entry, OwnEntry):
                 mine.append(text)
             elif entry["name"] not in held:
                 by_section.setdefault(section, [_heading(section)] if section else []).append(text)
@@ -69,14 +71,9 @@ class Selection(NamedTuple):
         return fill(self.template, [*told, *self.lines[len(self.chosen) :]] if told else [])
 
 
-def is_own(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry is of the person's own playbook; no draw withholds it."""
-    return entry.get("own") is OWN["own"]
-
-
 def names_of(entries: Iterable[Mapping[str, Any]], *, own: bool = False) -> tuple[str, ...]:
     """Return the names of the project's entries, or of the person's own."""
-    return tuple(entry["name"] for entry in entries if is_own(entry) is own)
+    return tuple(entry["name"] for entry in entries if isinstance(entry, OwnEntry) is own)
 
 
 def leave_out_expired(entries: Sequence[Mapping[str, Any]], today: str) -> Sequence[Mapping[str, Any]]:
@@ -105,7 +102,7 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Selection:
 
     Args:
         entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``, in the later format
-            ``section``, and OWN where they are the person's own.
+            ``section``; OwnEntry where they are the person's own.
         room: How many characters the lines may take, line feeds and headings included.
     """
     # The headings of all sections, because which of them are shown follows only from the choice.
@@ -122,16 +119,16 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Selection:
         fitting |= proven | more
         chosen = [entries[index] for index in sorted(fitting)]
         lines = [*(fitting[index] for index in sorted(fitting)), _LEFT_OUT.format(len(entries) - len(chosen))]
-    own_left_out = sum(map(is_own, entries)) - sum(map(is_own, chosen))
+    own_left_out = len(names_of(entries, own=True)) - len(names_of(chosen, own=True))
     left_out = {False: {"room": len(entries) - len(chosen) - own_left_out}, True: {"room": own_left_out}}
     return Selection(chosen, tuple(lines), entries, left_out)
 
 
 def headings_size(entries: Sequence[Mapping[str, Any]]) -> int:
     """Return the characters that the headings of all sections and of the own entries take, line feeds included."""
-    sections = {entry.get("section", "") for entry in entries if not is_own(entry)} - {""}
-    headings = [*map(_heading, sections), *([OWN_HEADING] if any(map(is_own, entries)) else [])]
-    return sum(len(heading) + 1 for heading in headings)
+    headings = {entry.get("section", "") for entry in entries if not isinstance(entry, OwnEntry)} - {""}
+    own_size = len(OWN_HEADING) + 1 if names_of(entries, own=True) else 0
+    return sum(len(_heading(heading)) + 1 for heading in headings) + own_size
 
 
 def _heading(section: str) -> str:

@@ -158,7 +158,7 @@ def select(
     lowest: dict[bool, float] = {}
     for score in rank(entries, task):
         entry = entries[score.place]
-        own = inject.is_own(entry)
+        own = isinstance(entry, inject.OwnEntry)
         if entry["name"] in known:
             counts[own][TOLD] += 1
         elif not (score.words or (is_first and score.proof)):

@@ -21,7 +21,7 @@ from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install.hook_entries import hook_command
-from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _project(folder: Path, kind: str, events: int) -> Project:
     transcript = _transcript(project)
     transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text("{}\n", encoding="utf-8")
-    worker.work(project, schedule.Plan())
+    worker.work(project, worker.Plan())
     return project
 
 

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_entries import COMMAND, call_of, calls_us, find_fault, own_calls
-from tallybook.projections.surfaces.reflection import schedule, transcript, worker
+from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
 from tallybook.projections.surfaces.review import load_reviews
 from tallybook.projections.surfaces.workspace import settings
@@ -251,7 +251,7 @@ def check_reflection(project: Project) -> Iterator[Finding]:
     """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
     if not open_own_log(project).exists():
         return
-    options, state = _read_settings(project), schedule.load_reflections(project)
+    options, state = _read_settings(project), worker.load_reflections(project)
     awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
     for message, fix in _find_missing(options):
         yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")
@@ -270,7 +270,7 @@ def check_reflection(project: Project) -> Iterator[Finding]:
     for name, session in pending.items():
         failure = last_failure(session)
         # A failure of another rater says nothing about the chosen one; transcripts outside have a finding below.
-        if failure is None or failure.rater != options.rater or failure.cause == schedule.OUTSIDE:
+        if failure is None or failure.rater != options.rater or failure.cause == worker.OUTSIDE:
             continue
         reason = "its reason was redacted" if failure.reason is None else failure.reason
         cause = f"{failure.cause}: {reason}" if reason else failure.cause
@@ -280,7 +280,7 @@ def check_reflection(project: Project) -> Iterator[Finding]:
     outside = [
         Path(session.transcript)
         for session in awaiting.values()
-        if session.transcript and session.failure is not None and session.failure.cause == schedule.OUTSIDE
+        if session.transcript and session.failure is not None and session.failure.cause == worker.OUTSIDE
     ]
     if outside:
         names = format_names(list(map(str, outside)))

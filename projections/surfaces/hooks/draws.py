@@ -262,7 +262,7 @@ def _read(path: str, begin: int, end: int) -> bytes:
 
 def lineage_file(project: AnyProject, session: str) -> str:
     """Return the marker of a session's lineage."""
-    return ledger_access.marker_file(project, f"{LINEAGE}{ledger_access.digest(session)}")
+    return ledger_access.marker_file(project, LINEAGE, session)
 
 
 def read_lineage(project: AnyProject, session: str) -> Lineage | None:

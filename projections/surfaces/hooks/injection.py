@@ -356,7 +356,7 @@ def mark_injected(project: ProjectPaths, payload: Payload) -> None:
 
 
 def _marker(project: ProjectPaths, session: str) -> str:
-    return ledger_access.marker_file(project, f"{_TOLD}{ledger_access.digest(session)}")
+    return ledger_access.marker_file(project, _TOLD, session)
 
 
 def _compacted_marker(marker: str) -> str:
@@ -411,7 +411,7 @@ def _read_own_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]
         ledger_access.save_error(project, error)
         return []
     taken = {entry[field] for entry in theirs for field in ("name", "text")}
-    return [{**entry, **inject.OWN} for entry in own if entry["name"] not in taken and entry["text"] not in taken]
+    return [inject.OwnEntry(entry) for entry in own if entry["name"] not in taken and entry["text"] not in taken]
 
 
 def select_offered(

@@ -280,9 +280,15 @@ def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def marker_file(project: AnyProject, name: str) -> str:
-    """Return the path of a marker of a ledger: it only saves questions to the ledger, so that nothing fails for it."""
-    return os.path.join(project.ledger, MARKS, name)
+def marker_file(project: AnyProject, name: str, session: str = "") -> str:
+    """Return the path of a marker: it only saves questions to the ledger, so that nothing fails for it.
+
+    Args:
+        project: The project.
+        name: The name of the marker, or of one that each session has, how that begins.
+        session: The session; empty for a marker of the whole ledger.
+    """
+    return os.path.join(project.ledger, MARKS, name + digest(session) if session else name)
 
 
 def read_marker(path: str) -> str:

@@ -361,7 +361,7 @@ async def extract_keypoints(
         TallybookError: The rater gave no answer, or one that cannot be used.
     """
     from tallybook.projections.reflections import NO_RATER
-    from tallybook.projections.surfaces.reflection import raters, replies, schedule
+    from tallybook.projections.surfaces.reflection import raters, replies, worker
     from tallybook.projections.surfaces.workspace import settings
 
     check_type(Mapping, playbook=playbook)
@@ -375,7 +375,7 @@ async def extract_keypoints(
     pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
     template = load_template(replies.TEMPLATE)
     text = replies.render_prompt(template, key_points, pruned, session)
-    spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
+    spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
     if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
     reply, answer = raters.ask_rater(text, options)

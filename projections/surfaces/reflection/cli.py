@@ -21,9 +21,9 @@ from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
+from tallybook.projections.surfaces.reflection import chunks, raters, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
-from tallybook.projections.surfaces.reflection.schedule import is_of_project
+from tallybook.projections.surfaces.reflection.worker import is_of_project
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair, record
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tallybook.projections.reflections import Reflections
-    from tallybook.projections.surfaces.reflection.schedule import Plan
-    from tallybook.projections.surfaces.reflection.worker import Result
+    from tallybook.projections.surfaces.reflection.worker import Plan, Result
 
 FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"
@@ -108,7 +107,7 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
         require_person(f"reflect --rater {rater}")
     tokens = configured.tokens_per_day if options["tokens"] is None else options["tokens"]
     model = options["model"] or configured.model
-    return schedule.Plan(configured._replace(rater=rater, model=model, tokens_per_day=tokens))
+    return worker.Plan(configured._replace(rater=rater, model=model, tokens_per_day=tokens))
 
 
 def _run_unattended(project: Project, plan: Plan) -> int:
@@ -119,7 +118,7 @@ def _run_unattended(project: Project, plan: Plan) -> int:
     # The agent's open files, inherited from the hook.
     os.closerange(_STANDARD_FILES, _MAX_FILES)
     try:
-        schedule.wait_for_writers(project, plan)
+        worker.wait_for_writers(project, plan)
         worker.work(project, plan)
     except Exception as error:  # noqa: BLE001 - it is saved, whatever it is
         with suppress(Exception):
@@ -201,7 +200,7 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
     sessions = len({prompt.session for prompt in prompts})
     rater = ", ".join(filter(None, (plan.rater, plan.settings.model)))
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
-    spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
+    spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
     left = max(plan.settings.tokens_per_day - spent, 0)
     used = f"; {spent:,} tokens were used today" if spent else ""
     budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
@@ -210,9 +209,9 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
 
 def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
     """Return the prompts for the sessions that await reflection."""
-    known = schedule.load_reflections(project)
-    sessions = (known.sessions | schedule.find_killed(project, known)).items()
-    pending = {name: session for name, session in sessions if name and schedule.has_more(session, plan.rater)}
+    known = worker.load_reflections(project)
+    sessions = (known.sessions | worker.find_killed(project, known)).items()
+    pending = {name: session for name, session in sessions if name and worker.has_more(session, plan.rater)}
     return list(_prompts(project, pending, known, plan))
 
 
@@ -239,7 +238,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
 def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) -> int:
     """Reflect on the transcripts of a folder, after a confirmation."""
     folder = Path(options["source"])
-    known = schedule.load_reflections(project)
+    known = worker.load_reflections(project)
     sessions = _sessions_in(project, folder, known, plan.rater)
     prompts = list(_prompts(project, sessions, known, plan))
     if options["dry_run"]:
@@ -279,7 +278,7 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
         for path, name in names.items()
         if name
     }
-    return {name: session for name, session in sessions.items() if schedule.has_more(session, rater)}
+    return {name: session for name, session in sessions.items() if worker.has_more(session, rater)}
 
 
 def _begin_time(path: Path) -> tuple[str, str]:
@@ -292,7 +291,7 @@ def _begin_time(path: Path) -> tuple[str, str]:
 def request(project: Project, sessions: Mapping[str, Session]) -> None:
     """Record that a person requests reflection on these sessions."""
     requests = [
-        schedule.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
+        worker.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
         for name, session in sessions.items()
     ]
     record.write(project, requests)

@@ -12,40 +12,279 @@ from itertools import takewhile
 from math import inf
 import os
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger import clock, events
+from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from tallybook.ledger.events import ReflectionRequested
+from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk
+from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import entry_json
-from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
+from tallybook.projections.reflections import GONE, NO_RATER, REFLECTIONS, Reflections, Session, last_failure
+from tallybook.projections.surfaces.agents.claude import folder_name
 from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
+from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.reflection import chunks, raters, replies, schedule, transcript
+from tallybook.projections.surfaces.reflection import chunks, raters, replies, transcript
 from tallybook.projections.surfaces.reflection.marks import mark_requests
 from tallybook.projections.surfaces.reflection.raters import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
-from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.workspace.project import MARKS, contains, project_around
+from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import pair, record, votes
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.reflections import Failure
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
     from tallybook.projections.surfaces.reflection.raters import Reply
     from tallybook.projections.surfaces.reflection.replies import Answer
-    from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Decide
+
+
+FIRST_WAIT_S: Final = 300
+MAX_WAIT_S: Final = 24 * 3600
+MAX_TRIES: Final = 6
+"""After so many failures in a row only a person's `tallybook reflect` tries again."""
+_WRITE_PAUSE_US: Final = clock.MICROSECONDS
+_MAX_PAUSES: Final = 5
+"""How often a worker waits until nothing was written to a transcript for _WRITE_PAUSE_US."""
+QUIET_S: Final = 60
+"""A transcript written to more recently than this may belong to a session that continues."""
+# Codex fires no such event at /quit, because its server keeps the thread: each stop requests the reflection.
+ENDS: Final = frozenset({"SessionEnd"})
+"""Triggers after which a session writes nothing more, except what the agent writes late."""
+
+OUTSIDE: Final = "outside"
+"""Cause of a failure: the file is no transcript in an agent's folder, nor in a folder that a person named."""
+KILLED_TRIGGER: Final = "transcript"
+KEPT_DAYS: Final = 30
+"""After so many days Claude Code and Gemini CLI delete a transcript; no limit of the other agents is known.
+
+A session that was given the playbook longer ago is not looked for, and it may continue: the ledger knows that it has
+the playbook.
+"""
+_STILL_US: Final = 600 * clock.MICROSECONDS
+"""A session whose transcript was written to more recently than this may not be killed."""
+_BEGINNING_US: Final = 3600 * clock.MICROSECONDS
+"""For so long a session may have no transcript yet."""
+
+_DEFAULTS: Final = Settings()
+
+
+@attrs.frozen
+class Plan:
+    """How to reflect.
+
+    Attributes:
+        settings: Who reflects, by which model and where, for how many tokens a day, and what it may change.
+        patient: Whether a failure waits before it is retried; not where a person asks.
+        folders: Folders besides the agents' own whose transcripts may be read.
+    """
+
+    settings: Settings = _DEFAULTS
+    patient: bool = False
+    folders: tuple[Path, ...] = ()
+
+    @property
+    def rater(self) -> str:
+        """Return who reflects."""
+        return self.settings.rater
+
+
+def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:
+    """Return which reflections are done and pending; from an earlier state, only later events are read."""
+    after = START if before is None else checkpoints.position_of(before)
+    return fold(REFLECTIONS, decode(reading.open_own_log(project).read(after)), before)
+
+
+def find_due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]:
+    """Yield the sessions to reflect on now, in the order of their first request."""
+    now_us = clock.utc_now().unix_us
+    for name, session in known.sessions.items():
+        if not name or name in tried or not has_more(session, plan.rater):
+            continue
+        failure = last_failure(session) if plan.patient else None
+        # Another rater than the one that failed need not wait.
+        retry_us = now_us if failure is None or failure.rater != plan.rater else next_try_us(failure)
+        if retry_us is not None and retry_us <= now_us:
+            yield name
+
+
+def next_try_us(failure: Failure) -> int | None:
+    """Return when a failure is retried automatically, in microseconds since 1970; None for never."""
+    if failure.tries >= MAX_TRIES:
+        return None
+    wait_s: int = min(FIRST_WAIT_S * 2 ** (failure.tries - 1), MAX_WAIT_S)
+    return clock.to_unix_us(failure.at) + wait_s * clock.MICROSECONDS
+
+
+def is_given_up(session: Session, rater: str) -> bool:
+    """Say whether a session is not retried automatically: it failed too often, or its transcript is missing."""
+    failure = last_failure(session)
+    failed = failure is not None and failure.rater == rater and next_try_us(failure) is None
+    return failed or session.is_transcript_gone
+
+
+def has_more(session: Session, rater: str) -> bool:
+    """Say whether anything is left to read: requested bytes, or what an agent wrote after its session's end."""
+    awaits = session.awaits_reflection(rater)
+    if session.transcript is None:
+        return awaits and not session.is_transcript_gone
+    path = Path(session.transcript)
+    path = transcript.locate(path)
+    if session.is_transcript_gone and not path.is_file():
+        # Reported once; it may come back, from a backup or with a folder that was not mounted.
+        return False
+    return awaits or (session.trigger in ENDS and _has_grown(session, path, rater))
+
+
+def _has_grown(session: Session, path: Path, rater: str) -> bool:
+    """Say whether the transcripts of a session differ from what was read of them, and have for a while."""
+    position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
+    try:
+        files = transcript.files_of(path)
+        if any(file.stat().st_mtime_ns // 1000 > quiet_us for file in files.values()):
+            return False
+        sizes = {file: transcript.size_of(place) for file, place in files.items()}
+    except OSError:
+        return False
+    own_size, own_end = sizes.pop(""), position.end.get("", 0)
+    # The session's own may end with half a line, which is accounted for.
+    if own_size < own_end or own_size > max(own_end, position.length):
+        return True
+    return any(size > position.end.get(file, 0) for file, size in sizes.items())
+
+
+def may_be_read(path: Path, plan: Plan) -> bool:
+    """Say whether a file is a transcript in the folder of an agent, or is in a folder that a person named.
+
+    A ledger can come with a clone, and must not be able to name other files of the user, to be read and sent.
+    """
+    real = path.resolve()
+    own = [folder for folder, reader in transcript.folders().items() if real.name.startswith(reader.name)]
+    return any(real.is_relative_to(folder.resolve()) for folder in (*own, *plan.folders))
+
+
+def wait_for_writers(project: Project, plan: Plan) -> None:
+    """Give an agent that has just ended the time to write the rest of its transcript."""
+    sessions = load_reflections(project).sessions.values()
+    for _ in range(_MAX_PAUSES):
+        since_us = clock.utc_now().unix_us - _WRITE_PAUSE_US
+        ended = [session for session in sessions if session.trigger in ENDS and session.awaits_reflection(plan.rater)]
+        if not any(_written_us(session) > since_us for session in ended):
+            return
+        sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
+
+
+def _written_us(session: Session) -> int:
+    with suppress(OSError):
+        return Path(session.transcript or os.devnull).stat().st_mtime_ns // 1000
+    return 0
+
+
+# Sessions that ended without a hook because their clients were killed. The ledger knows them by the playbook that they
+# were given; no other session of the agents' folders is read, and none of another project: a ledger can come with a
+# clone, and the ids of sessions with it.
+
+
+def find_open(project: Project, known: Reflections) -> dict[str, Session | None]:
+    """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet.
+
+    Returns:
+        Id → the session as it awaits reflection where its client must be gone; None where it may go on.
+    """
+    now_us = clock.utc_now().unix_us
+    oldest = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
+    beginning = clock.moment(now_us - _BEGINNING_US).at
+    sessions = {name: known.sessions.get(name, Session(None)) for name, at in known.injected_at.items() if at >= oldest}
+    # After a reported end, `has_more` finds what is written later.
+    unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
+    paths = _find_transcripts(project, unended) if unended else {}
+    found: dict[str, Session | None] = {}
+    for name, session in unended.items():
+        size, written_us = _examine(paths[name]) if name in paths else (-1, 0)
+        if size > session.request_end:
+            killed = attrs.evolve(session, transcript=str(paths[name]), request_end=size, trigger=KILLED_TRIGGER)
+            found[name] = killed if written_us <= now_us - _STILL_US else None
+        elif size < 0 and known.injected_at[name] >= beginning:
+            found[name] = None
+    return found
+
+
+def find_killed(project: Project, known: Reflections) -> dict[str, Session]:
+    """Return the sessions whose clients were killed, by their ids, as they await reflection."""
+    return {name: session for name, session in find_open(project, known).items() if session is not None}
+
+
+def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict[str, Path]:
+    """Return the transcripts of sessions that began in a project."""
+    found: dict[str, list[Path]] = {}
+    for folder, reader in transcript.folders().items():
+        for path in transcript.find_in(folder, reader):
+            name = reader.session_of(os.fspath(path))
+            if name in sessions and is_of_project(path, project):
+                found.setdefault(name, []).append(path)
+    return {name: _choose(paths, sessions[name].transcript) for name, paths in found.items()}
+
+
+def _choose(paths: Collection[Path], known: str | None) -> Path:
+    """Return the one of a session's transcripts that was reflected on, else the largest.
+
+    Gemini CLI begins another one when it resumes a session, and goes on to write into the first.
+    """
+
+    def rank(path: Path) -> tuple[bool, int]:
+        # Agents delete old transcripts at any time.
+        with suppress(OSError):
+            return os.fspath(path) == known, transcript.size_of(path)
+        return False, 0
+
+    return max(paths, key=rank)
+
+
+def is_of_project(path: Path, project: Project) -> bool:
+    """Say whether a session began in a folder of a project, or in a worktree of its repository."""
+    roots = {os.path.realpath(project.root), os.path.realpath(project.start or project.root)}
+    if path.parent.name in map(folder_name, {*roots, os.fspath(project.root)}):
+        return True
+    folder = Path(transcript.reader_of(path).folder_of(os.fspath(path)))
+    real = os.path.realpath(folder)
+    is_inside = any(contains(root, real) for root in roots) or os.path.realpath(project_around(real) or real) in roots
+    return folder.is_absolute() and is_inside
+
+
+def _examine(path: Path) -> tuple[int, int]:
+    """Return the length of a transcript, negative where it cannot be examined, and when it was written to last.
+
+    Those of its subagents count as well.
+    """
+    try:
+        written_us = max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
+        return transcript.size_of(path), written_us
+    except OSError:
+        return -1, 0
+
+
+def reflection_request(session: str, end: int, trigger: str, path: str | None, rater: str) -> Request:
+    """Return the request to reflect on a session up to a length of its transcript."""
+    action = PlainEvents((ReflectionRequested(end, trigger, path),))
+    return Request(action, {"rater": rater, "session": session}, f"reflect:{session}:{end}")
+
 
 LOCK: Final = "reflect.lock"
 
@@ -121,13 +360,13 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
                 state = _request_killed(_load(project, plan))
                 if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
-                while (name := next(schedule.find_due(state.known, plan, tried), None)) is not None:
+                while (name := next(find_due(state.known, plan, tried), None)) is not None:
                     _reflect(state, name, tried, report)
                     state = _load(project, plan, state.known)
                 _settle(state)
             # Workers for later requests ended, as this one held the lock.
-            known = schedule.load_reflections(project, state.known)
-            if next(schedule.find_due(known, plan, tried), None) is None:
+            known = load_reflections(project, state.known)
+            if next(find_due(known, plan, tried), None) is None:
                 return DONE
     except _StopError as stop:
         return str(stop)
@@ -158,7 +397,7 @@ def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _S
         raise _StopError(HELD)
     playbook = pair.merge_playbooks(project, report.state)
     own_texts = tuple(entry.text for name, entry in playbook.entries.items() if name not in report.state.entries)
-    known = schedule.load_reflections(project, before)
+    known = load_reflections(project, before)
     return _State(project, plan, known, playbook, report.state.used, own_texts)
 
 
@@ -175,21 +414,21 @@ def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcom
 def _request_killed(state: _State) -> _State:
     """Record that sessions whose clients were killed await reflection."""
     requests = [
-        schedule.reflection_request(name, session.request_end, session.trigger, session.transcript, "tallybook")
-        for name, session in schedule.find_killed(state.project, state.known).items()
+        reflection_request(name, session.request_end, session.trigger, session.transcript, "tallybook")
+        for name, session in find_killed(state.project, state.known).items()
     ]
     if not requests:
         return state
     _record(state.project, requests)
-    return attrs.evolve(state, known=schedule.load_reflections(state.project, state.known))
+    return attrs.evolve(state, known=load_reflections(state.project, state.known))
 
 
 def _settle(state: _State) -> None:
     """Note for the hook of the next session that nothing is pending."""
     rater, sessions = state.plan.rater, state.known.sessions.values()
-    pending = any(session.awaits_reflection(rater) and not schedule.is_given_up(session, rater) for session in sessions)
+    pending = any(session.awaits_reflection(rater) and not is_given_up(session, rater) for session in sessions)
     # A session that continues may be killed.
-    if not pending and not schedule.find_open(state.project, state.known):
+    if not pending and not find_open(state.project, state.known):
         with suppress(OSError, CannotWriteError):
             marks = state.project.ledger / MARKS
             disk.make_folder(marks, durable=False)
@@ -199,7 +438,7 @@ def _settle(state: _State) -> None:
 
 def _remove_old(marks: Path) -> None:
     """Remove the markers of old sessions: the ledger also knows that they have the playbook."""
-    oldest_ns = (clock.utc_now().unix_us - schedule.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+    oldest_ns = (clock.utc_now().unix_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
     for pattern in ("told-*", f"{LINEAGE}*"):
         for path in marks.glob(pattern):
             if path.stat().st_mtime_ns < oldest_ns:
@@ -300,7 +539,7 @@ def _measure(known: Reflections, name: str, session: Session) -> events.Numbers 
         # requested first counts them.
         others = [Path(known.sessions[other].transcript or os.devnull) for other in earlier]
         copied = transcript.copied_uuids(path, dict.fromkeys(others, inf))
-        return transcript.measure(path, ended=session.trigger in schedule.ENDS, copied=copied)
+        return transcript.measure(path, ended=session.trigger in ENDS, copied=copied)
     return None
 
 
@@ -333,14 +572,14 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
     cause, reason = GONE, "the transcript is gone"
     try:
         if path.is_file():
-            if schedule.may_be_read(path, state.plan):
+            if may_be_read(path, state.plan):
                 if not session.searched_to.end:
                     _tie_lineage(state, name, path)
                 left = unread(state.known, name, state.plan, session, state.playbook)
                 find_given = lru_cache(partial(_find_given, state, name))
                 return chunks.next_piece(attrs.evolve(left, find_given=find_given))
             hint = "`tallybook reflect --from` takes it from elsewhere"
-            cause, reason = schedule.OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
+            cause, reason = OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
     except FileNotFoundError:
         # Deleted meanwhile: the reason is right.
         pass
