@@ -40,73 +40,45 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Position
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import EventRecord
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 FOLLOW_S: Final = 0.5
 """Seconds between two looks at a ledger that is followed."""
 
 
-def _parse_filter(project: Project, log: Log, options: Mapping[str, Any]) -> EventFilter:
-    """Return the events that the options of the command select; print notes about options that select none.
+def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFilter]:
+    """Return the ledger and what the options select of it; print notes about options that select nothing.
+
+    A shared ledger is as of the moment of ``--until``.
 
     Raises:
-        BadInputError: An option names no moment or session of this ledger.
+        BadInputError: An option names no moment, session or machine of this ledger.
     """
-    session, rater = options["session"], options["rater"]
+    log, until = open_log(project), find_seq(project, options["until"], "--until")
+    if log_with_book(log) and until is not None:
+        log, until = log.at(until), None
+    session, rater, writer, when = (options[name] for name in ("session", "rater", "writer", "since"))
     # A session that is followed need not have begun.
     if session is not None and not options["follow"]:
         session = moments.session_of(log, session, f"--session {session}").session
-    if log_with_book(log):
-        return _shared_filter(project, log, {**options, "session": session})
-    if options["writer"] is not None:
-        find_writers(log, options["writer"], "--writer")
-    since = find_seq(project, options["since"], "--since")
-    until = find_seq(project, options["until"], "--until")
-    if since is not None and until is not None and since >= until:
-        note(f"--until {options['until']} is not after --since {options['since']}: no event is between them")
-    _note_unknown(log, options)
-    return EventFilter(options["name"], session, rater, options["kinds"], since or 0, until)
-
-
-def _shared_filter(project: Project, log: SharedLog, options: Mapping[str, Any]) -> EventFilter:
-    """Return the events of a shared history that the options select; the log ends at ``--until`` already."""
-    since = moments.find(project, options["since"], "--since", log) if options["since"] is not None else None
-    wanted = options["writer"]
-    _note_unknown(log, options)
-    return EventFilter(
-        options["name"],
-        options["session"],
-        options["rater"],
-        options["kinds"],
-        writers=frozenset() if wanted is None else find_writers(log, wanted, "--writer"),
-        is_earlier=None if since is None else contained_in(log, since),
-    )
-
-
-def _open(project: Project, when: str | None) -> Log:
-    """Return the ledger; a shared one as of the moment of ``--until``.
-
-    Raises:
-        BadInputError: It is a moment of the book or of a commit.
-    """
-    log = open_log(project)
-    if log_with_book(log) and when is not None:
-        moment = moments.find_here(project, when, "--until")
-        note(*moment.notes)
-        return log.at(moment.seq)
-    return log
-
-
-def _note_unknown(log: Log, options: Mapping[str, Any]) -> None:
-    """Print notes about kinds and raters that select nothing."""
-    rater = options["rater"]
+    writers = frozenset() if writer is None else find_writers(log, writer, "--writer")
+    since, is_earlier = 0, None
+    if when is not None and log_with_book(log):
+        is_earlier = contained_in(log, moments.find(project, when, "--since", log))
+    elif when is not None:
+        since = find_seq(project, when, "--since") or 0
+        if until is not None and since >= until:
+            note(f"--until {options['until']} is not after --since {when}: no event is between them")
     for kind in options["kinds"]:
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
             note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
     if rater is not None and not comes_from(log, rater):
         names = ", ".join(raters(log)) or "none yet"
         note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
+    kinds = options["kinds"]
+    return log, EventFilter(
+        options["name"], session, rater, kinds, since, until, writers=writers, is_earlier=is_earlier
+    )
 
 
 def wait_for_more() -> bool:
@@ -147,8 +119,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
 
     --json answers one event a line, with undone_by where it was undone
     """
-    ledger = _open(project, options["until"])
-    selection = _parse_filter(project, ledger, options | {"follow": follow})
+    ledger, selection = _select(project, options | {"follow": follow})
     limit, start = options["limit"], START
     if limit is not None and selection == EventFilter(since=selection.since) and type(ledger) is JsonlLog:
         # Every event counts, so the last of them are those before the head.
