@@ -8,7 +8,7 @@ import contextlib
 from itertools import chain
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -42,8 +42,7 @@ _PLAIN_AUTHOR = re.compile(
 )
 
 
-@attrs.frozen
-class RedactedText:
+class RedactedText(NamedTuple):
     """A text that was erased from the ledger.
 
     Attributes:

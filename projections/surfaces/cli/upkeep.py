@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -87,23 +87,17 @@ def _verdict_json(verdict: Verification, drift: str | None) -> dict[str, Any]:
         verdict: The result.
         drift: How ``playbook.json`` differs from the ledger, None where it does not.
     """
+    redacted = [
+        {"seq": seq, "id": record.id, "at": record.at, "by": by_json(record.by)} for seq, record in verdict.redacted
+    ]
+    fields = ("seq", "line", "message")
     return {
         "ok": verdict.ok,
         "events": verdict.events,
         "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
-        "problems": [
-            {"seq": problem.seq, "line": problem.line, "message": problem.message} for problem in verdict.problems
-        ],
+        "problems": [{field: getattr(problem, field) for field in fields} for problem in verdict.problems],
         "unknown_kinds": verdict.unknown_kinds,
-        "redacted": [
-            {
-                "seq": redaction.seq,
-                "id": redaction.record.id,
-                "at": redaction.record.at,
-                "by": by_json(redaction.record.by),
-            }
-            for redaction in verdict.redacted
-        ],
+        "redacted": redacted,
         "drift": drift,
     }
 
@@ -113,11 +107,10 @@ def _verdict_lines(verdict: Verification, drift: str | None) -> Iterator[str]:
     # `--expect` takes the head as it is printed here.
     yield f"{format_count(verdict.events, 'event')} verified; head {verdict.head.seq}:{verdict.head.chain}"
     yield from (f"note: {line}" for line in verdict.notes)
-    for redaction in verdict.redacted:
-        record = redaction.record
+    for seq, record in verdict.redacted:
         why = getattr(record.event, "reason", None) or "its reason was redacted, too"
         author = f"at {record.at} by {record.by.rater}, event {record.seq}"
-        yield f"redacted: the text of seq {redaction.seq}, {author}: {why}"
+        yield f"redacted: the text of seq {seq}, {author}: {why}"
     for kind, number in verdict.unknown_kinds.items():
         yield f"note: {number:,} of kind {kind}, which this version keeps and ignores"
     yield from (f"damaged: {problem}" for problem in verdict.problems)
@@ -144,7 +137,12 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
             raise BadInputError("--check", "excludes --at and --output", "leave them out")
         if unverified:
             raise BadInputError("--check", "verifies the ledger first", "leave out --no-verify")
-        _check(project, as_json=as_json)
+        # Slow to load, and only verbs that look at all files need it.
+        from tallybook.projections.surfaces.scores import files as score_files
+
+        commands.check(project)
+        score_files.check(project)
+        _print_result(project, "is what the ledger says", as_json=as_json)
         return
     moment = None
     if unverified:
@@ -166,15 +164,6 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
         reply(value, [f"{output} written{as_of}{', not verified' if unverified else ''}"], as_json=as_json)
     else:
         _rebuild(project, as_json=as_json)
-
-
-def _check(project: Project, *, as_json: bool) -> None:
-    """Compare playbook.json and the score files with the ledger."""
-    from tallybook.projections.surfaces.scores import files as score_files
-
-    commands.check(project)
-    score_files.check(project)
-    _print_result(project, "is what the ledger says", as_json=as_json)
 
 
 def _rebuild(project: Project, *, as_json: bool) -> None:
@@ -266,47 +255,32 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     reply(value, [f"{done.name} {what}: {format_count(len(names), 'entry', 'entries')}"], as_json=as_json)
 
 
-class Shell(NamedTuple):
-    """How a shell loads completion.
-
-    Attributes:
-        folder: The folder of its start file: the value of an environment variable, else a folder below the home folder.
-        file: The start file.
-        line: The line that loads completion; it asks the installed version, so that an upgrade needs no second line.
-    """
-
-    folder: tuple[str, str]
-    file: str
-    line: str
-
-
 SHELLS: Final = {
-    "bash": Shell(("HOME", ""), ".bashrc", 'eval "$(tallybook completion bash)"'),
-    "zsh": Shell(("ZDOTDIR", ""), ".zshrc", 'eval "$(tallybook completion zsh)"'),
-    "fish": Shell(
-        ("XDG_CONFIG_HOME", ".config"), "fish/completions/tallybook.fish", "tallybook completion fish | source"
-    ),
+    "bash": ("HOME", "", ".bashrc", 'eval "$(tallybook completion bash)"'),
+    "zsh": ("ZDOTDIR", "", ".zshrc", 'eval "$(tallybook completion zsh)"'),
+    "fish": ("XDG_CONFIG_HOME", ".config", "fish/completions/tallybook.fish", "tallybook completion fish | source"),
 }
+"""Shell → the folder of its start file, as a variable of the environment or else below the home folder; that file;
+the line that loads completion, which asks the installed version, so that an upgrade needs no second line."""
 
 
-def _install_completion(shell: Shell) -> tuple[Path, bool]:
+def _install_completion(shell: str) -> tuple[Path, bool]:
     """Append the line that loads completion to the shell's start file; return the file and whether it changed.
 
     Raises:
         CannotWriteError: The file cannot be read or written.
     """
-    variable, below_home = shell.folder
-    folder = os.environ.get(variable) or Path.home() / below_home
-    path = Path(folder) / shell.file
+    variable, below_home, file, line = SHELLS[shell]
+    path = Path(os.environ.get(variable) or Path.home() / below_home, file)
     try:
         text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-        if shell.line in text.splitlines():
+        if line in text.splitlines():
             return path, False
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(("\n" if text and not text.endswith("\n") else "") + shell.line + "\n")
+        with path.open("a", encoding="utf-8") as start_file:
+            start_file.write(("\n" if text and not text.endswith("\n") else "") + line + "\n")
     except OSError as error:
-        raise CannotWriteError(path, reason(error), f"add this line yourself: {shell.line}") from error
+        raise CannotWriteError(path, reason(error), f"add this line yourself: {line}") from error
     return path, True
 
 
@@ -322,6 +296,6 @@ def completion(*, shell: str, installing: bool) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(tallybook, {}, "tallybook", COMPLETE_VARIABLE, f"{shell}_source")
-    path, changed = _install_completion(SHELLS[shell])
+    path, changed = _install_completion(shell)
     say(f"{path} {'loads' if changed else 'already loads'} completion; it takes effect in a new shell")
     return 0
