@@ -1,9 +1,8 @@
-"""What every reading verb answers in a shared project: numbers, moments, machines."""
+"""What verbs answer in a shared project beside the tape, which has most: numbers, moments, machines."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,37 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-READING = (
-    ["show"],
-    ["show", "--at", "4"],
-    ["show", "--at", "book:9"],
-    ["log"],
-    ["log", "kpt_003"],
-    ["log", "--since", "7"],
-    ["log", "--until", "8"],
-    ["why", "kpt_003", "--trail"],
-    ["why", "kpt_002"],
-    ["why", "kpt_002", "--at", "book:9"],
-    ["show", "--last-change"],
-    ["show", "--gone"],
-    ["diff", "3"],
-    ["diff", "book:4", "book:12"],
-    ["bisect", "count >= 3"],
-    ["bisect", "count >= 3", "--from", "7"],
-    ["what-if", "--floor", "1"],
-    ["what-if", "--without", "book:16"],
-    ["what-if", "--without", "10"],
-    ["what-if", "--without", "writer:ben"],
-    ["sql", "SELECT * FROM events"],
-    ["sql", "SELECT * FROM points"],
-    ["review", "--list", "needs-ratings"],
-    ["score"],
-    ["verify"],
-    ["doctor"],
-    ["undo", "book:16"],
-)
-
-
 @pytest.fixture(name="pair")
 def _pair(tmp_path: Path) -> tuple[SharedMachine, SharedMachine]:
     return make_pair(tmp_path)
@@ -67,36 +35,6 @@ def _pair(tmp_path: Path) -> tuple[SharedMachine, SharedMachine]:
 @pytest.fixture(name="anna")
 def _anna(pair: tuple[SharedMachine, SharedMachine]) -> SharedMachine:
     return pair[0]
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_no_verb_shows_the_numbers_by_which_views_order_events(anna: SharedMachine, form: list[str]) -> None:
-    """Every verb succeeds in a shared project and prints own numbers and `book:N` alone."""
-    for words in READING:
-        done = anna.run(*words, *([] if "--trail" in words else form))
-        assert (0, []) == (done.code, re.findall(r"\b[12]0{5,}\d+", done.out + done.err)), done
-
-
-def test_json_has_the_own_number_or_the_number_in_the_book(anna: SharedMachine) -> None:
-    """`seq` is the own number, also of a pending event; for one of the book it is null and `book` has its number."""
-    rows = {(row["seq"], row.get("book"), row["kind"], row["by"].get("writer")) for row in anna.lines("log")}
-    wanted = {
-        (1, None, "ledger.opened", None),
-        (None, 3, "point.added", "anna-0a1b2c3d"),
-        (None, 16, "point.rated", "ben-0a1b2c3d"),
-        (10, None, "point.rated", None),
-    }
-    assert wanted == wanted & rows
-
-
-def test_people_read_book_numbers_and_machines(anna: SharedMachine) -> None:
-    """`log` and `show --last-change` name an event of the book by `book:N` and machine, a pending one by its number."""
-    lines = anna.run("log").out.splitlines()
-    assert [True, True] == [
-        any(line.startswith("book:16") and "human at ben-0a1b2c3d  kpt_003 rated helpful" in line for line in lines),
-        any(line.split()[:1] == ["10"] and "human  kpt_003 rated helpful" in line for line in lines),
-    ]
-    assert "book:14" in anna.run("show", "--last-change").out
 
 
 def test_pending_events_have_the_numbers_of_the_own_ledger(anna: SharedMachine) -> None:
@@ -136,12 +74,6 @@ def test_a_pending_undo_of_a_long_session_undoes_all_of_it(anna: SharedMachine) 
     assert 1 == anna.entries()["kpt_003"][1]
 
 
-def test_the_log_is_in_the_order_in_which_things_happened(anna: SharedMachine) -> None:
-    """`log` lists a machine's event where it happened, not where it was published or came in."""
-    times = [row.get("when") or row["at"] for row in anna.lines("log")]
-    assert sorted(times) == times
-
-
 def test_the_last_events_are_those_that_happened_last(
     pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,25 +93,6 @@ def test_the_last_events_are_those_that_happened_last(
         assert everything[-count:] == anna.lines("log", "-n", str(count))
 
 
-def test_log_of_a_writer(anna: SharedMachine) -> None:
-    """`log --writer` takes the label with or without its random characters, and refuses others by name."""
-    assert [9, 10, 11, 12, 13, 14, 15, 16, 17] == sorted(row["book"] for row in anna.lines("log", "--writer", "ben"))
-    assert anna.lines("log", "--writer", "ben") == anna.lines("log", "--writer", "ben-0a1b2c3d")
-    done = anna.run("log", "--writer", "dora")
-    assert (2, True) == (done.code, "its writers: anna-0a1b2c3d, ben-0a1b2c3d" in (done.out + done.err))
-
-
-def test_log_between_moments(anna: SharedMachine) -> None:
-    """`--since N` leaves out what this machine had at its event N, `--until N` ends there; `book:N` is the book's."""
-    kinds = ("--kind", "point.*")
-    after = [(row["seq"], row.get("book")) for row in anna.lines("log", "--since", "8", *kinds)]
-    until = [(row["seq"], row.get("book")) for row in anna.lines("log", "--until", "8", *kinds)]
-    since_book = [(row["seq"], row.get("book")) for row in anna.lines("log", "--since", "book:13", *kinds)]
-    assert {(None, 10), (None, 12), (None, 14), (None, 16), (10, None)} == set(after)
-    assert [(None, 3), (None, 5), (None, 7)] == until
-    assert {(None, 14), (None, 16), (10, None)} == set(since_book)
-
-
 def test_moments_of_this_machine_and_of_the_book(pair: tuple[SharedMachine, SharedMachine]) -> None:
     """A number, `~N` and a session are moments of this machine; `book:N` is the same on every machine."""
     anna, ben = pair
@@ -191,72 +104,6 @@ def test_moments_of_this_machine_and_of_the_book(pair: tuple[SharedMachine, Shar
     assert anna.entries("book:8") == anna.entries("8")
 
 
-def test_a_moment_that_is_not_there(anna: SharedMachine, tmp_path: Path) -> None:
-    """A number past the end of the ledger or of the book is refused, and `book:N` where nothing is shared."""
-    assert "--at book:18: the playbook contains the book up to book:17" in anna.run("show", "--at", "book:18").err
-    assert "--at 13: the ledger ends at seq 12" in anna.run("show", "--at", "13").err
-    [dora] = make_machines(tmp_path / "more", "dora")
-    commands.add(dora.project, "Alone", HUMAN)
-    done = dora.run("show", "--at", "book:1")
-    assert (2, True) == (done.code, "this project shares no book" in (done.out + done.err))
-
-
-def test_the_story_of_an_entry_says_when_it_came_in(anna: SharedMachine) -> None:
-    """`why` names the machine of each event, when it happened, and the own event by which it came in here."""
-    story = anna.json("why", "kpt_003")
-    rows = [(row["seq"], row.get("book"), row.get("taken", {}).get("seq")) for row in story["trail"]]
-    assert [(None, 10, 9), (None, 16, 9), (10, None, None)] == rows
-    text = anna.run("why", "kpt_003").out
-    assert [True, True] == [words in text.replace("\n", " ") for words in ("by human at ben-0a1b2c3d", "came in here")]
-
-
-def test_diff_and_bisect_over_both_kinds_of_moments(anna: SharedMachine) -> None:
-    """`diff` takes moments of both kinds; `bisect` finds an event of the book and the moment that shows it."""
-    assert (8, None) == (anna.json("diff", "8")["from"]["seq"], anna.json("diff", "8")["from"].get("book"))
-    side = anna.json("diff", "book:4", "book:11")
-    assert (None, 4, None, 11) == (side["from"]["seq"], side["from"]["book"], side["to"]["seq"], side["to"]["book"])
-    assert ["kpt_002", "kpt_003"] == [row["name"] for row in side["added"]]
-    found = anna.json("bisect", "count >= 3")
-    assert (None, 11, None, 10) == (
-        found["moment"],
-        found["moment_book"],
-        found["event"]["seq"],
-        found["event"]["book"],
-    )
-    pending = anna.json("bisect", "kpt_003.helpful >= 2")
-    assert (11, 10) == (pending["moment"], pending["event"]["seq"])
-    assert 1 == anna.run("bisect", "count >= 3", "--from", "9").code
-
-
-def test_what_if_without_a_writer(anna: SharedMachine) -> None:
-    """`what-if --without writer:NAME` leaves out all that a machine did, `book:N` and an own number one batch."""
-    ben = anna.json("what-if", "--without", "writer:ben")
-    assert (["writer:ben-0a1b2c3d"], ["kpt_003"]) == ([*ben["without"]], [row["name"] for row in ben["gone"]])
-    assert {"book:16": 2} == anna.json("what-if", "--without", "book:16")["without"]
-    # Own event 6 is event 7 of the book.
-    assert {"book:7": 2} == anna.json("what-if", "--without", "6")["without"]
-
-
-def test_sql_has_writer_and_book(anna: SharedMachine) -> None:
-    """The tables have the machine of an event and its number in the book."""
-    rows = anna.lines(
-        "sql", "SELECT writer, count(*) AS events, max(book) AS last FROM events GROUP BY 1 ORDER BY 1 NULLS LAST"
-    )
-    assert [("anna-0a1b2c3d", 8, 8), ("ben-0a1b2c3d", 9, 17), (None, 5, None)] == [
-        (row["writer"], row["events"], row["last"]) for row in rows
-    ]
-
-
-def test_undo_by_every_name_of_an_event(anna: SharedMachine) -> None:
-    """An own number of an event that is in the book meanwhile, `book:N` and a pending number each undo it, and redo."""
-    for target, name in (("6", "kpt_001"), ("book:16", "kpt_003"), ("10", "kpt_003")):
-        before = anna.entries()
-        done = anna.json("undo", target)
-        assert (1, before[name][1] - 1) == (len(done["events"]), anna.entries()[name][1])
-        assert 0 == anna.run(*done["redo"].split()[1:]).code
-        assert before == anna.entries()
-
-
 def test_plain_undo_undoes_the_last_change_of_this_machine(pair: tuple[SharedMachine, SharedMachine]) -> None:
     """`undo` takes back the own last change, also where a colleague's came later."""
     anna, ben = pair
@@ -266,20 +113,6 @@ def test_plain_undo_undoes_the_last_change_of_this_machine(pair: tuple[SharedMac
     done = anna.json("undo")
     assert ["kpt_003 rated helpful", "update: 1 rating"] == [row["summary"] for row in done["events"]]
     assert ("Always test", 1, 1) == anna.entries()["kpt_001"]
-
-
-def test_undo_of_a_writer(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """`undo --writer` lists what a machine did and asks; with --yes it undoes that, on every machine after a sync."""
-    anna, ben = pair
-    done = anna.run("undo", "--writer", "ben")
-    assert (2, True) == (done.code, "to undo: event book:16, kpt_003 rated helpful" in (done.out + done.err))
-    assert "--writer ben: did 8 events; give --yes" in done.err
-    assert "has nothing to undo" in anna.run("undo", "--writer", "ben", "--since", "9").err
-    assert 8 == len(anna.json("undo", "--writer", "ben", "--yes")["events"])
-    assert {"kpt_001": ("Always test", 1, 0), "kpt_002": ("Use git", 0, 0)} == anna.entries()
-    anna.sync()
-    ben.sync()
-    assert anna.entries() == ben.entries()
 
 
 def test_a_late_rating_names_restore(pair: tuple[SharedMachine, SharedMachine]) -> None:
@@ -350,20 +183,6 @@ def test_the_page_of_a_shared_project(anna: SharedMachine, tmp_path: Path) -> No
     ]
 
 
-def test_replay_as_of_a_moment_of_the_book(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """`replay --at book:N` writes the same bytes on every machine, with the stamp of the book alone."""
-    anna, ben = pair
-    copy = anna.run("replay", "--at", "book:9").out
-    assert (copy, ["key_points", "book"]) == (ben.run("replay", "--at", "book:9").out, [*json.loads(copy)][-2:])
-
-
-def test_scores_are_those_of_this_machine(anna: SharedMachine) -> None:
-    """`score` reads the own ledger alone, and takes no moment of the book."""
-    assert 0 == anna.run("score", "--at", "4").code
-    done = anna.run("score", "--at", "book:4")
-    assert (2, True) == (done.code, "is a moment of the book, and scores are of this machine" in done.err)
-
-
 def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:
     """Citations, injections and notes from before a machine joined count for the entry that they meant."""
     anna, ben = make_machines(tmp_path, "anna", "ben")
@@ -403,12 +222,3 @@ def test_a_followed_log_shows_what_a_sync_brings(pair: tuple[SharedMachine, Shar
     ]
     assert ["book:3", "book:5", "book:7", "book:10", "book:12", "book:14", "book:16", "10"] == parts[0]
     assert [1, 1] == [len(part) for part in parts[1:]]
-
-
-def test_redact_takes_every_name_of_an_event(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """`redact` takes `book:N`, and the own number of an event that is in the book meanwhile."""
-    anna, _ = pair
-    assert 0 == anna.run("redact", "2", "--reason", "a name").code
-    assert 0 == anna.run("redact", "book:10", "--reason", "a name").code
-    assert ["[redacted]", "Use git", "[redacted]"] == [text for text, *_ in anna.entries().values()]
-    assert 0 == anna.run("verify").code

@@ -1,4 +1,4 @@
-"""What every verb answers on forty fixed ledgers is what the tape holds.
+"""What every verb answers on fixed ledgers is what the tape holds.
 
 `TAPE=answers` before pytest records the answers anew; a commit that changes one says why. `TAPE=ledgers` makes the
 ledgers that have no file yet.
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.shared_machines import make_pair
 from tape.ledgers import BEGIN_US, LEDGERS, TAPE_US, TEN_THOUSAND, Do
-from tape.verbs import READING, WRITING
+from tape.verbs import READING, SHARED, SHARED_WRITING, WRITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +149,7 @@ def shorten(text: str) -> list[str]:
     return [*text[:MAX_ANSWER_CHARS].splitlines(), f"… {len(text):,} characters in all, SHA-256 {whole}"]
 
 
-def record(files: dict[str, str], enter: Callable[[], Stage]) -> str:
+def record(files: dict[str, str], enter: Callable[[], Stage], *, is_shared: bool = False) -> str:
     """Return the tape of a ledger: what each verb answers on it, and the playbook where a verb changes it."""
     known = set(DRAWN.findall("\n".join(files.values())))
     lines: list[str] = []
@@ -163,9 +164,9 @@ def record(files: dict[str, str], enter: Callable[[], Stage]) -> str:
 
     stage = enter()
     stage.load(files)
-    for line in READING:
+    for line in (*READING, *(SHARED if is_shared else [])):
         note(stage, line)
-    for line, stdin in WRITING:
+    for line, stdin in (*WRITING, *((line, "") for line in SHARED_WRITING if is_shared)):
         stage = enter()
         stage.load(files)
         (stage.project / "points.json").write_text(stdin)
@@ -185,10 +186,22 @@ def make(steps: list[Do], enter: Callable[[], Stage]) -> dict[str, str]:
     return stage.store()
 
 
-def compare(name: str, files: dict[str, str], enter: Callable[[], Stage]) -> None:
+def make_shared(enter: Callable[[], Stage]) -> dict[str, str]:
+    """Return the files of a machine that shares a book with another one, and has a rating that is pending."""
+    stage = enter()
+    moments = itertools.count(BEGIN_US * 1000, HOUR_US * 1000)
+    with stage.patch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: next(moments))
+        anna, _ = make_pair(stage.folder / "machines")
+    shutil.copytree(anna.project.root, stage.project, dirs_exist_ok=True)
+    shutil.rmtree(stage.folder / "machines")
+    return stage.store()
+
+
+def compare(name: str, files: dict[str, str], enter: Callable[[], Stage], *, is_shared: bool = False) -> None:
     """Hold the answers on a ledger against its tape; record them where that was asked for."""
     answers = TAPE / "answers" / f"{name}.txt"
-    tape = record(files, enter)
+    tape = record(files, enter, is_shared=is_shared)
     if MODE:
         answers.write_text(tape, encoding="utf-8", errors="surrogateescape")
     assert answers.read_text(encoding="utf-8", errors="surrogateescape") == tape
@@ -202,6 +215,18 @@ def test_every_verb_answers_as_on_the_tape(name: str, enter: Callable[[], Stage]
         ledger.write_text(json.dumps(make(LEDGERS[name], enter), indent=1) + "\n", encoding="utf-8")
     files: dict[str, str] = json.loads(ledger.read_text(encoding="utf-8"))
     compare(name, files, enter)
+
+
+def test_every_verb_answers_in_a_shared_project_as_on_the_tape(enter: Callable[[], Stage]) -> None:
+    """On a machine of a book events have own numbers and numbers of the book, and moments are of both kinds."""
+    ledger = TAPE / "ledgers" / "shared.json"
+    if MODE == "ledgers" and not ledger.exists():
+        ledger.write_text(json.dumps(make_shared(enter), indent=1) + "\n", encoding="utf-8")
+    files: dict[str, str] = json.loads(ledger.read_text(encoding="utf-8"))
+    compare("shared", files, enter, is_shared=True)
+    # By such numbers views order the events of both logs; nobody sees them.
+    answers = (TAPE / "answers" / "shared.txt").read_text(encoding="utf-8", errors="surrogateescape")
+    assert [] == re.findall(r"\b[12]0{5,}\d+", answers)
 
 
 def test_every_verb_answers_on_ten_thousand_events_as_on_the_tape(enter: Callable[[], Stage]) -> None:

@@ -106,3 +106,44 @@ WRITING: list[tuple[str, str]] = [
     ("uninstall --dry-run", ""),
 ]
 """(command line, standard input): each on a copy of its own. A file points.json holds the input as well."""
+
+SHARED = [
+    "show --at book:9",
+    "show --at book:18",
+    "show --at 13",
+    "show --at session:s1 --json",
+    "log --writer ben --json",
+    "log --writer dora",
+    "log --since 8 --kind 'point.*' --json",
+    "log --until 8 --kind 'point.*'",
+    "log --since book:13 --kind 'point.*'",
+    "why kpt_003 --trail",
+    "why kpt_002 --at book:9 --json",
+    "diff 8",
+    "diff book:4 book:11 --json",
+    "bisect 'count >= 3' --json",
+    "bisect 'kpt_003.helpful >= 2' --json",
+    "bisect 'count >= 3' --from 9",
+    "what-if --without writer:ben --json",
+    "what-if --without book:16",
+    "what-if --without 6 --json",
+    "sql 'SELECT writer, count(*) AS events, max(book) AS last FROM events GROUP BY 1 ORDER BY 1' --json",
+    "replay --at book:9",
+    "score --at 4",
+    "score --at book:4",
+]
+"""Run on the shared ledger alone, after the others that read."""
+
+SHARED_WRITING = [
+    "undo 6 --json",
+    "undo book:16 --json",
+    "undo 10",
+    "undo --writer ben",
+    "undo --writer ben --since 9",
+    "undo --writer ben --yes --json",
+    "redact 2 --reason 'a name'",
+    "redact book:10 --reason 'a name'",
+    "rate kpt_003 harmful --reason 'it was unkind' --json",
+    "page --output page.html --json",
+]
+"""Such that write, each on a shared ledger of its own."""

@@ -18,7 +18,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import SECTION, head_field, split_lines
-from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number
+from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number, shared_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import bytes_of, log_with_book, open_log, search
@@ -322,7 +322,7 @@ def spans_of(log: Log, beginning: str) -> dict[str, Span]:
             form = parse_head(head) if needle in head else None
             session = None if form is None else parse_session(form.by)
             if session is not None and session.startswith(beginning):
-                before = spans.get(session, Span(session, seq, seq, 0))
+                before = spans.get(session, Span(session, shared_number(seq), seq, 0))
                 spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
     return spans
 
