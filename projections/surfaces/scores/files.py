@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.workspace.project import Project
@@ -207,7 +207,7 @@ def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
     folder = folder_of(project, path)
     for path in earlier:
         former = project.root / path
-        ours = (_document(name, file) is not None for name in score_files.KEYS for file in _inner(former, name))
+        ours = (_document(file) for name in score_files.KEYS for file in _list_files(former, name))
         if os.path.realpath(former) != os.path.realpath(folder) and any(ours):
             yield former
 
@@ -245,10 +245,15 @@ def _find_first_change(project: Project, before: _Stamp, now: _Stamp) -> int | N
 
 def _write(folder: Path, state: Scores, since: int | None) -> Written:
     """Write the files that differ and delete those not wanted, of what changed since an event, or of all."""
-    written, wanted = 0, set()
-    foreign: list[str] = []
-    touched = None if since is None else state.sessions.changed_since(since)
-    versions = () if since is None else _names_in(folder, score_files.VERSIONS)
+    touched, versions = None, []
+    if since is not None:
+        touched = state.sessions.changed_since(since)
+        documents = map(_document, _list_files(folder, score_files.VERSIONS))
+        versions = [document["version"] for document in documents if document is not None]
+    written = deleted = 0
+    wanted: set[str] = set()
+    foreign = [path.name for path in sorted(folder.iterdir())] if since is None and folder.is_dir() else []
+    foreign = [name for name in foreign if name not in score_files.KEYS and not name.startswith(".")]
     for place, document in score_files.files(state, touched, versions):
         wanted.add(place)
         path, data = folder / place, score_files.document_bytes(document)
@@ -256,39 +261,26 @@ def _write(folder: Path, state: Scores, since: int | None) -> Written:
         if present is None:
             foreign.append(place)
         elif present != data:
-            _refuse_link(folder, path.parent)
+            if path.parent.is_symlink():
+                # The file would be written outside the folder.
+                hint = f"remove the link; score files are written to {folder}"
+                raise CannotWriteError(path.parent, "is a symbolic link", hint)
             disk.make_folder(path.parent, durable=False)
             # Not flushed: there may be very many, and each can be written again.
             disk.replace_file(path, data, durable=False)
             written += 1
-    obsolete, others = _find_obsolete(folder, wanted, touched)
-    for path in obsolete:
-        path.unlink(missing_ok=True)
-    foreign = [] if since is not None else [*find_foreign(folder), *foreign, *others]
-    return Written(folder, written, len(obsolete), tuple(foreign))
-
-
-def find_foreign(folder: Path) -> list[str]:
-    """Return the names of foreign files next to the inner folders, without hidden ones."""
-    if not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if path.name not in score_files.KEYS and path.name[:1] != ".")
-
-
-def _names_in(folder: Path, name: str) -> list[str]:
-    """Return the ids that the score files in an inner folder are named after."""
-    documents = (_document(name, path) for path in _inner(folder, name))
-    return [str(document[score_files.NAMED_BY[name]]) for document in documents if document is not None]
-
-
-def _refuse_link(folder: Path, inner: Path) -> None:
-    """Refuse an inner folder that is a link: files would be written outside the folder.
-
-    Raises:
-        CannotWriteError: It is a link.
-    """
-    if inner.is_symlink():
-        raise CannotWriteError(inner, "is a symbolic link", f"remove the link; score files are written to {folder}")
+    for name in score_files.KEYS:
+        only = None if touched is None or name != score_files.SESSIONS else map(score_files.file_name, touched)
+        for path in _list_files(folder, name, only):
+            if (place := f"{name}/{path.name}") in wanted:
+                continue
+            if _document(path) is None:
+                foreign.append(place)
+            else:
+                path.unlink(missing_ok=True)
+                deleted += 1
+    # Of what changed alone, few foreign files were seen.
+    return Written(folder, written, deleted, () if since is not None else tuple(foreign))
 
 
 def _read(path: Path) -> bytes | None:
@@ -301,36 +293,20 @@ def _read(path: Path) -> bytes | None:
         return b""
 
 
-def _inner(folder: Path, name: str) -> list[Path]:
-    """Return the paths in an inner folder, without hidden ones."""
+def _list_files(folder: Path, name: str, only: Iterable[str] | None = None) -> list[Path]:
+    """Return the paths in an inner folder, or those of these names, without hidden ones; none where it is a link."""
     inner = folder / name
     if inner.is_symlink() or not inner.is_dir():
         return []
-    return sorted(path for path in inner.iterdir() if not path.name.startswith("."))
+    paths = inner.iterdir() if only is None else map(inner.joinpath, only)
+    return sorted(path for path in paths if not path.name.startswith("."))
 
 
-def _find_obsolete(
-    folder: Path, wanted: Collection[str], touched: Collection[str] | None
-) -> tuple[list[Path], list[str]]:
-    """Return the score files that are not wanted, and the foreign ones; of sessions only the touched."""
-    ours, foreign = [], []
-    for name in score_files.KEYS:
-        whole = touched is None or name != score_files.SESSIONS or (folder / name).is_symlink()
-        paths = _inner(folder, name) if whole else [folder / name / score_files.file_name(id_) for id_ in touched or ()]
-        for path in paths:
-            place = f"{name}/{path.name}"
-            if place not in wanted and _document(name, path) is not None:
-                ours.append(path)
-            elif place not in wanted:
-                foreign.append(place)
-    return ours, foreign
-
-
-def _document(folder: str, path: Path) -> dict[str, Any] | None:
+def _document(path: Path) -> dict[str, Any] | None:
     """Return the content of a score file, None for a foreign file: a score file's name follows from its content."""
     data = _read(path) if path.suffix == score_files.SUFFIX else None
     try:
         document = json.loads(data) if data else None
     except (ValueError, RecursionError):
         return None
-    return document if score_files.is_score_file(folder, path.name, document) else None
+    return document if score_files.is_score_file(path.parent.name, path.name, document) else None
