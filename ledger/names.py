@@ -6,7 +6,7 @@ from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
     from typing import Any
 
 PREFIX = "kpt_"
@@ -30,6 +30,12 @@ MAX_NAME_CHARS = 200
 MAX_NUMBER_DIGITS = 9
 # Control characters, and the two Unicode separators that many programs treat as the end of a line.
 UNPRINTABLE = frozenset(map(chr, (*range(32), *range(127, 160), 0x2028, 0x2029)))
+
+
+def format_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names for a sentence, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def parse_number(name: str, prefix: str = PREFIX) -> int | None:

@@ -12,6 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import unicodedata
 
+from tallybook.ledger.names import format_names
 from tallybook.projections.playbook.render import entry_json
 
 if TYPE_CHECKING:
@@ -67,17 +68,12 @@ def describe_difference(*labelled: tuple[str, str]) -> str:
     (first, text), (second, other) = labelled
     words, other_words = _words_of(text), _words_of(other)
     rows = (
-        (first, [word for word in words if word not in other_words]),
-        (second, [word for word in other_words if word not in words]),
+        (first, [repr(word) for word in words if word not in other_words]),
+        (second, [repr(word) for word in other_words if word not in words]),
     )
-    parts = [f"only {label} has {_format_words(different)}" for label, different in rows if different]
+    parts = [f"only {label} has {format_names(different, MAX_WORDS)}" for label, different in rows if different]
     same = "they have the same words" + ("" if list(words) == list(other_words) else " in another order")
     return "; ".join(parts) or same
-
-
-def _format_words(words: list[str]) -> str:
-    more = f" and {len(words) - MAX_WORDS} more" if len(words) > MAX_WORDS else ""
-    return ", ".join(map(repr, words[:MAX_WORDS])) + more
 
 
 def find_similar(text: str, entries: Iterable[Entry], least: float = LEAST) -> list[Entry]:

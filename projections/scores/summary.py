@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.names import format_names
 from tallybook.projections.entry_history.answers import brief
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
@@ -127,11 +128,8 @@ def describe_low_scores(state: Scores) -> str:
     scores = current_scores(state) if state.config.enabled else {}
     # Two long sentences about each score hid which one it was: a log gets one line.
     low = low_scores(scores, state.config, LOG)
-    shown = [
-        f"{alert.score_id} is {alert.value:g} on {scores[alert.score_id].day} ({alert.level})" for alert in low[:LOGGED]
-    ]
-    more = f" and {len(low) - LOGGED} more" if len(low) > LOGGED else ""
-    return f"low scores: {', '.join(shown)}{more}" if low else ""
+    shown = [f"{alert.score_id} is {alert.value:g} on {scores[alert.score_id].day} ({alert.level})" for alert in low]
+    return f"low scores: {format_names(shown, LOGGED)}" if low else ""
 
 
 def target(config: Config) -> int:
@@ -581,16 +579,13 @@ def _summarize(lead: Lead) -> str:
         case events.PlaybookUpdated():
             texts = {name: shorten(text, TEXT_CHARS, placeholder="…") for name, text in lead.removed.items()}
             pruned = [f'{name} "{text}"' for name, text in texts.items()]
-            return f"pruned {_join(pruned)}"
+            return f"pruned {format_names(pruned, NAMED)}"
         case events.PlaybookInjected(held=held):
             # A draw of lift takes an entry from a session without any change in the playbook, and is named as such.
             gone = [name for name in lead.removed if name not in held]
             withheld = [name for name in lead.removed if name in held]
             parts = {"newly": lead.added, "no more": gone, "withheld for a question of lift": withheld}
-            return "; ".join([summary, *(f"{what} {_join(names)}" for what, names in parts.items() if names)])
+            return "; ".join(
+                [summary, *(f"{what} {format_names(names, NAMED)}" for what, names in parts.items() if names)]
+            )
     return summary
-
-
-def _join(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

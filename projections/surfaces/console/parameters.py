@@ -13,7 +13,7 @@ from tallybook.ledger import event_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, PointSeeded
 from tallybook.ledger.kinds.fields import is_day
-from tallybook.ledger.names import SECTIONS
+from tallybook.ledger.names import SECTIONS, format_names
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.output import note
@@ -216,7 +216,6 @@ def read_text(argument: str, what: str = "the text") -> str:
 
 # Moments; the modules that find them are not for the help, which loads this one
 
-_MAX_NAMES: Final = 5
 _MANUAL_EDITS: Final = (PointAdded, PointSeeded, PointEdited, PointRemoved)
 _NEXT_WRITE: Final = "the next command that writes records it"
 
@@ -278,8 +277,7 @@ def note_pending(project: Project, moment: Moment | None, book: Playbook, name: 
     edits = playbook_file.examine(Opened(project), book).events
     names = [event.name for event in edits if isinstance(event, _MANUAL_EDITS)]
     if name is None and names:
-        rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        note(f"playbook.json has manual edits of {', '.join(names[:_MAX_NAMES])}{rest}; {_NEXT_WRITE}")
+        note(f"playbook.json has manual edits of {format_names(names, 5)}; {_NEXT_WRITE}")
     elif name in names:
         removed = any(isinstance(event, PointRemoved) and event.name == name for event in edits)
         what = "removed it from" if removed else f"{'changed' if name in book.entries else 'added'} it in"

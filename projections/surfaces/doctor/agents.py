@@ -14,13 +14,14 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.names import format_names
 from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import INTERRUPTED, last_failure
 from tallybook.projections.review import AGENT, DISPUTED, why_shown
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.codec import texts_of
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError, LockHeldError
+from tallybook.ledger.names import format_names
 from tallybook.ledger.sharing.book import SKIPPED
 from tallybook.ledger.storage import caches, disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
@@ -19,7 +20,7 @@ from tallybook.projections.event_rows import kind_of
 from tallybook.projections.review import stale_words
 from tallybook.projections.surfaces import commands, review
 from tallybook.projections.surfaces.console.output import METER, find_controls, format_count
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log

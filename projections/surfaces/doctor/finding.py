@@ -24,7 +24,6 @@ OK, NOTE, BAD = "ok", "note", "bad"
 _FAILURES = (TallybookError, OSError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, SubprocessError)
 # A terminal shows so many findings of one check; JSON has them all.
 _MAX_LINES_PER_CHECK = 8
-_MAX_NAMES = 3
 
 
 @attrs.frozen
@@ -48,12 +47,6 @@ class Finding:
 
 Check: TypeAlias = Callable[[Project], Iterator[Finding]]
 """A check: yields what it finds and changes nothing on disk."""
-
-
-def format_names(names: Sequence[str]) -> str:
-    """Return the first three names, and how many more there are."""
-    rest = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + rest
 
 
 def run_checks(project: Project, table: Mapping[str, Check]) -> tuple[Finding, ...]:

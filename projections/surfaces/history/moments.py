@@ -18,6 +18,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import SECTION, head_field, split_lines
+from tallybook.ledger.names import format_names
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number, shared_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
@@ -41,7 +42,6 @@ _SESSION: Final = "session:"
 _COMMIT: Final = "git:"
 # A number of more digits is beyond any ledger, and Python refuses to read one of thousands.
 _SEQ_DIGITS = 18
-_MAX_NAMES = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HINT = "use an event number, ~N, a date, an age such as 2d, session:ID or git:REV"
 
@@ -294,8 +294,7 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
         problem = "no session has an id that begins with it" if beginning else "names no session"
         raise BadInputError(where, problem, _nearest(log, beginning))
     if len(spans) > 1:
-        more = f" and {len(spans) - _MAX_NAMES} more" if len(spans) > _MAX_NAMES else ""
-        names = f"{', '.join(map(repr, list(spans)[:_MAX_NAMES]))}{more}"
+        names = format_names([*map(repr, spans)], 5)
         raise BadInputError(where, f"several sessions have an id that begins with it: {names}", "give more of the id")
     return next(iter(spans.values()))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.names import format_names
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.scores import scoring, summary, trends
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     Answer = tuple[Any, Page]
 
 VARIABLE: Final = "CLAUDE_SESSION_ID"
-_IDS_SHOWN: Final = 5
 _FOCUS_SHOWN: Final = 5
 _REASONS_SHOWN: Final = 4
 _SESSIONS_SHOWN: Final = 3
@@ -262,9 +262,8 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
     exact = state.sessions.get(id_ or "")
     matches = [exact] if exact is not None else [session for session in scored if id_ and session.id.startswith(id_)]
     if len(matches) > 1:
-        more = f" and {len(matches) - _IDS_SHOWN} more" if len(matches) > _IDS_SHOWN else ""
-        ids = ", ".join(repr(session.id) for session in matches[:_IDS_SHOWN])
-        raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}{more}", "give more of the id")
+        ids = format_names([repr(session.id) for session in matches], 5)
+        raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}", "give more of the id")
     if not matches or matches[0].contribution is None:
         # For the current session another hint: the user has just run `score --session`.
         hint = "`tallybook score --session` shows the latest that has a score"
