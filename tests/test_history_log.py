@@ -102,54 +102,6 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
             list(listing.events(made, wanted))
 
 
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["kpt_001"], [2, 6]),
-        (["--since", "3", "--until", "6"], [4, 5, 6]),
-        (["--since", "~2"], [7, 8]),
-        (["--since", "session:s-one", "--until", "session:s-one+"], [6, 7, 8]),
-        (["--since", "2000-01-01", "--until", "0s"], [1, 2, 3, 4, 5, 6, 7, 8]),
-        (["--session", "s-o"], [6, 7, 8]),
-        (["--rater", "human", "--kind", "point.*"], [2, 4]),
-        (["--kind", "point.added", "--kind", "ledger.opened"], [1, 2, 4]),
-        (["kpt_001", "--since", "2", "--session", "s-one", "--rater", "reflector", "--kind", "point.rated"], [6]),
-        (["kpt_001", "--since", "6"], []),
-        (["--rater", "nobody"], []),
-    ],
-)
-def test_options_choose_events(run: Run, words: list[str], expected: list[int]) -> None:
-    """Each option narrows the list, and an empty list is no error."""
-    answer = run("log", *words, "--json")
-    assert (0, expected) == (answer.code, seqs(answer))
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["kpt_404"], 1, "kpt_404: no entry ever had this name"),
-        (["kpt_404", "--since", "3"], 1, "kpt_404: no entry ever had this name"),
-        (["--since", "99"], 2, "--since 99: the ledger ends at seq 8"),
-        (["--until", "soon"], 2, "--until: 'soon' is not a moment"),
-        (
-            ["--session", "s-two"],
-            2,
-            "--session s-two: no session has an id that begins with it; the nearest is 's-one'",
-        ),
-        (["--kind", "point.ratd"], 0, "note: --kind point.ratd: not a kind of this Tallybook; a kind is point.rated"),
-        (["--since", "~2", "--until", "6"], 0, "note: --until 6 is not after --since ~2: no event is between them"),
-        (["--since", "1d"], 0, "note: 1d is before the ledger's first event"),
-    ],
-)
-def test_an_invalid_option_is_reported(run: Run, words: list[str], code: int, message: str) -> None:
-    """A mistake is one line that names the option; an oddity is a note with the answer."""
-    answer = run("log", *words)
-    assert (code, 1) == (answer.code, answer.err.count("\n"))
-    assert message in answer.err
-
-
 # What is appended
 
 

@@ -22,7 +22,7 @@ import pytest
 
 from helpers.shared_machines import make_pair
 from tape.ledgers import BEGIN_US, LEDGERS, TAPE_US, TEN_THOUSAND, Do
-from tape.verbs import READING, SHARED, SHARED_WRITING, WRITING
+from tape.verbs import MORE_READING, MORE_WRITING, READING, WRITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,6 +122,11 @@ class Stage:
             path.write_bytes(text.encode(errors="surrogateescape"))
         self.now_us = TAPE_US
 
+    def log_bytes(self) -> bytes:
+        """Return the bytes of the log."""
+        path = self.project / ".claude" / "ledger" / "events.jsonl"
+        return path.read_bytes() if path.exists() else b""
+
     def playbook(self) -> str:
         """Return the rendered playbook, and what names the file where it is missing."""
         path = self.project / ".claude" / "playbook.json"
@@ -149,7 +154,7 @@ def shorten(text: str) -> list[str]:
     return [*text[:MAX_ANSWER_CHARS].splitlines(), f"… {len(text):,} characters in all, SHA-256 {whole}"]
 
 
-def record(files: dict[str, str], enter: Callable[[], Stage], *, is_shared: bool = False) -> str:
+def record(name: str, files: dict[str, str], enter: Callable[[], Stage]) -> str:
     """Return the tape of a ledger: what each verb answers on it, and the playbook where a verb changes it."""
     known = set(DRAWN.findall("\n".join(files.values())))
     lines: list[str] = []
@@ -164,14 +169,17 @@ def record(files: dict[str, str], enter: Callable[[], Stage], *, is_shared: bool
 
     stage = enter()
     stage.load(files)
-    for line in (*READING, *(SHARED if is_shared else [])):
+    for line in (*READING, *MORE_READING.get(name, [])):
         note(stage, line)
-    for line, stdin in (*WRITING, *((line, "") for line in SHARED_WRITING if is_shared)):
+    more = MORE_WRITING.get(name, [])
+    for line, stdin in (*WRITING, *((line, "") for line in more)):
         stage = enter()
         stage.load(files)
         (stage.project / "points.json").write_text(stdin)
-        before = stage.playbook()
+        before, log = stage.playbook(), stage.log_bytes()
         note(stage, line, stdin)
+        if line in more and log != stage.log_bytes():
+            lines.append("[the log changed]")
         if before != stage.playbook():
             lines.extend(f"> {text}" for text in stage.playbook().splitlines())
     text = "\n".join(lines) + "\n"
@@ -198,10 +206,10 @@ def make_shared(enter: Callable[[], Stage]) -> dict[str, str]:
     return stage.store()
 
 
-def compare(name: str, files: dict[str, str], enter: Callable[[], Stage], *, is_shared: bool = False) -> None:
+def compare(name: str, files: dict[str, str], enter: Callable[[], Stage]) -> None:
     """Hold the answers on a ledger against its tape; record them where that was asked for."""
     answers = TAPE / "answers" / f"{name}.txt"
-    tape = record(files, enter, is_shared=is_shared)
+    tape = record(name, files, enter)
     if MODE:
         answers.write_text(tape, encoding="utf-8", errors="surrogateescape")
     assert answers.read_text(encoding="utf-8", errors="surrogateescape") == tape
@@ -223,7 +231,7 @@ def test_every_verb_answers_in_a_shared_project_as_on_the_tape(enter: Callable[[
     if MODE == "ledgers" and not ledger.exists():
         ledger.write_text(json.dumps(make_shared(enter), indent=1) + "\n", encoding="utf-8")
     files: dict[str, str] = json.loads(ledger.read_text(encoding="utf-8"))
-    compare("shared", files, enter, is_shared=True)
+    compare("shared", files, enter)
     # By such numbers views order the events of both logs; nobody sees them.
     answers = (TAPE / "answers" / "shared.txt").read_text(encoding="utf-8", errors="surrogateescape")
     assert [] == re.findall(r"\b[12]0{5,}\d+", answers)

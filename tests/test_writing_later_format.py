@@ -120,27 +120,6 @@ def test_a_person_moves_entries_and_takes_it_back(here: Project, run: Run) -> No
     assert {HEADINGS[1]: ["mis-001", "oth-001", "pat-001"]} == names(here)
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("move", "mis-001", "mis"), 1),
-        (("move", "mis-009", "pat"), 1),
-        (("move", "mis-001", "p"), 2),
-        (("move", "mis-001", ""), 2),
-        (("move", "mis-001"), 2),
-        (("add", "x", "--section", "nowhere"), 2),
-    ],
-)
-def test_a_move_that_cannot_be_made_is_one_clear_line(
-    here: Project, run: Run, words: tuple[str, ...], code: int
-) -> None:
-    """The same section, no such entry, an ambiguous or unknown section: nothing is recorded."""
-    fill(here)
-    before = here.playbook.read_bytes()
-    answer = run(*words)
-    assert (code, 1, before) == (answer.code, answer.err.count("\n"), here.playbook.read_bytes())
-
-
 def test_a_session_is_given_headings_in_that_format_alone(here: Project) -> None:
     """`## HEADING` stands before the entries of each section that has any; the flat format has none."""
     fill(here)

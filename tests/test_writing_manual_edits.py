@@ -13,7 +13,7 @@ from helpers.authors import HUMAN
 from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import book, extraction
 from tallybook import compat
-from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
@@ -43,33 +43,6 @@ def counts(here: Project) -> dict[str, tuple[int, int]]:
     """Return the counts of the entries of playbook.json, which must equal the replay."""
     commands.check(here)
     return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (("undo", "1"), EXIT_BAD_INPUT, "event 1: is not an event of the playbook or of a score"),
-        (("undo", "99"), EXIT_BAD_INPUT, "event 99: is not in the ledger"),
-        (("undo", "8"), EXIT_NO, "event 8: was undone by event 10; run: tallybook undo 10"),
-        (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "session nobody: no session has an id that begins with it"),
-        (("undo", "--of", "s1"), EXIT_NO, "session s1: was undone by event 10; run: tallybook undo 10"),
-        (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
-        (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "reason: the reason has 1,001 characters"),
-        (("restore", "kpt_001"), EXIT_NO, "kpt_001: is in the playbook"),
-        (("retire", "kpt_999"), EXIT_NO, "kpt_999: no entry ever had this name"),
-        (("reword", "kpt_001", " "), EXIT_BAD_INPUT, "text: the text is empty"),
-    ],
-)
-def test_an_impossible_change_is_refused(
-    here: Project, run: Run, arguments: tuple[str, ...], code: int, says: str
-) -> None:
-    """One line gives the reason, and nothing is recorded."""
-    curation.undo(here, *NOBODY)
-    before = (here.ledger / "events.jsonl").read_bytes()
-    answer = run(*arguments)
-    assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
-    assert answer.err.startswith(f"tallybook: {says}")
-    assert before == (here.ledger / "events.jsonl").read_bytes()
 
 
 def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:

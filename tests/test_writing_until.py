@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, call, here, told
 from helpers.shared_machines import make_machines
@@ -72,25 +70,6 @@ def test_a_day_is_changed_and_taken_off(here: Project, run: Run) -> None:
     assert {"kpt_001": PAST, "kpt_002": PAST} == days(here)
     texts = [entry["text"] for entry in commands.show(here)["key_points"]]
     assert ["Use type hints", "Write tests first"] == texts
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (("add", "New", "--until", "tomorrow"), 2, "not a day"),
-        (("reword", "kpt_001", "--until", "20261231"), 2, "not a day; use a date such as 2026-12-31, or never"),
-        (("reword", "kpt_001"), 2, "needs a TEXT or --until"),
-        (("reword", "kpt_001", "--until", "never"), 1, "holds without an end"),
-        (("reword", "kpt_009", "--until", PAST), 1, "kpt_009"),
-    ],
-)
-def test_a_wrong_day_is_refused(here: Project, run: Run, words: tuple[str, ...], code: int, says: str) -> None:
-    """A word that is no day, a day that changes nothing and a name that is none are named, and nothing is recorded."""
-    before = (here.ledger / "events.jsonl").read_bytes()
-    done = run(*words)
-    assert code == done.code
-    assert says in done.err
-    assert before == (here.ledger / "events.jsonl").read_bytes()
 
 
 def test_a_manual_edit_of_the_days_is_recorded(here: Project, run: Run) -> None:
