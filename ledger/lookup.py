@@ -5,6 +5,7 @@ Batches without the bytes are not verified: ``verify`` finds damage in them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain
 import os
 
@@ -16,7 +17,7 @@ from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog
@@ -46,9 +47,30 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
 
 def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
     """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
+    with suppress(DamagedLedgerError):
+        return next(read_batches_at(log, [offset]))
+    return None
+
+
+def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]:
+    """Yield the batches of a log around ascending offsets, each once.
+
+    Raises:
+        DamagedLedgerError: There is none that verifies by the chain value before it.
+    """
     fd = disk.open_file(log.log_file, write=False)
     try:
-        return _read_batch(fd, offset, redaction.pending_ids(log.ledger_folder))
+        pending = redaction.pending_ids(log.ledger_folder)
+        read_up_to = 0
+        for offset in offsets:
+            # Several offsets can be in one batch.
+            if offset >= read_up_to:
+                batch = _read_batch(fd, offset, pending)
+                if batch is None:
+                    source = f"{os.path.basename(log.log_file)}: byte {offset}"
+                    raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
+                read_up_to = batch.end
+                yield batch
     finally:
         os.close(fd)
 
@@ -64,17 +86,10 @@ def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
 def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> Iterator[RawBatch]:
     fd = disk.open_file(log.log_file, write=False)
     try:
-        pending = redaction.pending_ids(log.ledger_folder)
         sealed = list(search.find_sealed_ranges(fd, 0, end))
-        read_up_to = 0
-        for place in search.find_all(fd, needles, 0, end):
-            if place >= read_up_to and not any(begin <= place < until for begin, until in sealed):
-                batch = _read_batch(fd, place, pending)
-                if batch is None:
-                    source = f"{os.path.basename(log.log_file)}: byte {place}"
-                    raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
-                read_up_to = batch.end
-                yield batch
+        places = search.find_all(fd, needles, 0, end)
+        inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
+        yield from read_batches_at(log, inside)
     finally:
         os.close(fd)
 

@@ -11,6 +11,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.long_ledgers import (
+    CLOSED,
     LEARNED,
     NAMES,
     STORY,
@@ -23,6 +24,7 @@ from helpers.long_ledgers import (
 from helpers.sweep import slice_of
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import PointMatched, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.answers import explain
@@ -105,6 +107,19 @@ def test_a_pending_redaction_hides_its_text(log: JsonlLog) -> None:
     write_pending(log.folder, PendingRedaction((ids[1],), ("no such text",), "private", HUMAN))
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
+
+
+def test_what_was_joined_to_an_entry_is_in_its_story(log: JsonlLog) -> None:
+    """Ratings of an entry that was joined to another when it landed count in the story of that one."""
+    grow(
+        log,
+        [
+            [PointMatched("kpt_009", "kpt_001", 2, 0, "the text of 'kpt_001'")],
+            [PointRated("kpt_009", "helpful"), CLOSED],
+        ],
+    )
+    check(log)
+    assert 4 == commands.why(project_of(log), "kpt_001")[0]["helpful"]
 
 
 @pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced, events.PointLimited)
 """Kinds of steps that change neither text nor counts."""
+LINKING: Final = (events.PointMerged, events.PointMatched, events.EventsVoided, events.EventRedacted)
+"""Kinds that change what the events of other entries mean."""
 
 
 class EventPlace(NamedTuple):
@@ -166,6 +168,7 @@ class EntryStatuses(State):
         undone: Name whose addition was undone → its text and the undo; such a name counts as never added.
         injections: Name → how often it was injected into a session.
         citations: Name → how often an agent cited it.
+        links: Last event number of each batch with one of the kinds LINKING → its offset in the log.
         stories: Name → its story.
     """
 
@@ -175,6 +178,7 @@ class EntryStatuses(State):
     undone: dict[str, tuple[str, EventRecord | NamedEvent]] = attrs.field(factory=dict)
     injections: dict[str, Uses] = attrs.field(factory=dict)
     citations: dict[str, Uses] = attrs.field(factory=dict)
+    links: dict[int, int] = attrs.field(factory=dict)
     stories: dict[str, Story] = attrs.field(factory=dict)
 
     @property
@@ -265,6 +269,9 @@ def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
             # Two redacted texts are not one text; compared, they would make entries of different advice related.
             if new is not None and new.text != REDACTED:
                 state.texts.setdefault(name, {})[new.text] = None
+    inner = event.event if isinstance(event, UndoneEvent) else event
+    if isinstance(inner, LINKING):
+        state.links[batch.last] = batch.begin
     if isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS):
         state.undone[event.event.name] = (text_of(event.event), event.by)
 

@@ -261,7 +261,8 @@ def _changed_us(path: Path) -> int:
 
 S = TypeVar("S", bound=State)
 
-_REWRITING: Final = frozenset({EventRedacted, EventsVoided})
+REWRITING: Final = frozenset({EventRedacted, EventsVoided})
+"""Classes of events that change what earlier ones mean."""
 _TAIL_PART: Final = 8
 """A checkpoint is written anew when the ledger has grown by this part of its size: writing it takes time, too."""
 
@@ -278,6 +279,8 @@ class Form(Generic[S]):
             KeyError for other values.
         book: Returns the playbook in a state; an empty one for a view that holds none.
         key: What else decides the state, such as a configuration.
+        number_in_book: Gives the events in a state of a shared book the numbers of a shared history, which then goes on
+            from its checkpoint; None for a view that depends on the order of own and shared events.
     """
 
     name: str
@@ -286,6 +289,7 @@ class Form(Generic[S]):
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook] = lambda _: Playbook()
     key: str = ""
+    number_in_book: Callable[[S], None] | None = None
 
 
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)
@@ -375,6 +379,6 @@ def _read_on(log: JsonlLog, position: Position) -> Iterator[Batch]:
         _RewrittenError: One of them changes what earlier events mean.
     """
     for batch in decode(log.read(position)):
-        if not _REWRITING.isdisjoint(map(type, batch.events)):
+        if not REWRITING.isdisjoint(map(type, batch.events)):
             raise _RewrittenError
         yield batch

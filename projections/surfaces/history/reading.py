@@ -88,13 +88,13 @@ def bytes_of(field: str, value: str) -> bytes:
 def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
     """Yield the batches of a log that hold one of these byte strings, in order.
 
-    Other batches of a ledger without a book are not read, so damage in them is found by ``verify``.
+    Other batches are not read, so damage in them is found by ``verify``.
     """
     last = 0
-    if type(log) is JsonlLog:
+    if isinstance(log, JsonlLog):
         # Reading the whole log explains damage better.
         with suppress(DamagedLedgerError):
-            for batch in find_batches(log, needles):
+            for batch in log.find(needles) if log_with_book(log) else find_batches(log, needles):
                 last = batch.last
                 yield batch
             return
@@ -110,17 +110,15 @@ def log_with_book(log: Log) -> TypeGuard[SharedLog]:
 def _fold_shared(form: Form[S], log: SharedLog, until: int | None) -> S:
     """Return the state of a view of a ledger with a book in it, as of a moment of the own ledger.
 
-    Only the playbook goes on from a checkpoint, which is one of the book alone.
+    Its checkpoints are of the book alone.
     """
     log = log if until is None else log.at(until)
-    if form.view is PLAYBOOK:
-        if until is not None and not log.history.frontier.number:
-            # Before the ledger was in a book.
-            return fold_view(form, log.own, until)
-        return cast("S", log.playbook())
-    state = fold_history(form.view, lambda: decode(log.read()))
-    log.stamp(state, form.book(state))
-    return state
+    if form.view is not PLAYBOOK:
+        return log.state(form)
+    if until is not None and not log.history.frontier.number:
+        # Before the ledger was in a book.
+        return fold_view(form, log.own, until)
+    return cast("S", log.playbook())
 
 
 def catch_up(log: JsonlLog, state: Playbook) -> Playbook:

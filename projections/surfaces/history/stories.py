@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from heapq import merge
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -18,24 +19,33 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, 
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.lookup import read_batches_at
 from tallybook.ledger.names import find_name
-from tallybook.ledger.sharing.numbers import PENDING, book_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
 from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
-from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, NamedEvent, Uses, entries_view
+from tallybook.projections.entry_history.view import (
+    ENTRIES,
+    LINKING,
+    EntryStatuses,
+    NamedEvent,
+    Uses,
+    entries_view,
+)
 from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
 from tallybook.projections.playbook.render import pack, unpack
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history import checkpoints
-from tallybook.projections.surfaces.history.checkpoints import Form
+from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form
 from tallybook.projections.surfaces.history.reading import Opened, bytes_of, fold_view, log_with_book, open_log, search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.view import Story
+    from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.projections.entry_history.view import EventReference, Story
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -225,16 +235,17 @@ def story_of(
 
         when = moments.find(project, when, log=log)
     moment: Moment | None = when
-    is_own = not log_with_book(log) and (moment is None or not moment.commit)
-    until = moment.seq if moment is not None and is_own else None
+    until = None if moment is None or moment.is_apart else moment.seq
+    if log_with_book(log) and until is not None:
+        log, until = log.at(until), None
     # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
-    is_searched = is_own and checkpoints.is_long(log)
+    is_searched = (moment is None or not moment.is_apart) and (log_with_book(log) or checkpoints.is_long(log))
     statuses = fold_view(STATUS_FORM, log, until) if is_searched else None
-    read_all = None if is_searched else _reader_of_all(log, None if is_own else moment)
-    end = until if statuses is None else statuses.seq
+    read_all = None if is_searched else _reader_of_all(log, moment if until is None else None)
+    end = until if statuses is None or log_with_book(log) else statuses.seq
 
     def fold_with(name: str) -> Callable[[int | None], EntryStatuses]:
-        read = read_all or history_of(log, {name})
+        read = read_all or history_of(log, {name}, None if statuses is None else statuses.links)
         return lambda moment: fold_history(entries_view({name}), read, moment)
 
     name, fold_as_of = words, fold_with(words)
@@ -257,8 +268,6 @@ def _reader_of_all(log: Log, moment: Moment | None) -> Callable[[], Iterable[Bat
     """Return what reads a whole history up to a moment, None for the end of a ledger; a short ledger is read once."""
     if moment is not None:
         return moment.history
-    if log_with_book(log):
-        return lambda: decode(log.read())
     batches = list(decode(log.read()))
     return lambda: batches
 
@@ -290,40 +299,56 @@ _ABOUT: Final = frozenset(
 """Classes of events that change or describe an entry that they name."""
 
 
-def history_of(log: Log, names: Collection[str]) -> Callable[[], Iterable[Batch]]:
+def history_of(
+    log: Log, names: Collection[str], links: Mapping[int, int] | None = None
+) -> Callable[[], Iterable[Batch]]:
     """Return a function that reads, from the beginning, the batches that decide the history of entries.
 
-    These are the batches that name one of the entries, or an entry that was ever merged with one, every undoing
-    and redaction, and after each of them the batches up to the update that prunes what is due; all of history where no
-    file can be searched.
+    These are the batches that name one of the entries, or an entry that was ever merged with or joined to one, every
+    undoing and redaction, and after each of them the batches up to the update that prunes what is due; all of history
+    where no file can be searched.
+
+    Args:
+        log: The ledger.
+        names: The names of the entries.
+        links: As in `EntryStatuses`, at the end of the ledger; None where they are not known.
     """
-    if type(log) is JsonlLog:
+    if isinstance(log, JsonlLog):
         # Reading the whole log explains damage better.
         with suppress(DamagedLedgerError):
-            batches = list(_find(log, names))
+            linking = search(log, [*map(_kind, LINKING)]) if links is None else _read_linked(log, links)
+            batches = list(_find(log, names, list(decode(linking))))
             return lambda: batches
     return lambda: decode(log.read())
 
 
-def _find(log: JsonlLog, names: Collection[str]) -> Iterator[Batch]:
+def _read_linked(log: JsonlLog, links: Mapping[int, int]) -> Iterator[RawBatch]:
+    if log_with_book(log):
+        return log.read_linked(links)
+    return read_batches_at(log, links.values())
+
+
+def _find(log: JsonlLog, names: Collection[str], linking: Sequence[Batch]) -> Iterator[Batch]:
     # Also what an undo undid that was undone later itself.
     merges, undone = [], UndoneIds()
-    for batch in decode(search(log, (_kind(events.PointMerged), _kind(events.EventsVoided)))):
+    for batch in linking:
         merges += [{event.name, *event.merged} for event in batch.events if isinstance(event, events.PointMerged)]
+        merges += [{event.name, event.to} for event in batch.events if isinstance(event, events.PointMatched)]
         for undo in undos_in(batch):
             undone.add(undo, cast("events.EventsVoided", undo.event))
     kin = _find_kin(names, merges)
-    read_up_to = 0
-    needles = [bytes_of("name", name) for name in kin]
-    for batch in decode(search(log, (*needles, _kind(events.EventsVoided), _kind(events.EventRedacted)))):
+    last = 0
+    named = decode(search(log, [bytes_of("name", name) for name in kin]))
+    rewriting = [batch for batch in linking if not REWRITING.isdisjoint(map(type, batch.events))]
+    for batch in merge(named, rewriting, key=lambda batch: batch.last):
         # A batch that was read on the way to an update is not read twice.
-        if batch.begin >= read_up_to:
+        if batch.last > last:
             yield batch
-            read_up_to = batch.end
+            last = batch.last
             if _leaves_open(batch, kin, undone):
                 for following in _read_up_to_update(log, batch, kin, undone):
                     yield following
-                    read_up_to = following.end
+                    last = following.last
 
 
 def _kind(kind: type[Any]) -> bytes:
@@ -332,7 +357,8 @@ def _kind(kind: type[Any]) -> bytes:
 
 def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undone: UndoneIds) -> Iterator[Batch]:
     """Yield the batches after one, up to an update after which none of these entries can be due."""
-    for following in decode(log.read(Position(batch.last, batch.chain, batch.end))):
+    later = log.read_on(batch) if log_with_book(log) else log.read(Position(batch.last, batch.chain, batch.end))
+    for following in decode(later):
         yield following
         if _leaves_open(following, names, undone) is False:
             return
@@ -382,6 +408,7 @@ def _pack(state: EntryStatuses) -> dict[str, Any]:
         "texts": {name: list(texts) for name, texts in state.texts.items()},
         "undone": {name: (text, name_event(by)) for name, (text, by) in state.undone.items()},
         "uses": (_pack_uses(state.injections), _pack_uses(state.citations)),
+        "links": state.links,
     }
 
 
@@ -397,7 +424,18 @@ def _unpack(values: Mapping[str, Any]) -> EntryStatuses:
         undone={name: (text, NamedEvent(*by)) for name, (text, by) in values["undone"].items()},
         injections=injections,
         citations=citations,
+        links=dict(values["links"]),
     )
+
+
+def _number_in_book(state: EntryStatuses) -> None:
+    def number(event: EventReference | EventRecord) -> NamedEvent:
+        named = name_event(event)
+        return named._replace(row=named.row | {"seq": shared_number(BOOK + named.row["seq"])})
+
+    state.last_changes = {name: number(event) for name, event in state.last_changes.items()}
+    state.undone = {name: (text, number(by)) for name, (text, by) in state.undone.items()}
+    state.links = {BOOK + last: offset for last, offset in state.links.items()}
 
 
 STATUS_FORM: Final[Form[EntryStatuses]] = Form(
@@ -406,4 +444,5 @@ STATUS_FORM: Final[Form[EntryStatuses]] = Form(
     _pack,
     _unpack,
     lambda state: state.book,
+    number_in_book=_number_in_book,
 )

@@ -18,6 +18,7 @@ from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position
 from tallybook.ledger.sharing.landing import SHARED, Reader, Sent
 from tallybook.ledger.sharing.numbers import SharedNumber, book_number
 from tallybook.projections.fold import UNDOABLE
+from tallybook.projections.surfaces.history.reading import search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -193,7 +194,7 @@ def read_syncs(own: JsonlLog) -> list[Sync]:
     """Return the syncs of this machine, in order."""
     return [
         Sync(record.seq, event.seq, dict(zip(event.names, event.new_names, strict=False)), record.at)
-        for batch in decode(raw for raw in own.read() if _TAKEN in raw.data)
+        for batch in decode(search(own, (_TAKEN,)))
         for record in batch.records
         if isinstance(event := record.event, BookTaken)
     ]
@@ -245,6 +246,9 @@ class OwnNames:
     """The names in one reading of the own ledger.
 
     A name means what it meant when its event was recorded: an own entry, unless the book had the name by then.
+
+    Attributes:
+        has_renames: Whether an entry was published under another name.
     """
 
     def __init__(self, own: JsonlLog, until: int | None, names_at: Callable[[int], Collection[str]]) -> None:
@@ -257,11 +261,11 @@ class OwnNames:
         """
         self._names_at = names_at
         self._syncs = [sync for sync in read_syncs(own) if until is None or sync.number <= until]
-        self._has_renames = any(sync.renamed for sync in self._syncs)
+        self.has_renames = any(sync.renamed for sync in self._syncs)
 
     def rename(self, batch: RawBatch) -> RawBatch:
         """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
-        if not self._has_renames or not any(kind in line for line in batch.lines for kind in _NAMING):
+        if not self.has_renames or not any(kind in line for line in batch.lines for kind in _NAMING):
             return batch
         return batch._replace(lines=[self._line(line, batch.first) for line in batch.lines])
 

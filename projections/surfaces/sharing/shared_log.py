@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, takewhile
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +14,10 @@ import attrs
 
 from tallybook.ledger.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.events import KIND_OF, MAKERS, EventsVoided, NamesMeant, PointMatched
+from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointMatched
 from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
+from tallybook.ledger.lookup import find_batches, read_batch_at, read_batches_at
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
@@ -29,14 +30,15 @@ from tallybook.ledger.sharing.landing import (
     names_in_top,
     redaction_links,
 )
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, own_id, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, own_id, shared_number
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
-from tallybook.projections.surfaces.history.checkpoints import Form, fold_log
+from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
+from tallybook.projections.surfaces.history.reading import bytes_of, search
 from tallybook.projections.surfaces.sharing.own_history import (
     Frontier,
     OwnHistory,
@@ -47,7 +49,7 @@ from tallybook.projections.surfaces.sharing.own_history import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger import clock
     from tallybook.ledger.fast_stdlib import StrPath
@@ -199,22 +201,75 @@ class SharedLog(JsonlLog):
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
-        names = OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
-        for batch in super().read(self._starts[0], verify=verify):
-            if self.until is not None and batch.last > self.until:
-                break
-            yield from map(names.rename, without_shared(batch))
-        for batch in self.read_book():
+        yield from self._join(super().read(self._starts[0], verify=verify), self.read_book())
+
+    def find(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
+        """Yield the batches of ``read`` that hold one of these byte strings; others are not read where that is safe.
+
+        Raises:
+            DamagedLedgerError: A batch that holds one does not verify.
+            MissingLinesError: As for ``read``.
+        """
+        # A name in the own ledger can be another one here, and the end of a history is short.
+        is_read = self._names.has_renames or self._starts != (START, START)
+        found = self.read() if is_read else self._join(find_batches(self.own, needles), self._find_in_book(needles))
+        yield from (batch for batch in found if any(needle in batch.data for needle in needles))
+
+    def _find_in_book(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
+        # Landing compares the frontier with the copy.
+        self.landed()
+        return takewhile(lambda batch: batch.last <= self.history.frontier.seq, find_batches(self.copy.log, needles))
+
+    def read_linked(self, links: Mapping[int, int]) -> Iterator[RawBatch]:
+        """Yield the batches of the book that `EntryStatuses.links` names, and the pending ones.
+
+        Raises:
+            DamagedLedgerError: One of them does not verify.
+        """
+        book = read_batches_at(self.copy.log, [offset for last, offset in links.items() if book_number(last)])
+        return self._join((), book)
+
+    def read_on(self, batch: Batch) -> Iterator[RawBatch]:
+        """Yield the batches after one of the book, or after a pending one.
+
+        Raises:
+            MissingLinesError: As for ``read``.
+        """
+        # In the book it is shorter, for its numbers are.
+        raw = read_batch_at(self.copy.log, batch.begin) if book_number(batch.last) else None
+        book = () if raw is None else self.read_book(after=raw.position)
+        yield from (later for later in self._join((), book) if later.first > batch.last)
+
+    def _join(self, own: Iterable[RawBatch], book: Iterable[RawBatch]) -> Iterator[RawBatch]:
+        """Yield batches of the own ledger, batches of the book, and all pending ones, as views read them."""
+        yield from self._own_part(own)
+        for batch in book:
             yield renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1))
         yield from (raw for _, raw in self.landed() if raw is not None)
 
-    def read_book(self, until: int | None = None) -> Iterator[RawBatch]:
+    def _own_part(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
+        """Yield what the book does not share of batches of the own ledger, with the names of the book."""
+        names = self._names
+        for batch in batches:
+            if self.until is not None and batch.last > self.until:
+                break
+            yield from map(names.rename, without_shared(batch))
+
+    @property
+    def _names(self) -> OwnNames:
+        return OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
+
+    def read_book(self, until: int | None = None, after: Position | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
+
+        Args:
+            until: The event number; None for the frontier.
+            after: A position of the book after which it begins; None for the beginning of this history.
 
         Raises:
             MissingLinesError: Lines up to the frontier are missing, damaged, or of another history.
         """
-        frontier, start = self.history.frontier, self._starts[1]
+        frontier, start = self.history.frontier, after or self._starts[1]
         last, chain = start.seq, start.chain
         try:
             for batch in self.copy.read(frontier.seq if until is None else until, start):
@@ -242,7 +297,7 @@ class SharedLog(JsonlLog):
         """Return how many own batches are not in the book."""
         return sum(not one.is_here for one, _ in self.landed())
 
-    # ---- The playbook ----
+    # ---- Views ----
 
     def playbook(self) -> Playbook:
         """Return the playbook at this moment."""
@@ -253,12 +308,35 @@ class SharedLog(JsonlLog):
 
     def book_playbook(self, seq: int) -> BookState:
         """Return the playbook of the book alone, as of one of its event numbers."""
+        return self._book_state(BOOK_FORM, seq)
+
+    def _book_state(self, form: Form[S], seq: int) -> S:
+        """Return the state of a view of the book alone, as of one of its event numbers, from its checkpoint on."""
         try:
             # Checkpoints go on from the end, which another process may have moved, or which an interrupted sync left.
-            state = fold_log(BOOK_FORM, self.copy.log, None if self.copy.end().seq == seq else seq)
-            return state if state.seq <= seq else fold_log(BOOK_FORM, self.copy.log, seq)
+            state = fold_log(form, self.copy.log, None if self.copy.end().seq == seq else seq)
+            return state if state.seq <= seq else fold_log(form, self.copy.log, seq)
         except DamagedLedgerError as error:
             raise self._missing(error) from error
+
+    def state(self, form: Form[S]) -> S:
+        """Return the state of a view at this moment."""
+        pending = list(decode(raw for _, raw in self.landed() if raw is not None))
+        is_rewritten = any(type(event) in REWRITING for batch in pending for event in batch.events)
+        if form.number_in_book is None or is_rewritten or not self.history.frontier.seq:
+            state = fold_history(form.view, lambda: decode(self.read()))
+        else:
+            state = self._book_state(form, self.history.frontier.seq)
+            form.number_in_book(state)
+            # What only the own ledger has does not depend on the book.
+            own_kinds = {kind for kind in form.view.table if kind in KIND_OF} - SHARED - {BookTaken}
+            own = search(self.own, [bytes_of("kind", KIND_OF[kind]) for kind in own_kinds])
+            latest = state.latest_batch
+            fold(form.view, decode(self._own_part(own)), state)
+            state.latest_batch = latest
+            fold(form.view, pending, state)
+        self.stamp(state, form.book(state))
+        return state
 
     def _landed(self) -> tuple[Ground, Landing]:
         if self._landing is None:
