@@ -76,7 +76,7 @@ def _expected(kind: int, left: int, up: int, corner: int) -> int:
     if kind < 4:
         return (0, left, up, (left + up) // 2)[kind]
     line = left + up - corner
-    return min((left, up, corner), key=lambda one: abs(line - one))
+    return min((left, up, corner), key=lambda byte: abs(line - byte))
 
 
 PICTURES: Final = Path(__file__).parents[1] / "projections" / "surfaces" / "page" / "pictures"

@@ -61,7 +61,7 @@ def test_record_names_each_unknown_key_as_ignored(ask: Callable[..., Any]) -> No
     """Keys of other formats, and key points without a text, are listed in `ignored`; the rest is recorded."""
     later = {"citations": [], "new_key_points": [{"section": "OTHERS"}]}
     answer = ask("record", stdin=json.dumps(later | {"evaluations": [], "analysis": "", "x" * 1000: 1}).encode())
-    reasons = {one["item"]: one["reason"] for one in answer["ignored"]}
+    reasons = {part["item"]: part["reason"] for part in answer["ignored"]}
     unknown = dict.fromkeys(["citations", "analysis", "x" * 200], "is not a key of an extraction result")
     assert {"new_key_points[0]": "expected a text, got NoneType"} | unknown == reasons
     assert [] == answer["added"]

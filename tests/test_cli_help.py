@@ -1,4 +1,4 @@
-"""Help: the screen by groups, the texts of all verbs and options, and shell completion."""
+"""Help: the screen by groups, and shell completion."""
 
 from __future__ import annotations
 
@@ -9,42 +9,16 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 
-from helpers.command_line import verbs
-from tallybook.projections.surfaces.cli.main import VERBS, tallybook
+from tallybook.projections.surfaces.cli.main import VERBS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
 
-MAX_CHARS = 60
 COLUMNS = 80
-TEXTS = {name: verb.summary for name, verb in VERBS.items()} | {
-    f"{name} {param.opts[0]}": param.help or ""
-    for name, verb in {"tallybook": tallybook, **verbs()}.items()
-    for param in verb.params
-    if isinstance(param, click.Option) and not param.hidden
-}
-NOUN_PHRASE = re.compile("(A|All|An|As|Any|How|Its|No|One|Only|The|What|Whether|Which|Who|Why) ")
-
-
-@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
-def test_a_help_text_is_a_short_verb_phrase(text: str) -> None:
-    """The help of every verb and every option is a verb phrase of at most 60 characters."""
-    assert 0 < len(text) <= MAX_CHARS
-    assert text[0].isupper()
-    assert not NOUN_PHRASE.match(text)
-
-
-@pytest.mark.parametrize("name", VERBS)
-def test_the_help_of_a_verb_begins_with_its_summary(name: str) -> None:
-    """The summary in the table of verbs is the first line of the command's docstring."""
-    command = tallybook.get_command(click.Context(tallybook), name)
-    assert command is not None
-    assert f"{VERBS[name].summary}." == (command.help or "").partition("\n")[0]
 
 
 def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> None:

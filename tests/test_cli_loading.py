@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -62,28 +61,25 @@ def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str
     return json.loads(answer), set(modules.split())
 
 
-def test_show_loads_nothing_that_writes(here: Project) -> None:
-    """`show --json` loads neither the modules that write nor those that resolve a moment."""
-    assert (caches_of(here.ledger) / "playbook.blob").is_file()
-    answer, modules = loaded(here, "show", "--json")
-    assert 31 == len(answer["key_points"])
-    assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS, "tallybook.projections.surfaces.history.moments"}
-
-
-def test_show_of_a_moment_loads_no_writer(here: Project) -> None:
-    """Time travel folds events that need an escape without loading a writer."""
-    answer, modules = loaded(here, "show", "--at", "10", "--json")
-    assert 0 < len(answer["key_points"]) < 31
-    assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS}
+READING = {*INSTALLED, *SLOW, *WRITING, *OTHERS}
 
 
 @pytest.mark.parametrize(
-    "words", [("rate", "kpt_001", "helpful"), ("add", "one more"), ("record",), ("verify",)], ids=lambda words: words[0]
+    ("words", "others"),
+    [
+        (("show",), READING | {"tallybook.projections.surfaces.history.moments"}),
+        (("show", "--at", "10"), READING),
+        (("rate", "kpt_001", "helpful"), {*INSTALLED, *SLOW, *OTHERS}),
+        (("add", "one more"), {*INSTALLED, *SLOW, *OTHERS}),
+        (("record",), {*INSTALLED, *SLOW, *OTHERS}),
+        (("verify",), {*INSTALLED, *SLOW, *OTHERS}),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
 )
-def test_writing_and_verifying_load_only_the_libraries_of_the_codec(here: Project, words: tuple[str, ...]) -> None:
-    """`rate` and `verify` load no module that explains, edits or redacts."""
+def test_a_command_loads_what_it_needs(here: Project, words: tuple[str, ...], others: set[str]) -> None:
+    """What reads loads nothing that writes, also of a moment, and what writes nothing that explains or erases."""
     answer, modules = loaded(here, *words, "--json", given=RATING)
     assert answer.get("ok", True)
-    assert set() == modules & {*INSTALLED, *SLOW, *OTHERS}
+    assert set() == modules & others
     # What a model said is searched for secrets, and nothing else.
     assert ("record" in words) == ("tallybook.projections.surfaces.writing.secrets" in modules)

@@ -401,7 +401,7 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
     place = asked_for(project, Script(project / "s1.jsonl").user("Fix it").agent("As [kpt_001] says."))
     choose(rater=rater)
     assert 0 == run_here(["reflect"])
-    told = [one for one in found(place) if "s1.jsonl" in one[1]]
+    told = [finding for finding in found(place) if "s1.jsonl" in finding[1]]
     message = f"1 transcript outside the agents' folders not read: {project / 's1.jsonl'}"
     assert [("note", message, f"run `tallybook reflect --from {project}` to read those of that folder")] == told
     assert [] == client.asked
@@ -416,7 +416,7 @@ def test_a_spent_budget_is_reported_if_sessions_are_pending(owed: Project) -> No
     choose(rater="claude", tokens_per_day=1000)
     written(owed, ReflectionCompleted("claude", 900, 200))
     spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow"
-    (told,) = [one for one in found(owed) if one[1] == spent]
+    (told,) = [finding for finding in found(owed) if finding[1] == spent]
     assert ("note", "run `tallybook reflect --tokens N`") == (told[0], told[2])
     assert spent not in [message for _, message, _ in found(owed, 24 * HOUR_US)]
 

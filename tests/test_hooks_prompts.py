@@ -71,7 +71,7 @@ def test_the_event_has_names_and_numbers_and_nothing_of_the_prompt(here: Project
     ask("which units has this commit?")
     first, second = events(here, PlaybookInjected)
     assert ("kpt_003", "kpt_001", "kpt_002") == first.names
-    assert [{"unrelated": 1}, {"told": 3}] == [dict(one.left_out) for one in (first, second)]
+    assert [{"unrelated": 1}, {"told": 3}] == [dict(injection.left_out) for injection in (first, second)]
     assert 0 < first.lowest < second.lowest
     assert first.candidates == second.candidates != ""
     assert ("", (), 0.0) == (first.question, first.held, first.probability)

@@ -1,11 +1,10 @@
-"""The rules of the house that no linter checks: imports, files, and docstrings that name what exists."""
+"""The rules of the house that no linter checks: what imports what, and which files there are."""
 
 from __future__ import annotations
 
 import ast
 from itertools import starmap
 from pathlib import Path
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -265,37 +264,6 @@ def repository_files() -> list[Path]:
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("git knows no repository here, so nobody can tell which files belong to it")
     return [Path(name) for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
-
-
-def missing_attributes(tree: ast.Module) -> list[str]:
-    """Return the attributes that docstrings of classes describe, and that the class does not have."""
-    missing = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            block = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)*)", ast.get_docstring(node) or "", re.MULTILINE)
-            described = re.findall(r"^ {4}(\w+): ", block[1], re.MULTILINE) if block else []
-            members = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-            members |= {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
-            members |= {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
-            missing += [f"{node.name}.{name}" for name in described if name not in members]
-    return missing
-
-
-def test_a_docstring_describes_attributes_that_exist() -> None:
-    """Every name under `Attributes:` in the package is a member of its class."""
-    sources = {
-        path: (ROOT / path).read_text() for folder in VISIBLE_FOLDERS[:3] for path in (ROOT / folder).rglob("*.py")
-    }
-    missing = [
-        f"{path}: {name}"
-        for path, source in sources.items()
-        if "Attributes:" in source
-        for name in missing_attributes(ast.parse(source))
-    ]
-    assert [] == missing
-    assert ["A.gone"] == missing_attributes(
-        ast.parse('class A:\n    """A.\n\n    Attributes:\n        gone: X.\n    """')
-    )
 
 
 def test_no_file_names_a_package_registry() -> None:

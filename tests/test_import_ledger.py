@@ -126,8 +126,8 @@ def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: P
 
 def test_a_delivery_under_one_key_counts_once(here: Project, there: Project) -> None:
     """Two machines were sent the same delivery: its entries are here, and its ratings count nothing."""
-    for one in (here, there):
-        commands.record(one, extraction(("kpt_001", "helpful"), new=["of the delivery"]), HUMAN, "k1")
+    for project in (here, there):
+        commands.record(project, extraction(("kpt_001", "helpful"), new=["of the delivery"]), HUMAN, "k1")
     done = bring(here, there)
     assert {"one": (2, 1), "of the delivery": (0, 0), "two": (1, 0)} == counts(here)
     assert ["its delivery k1 is recorded here already"] == [part.reason for part in done.arrival.ignored]
@@ -300,30 +300,30 @@ def test_any_histories_add_up(tmp_path: Path, seed: int) -> None:
     copies[0].root.mkdir()
     given: dict[str, int] = {}
     for _ in range(25):
-        one = chance.choice(copies)
-        texts = list(counts(one))
+        project = chance.choice(copies)
+        texts = list(counts(project))
         what = chance.random()
         if what < 0.15 and len(copies) < 3:
             copy = Project(tmp_path / str(len(copies)))
-            shutil.copytree(one.root, copy.root) if one.claude.exists() else copy.root.mkdir()
+            shutil.copytree(project.root, copy.root) if project.claude.exists() else copy.root.mkdir()
             copies.append(copy)
         elif what < 0.4 or not texts:
             text = f"text {chance.randrange(12)}"
             given.setdefault(text, 0)
             # A report may repeat a text, which `add` refuses.
-            commands.record(one, {"new_key_points": [text]}, HUMAN)
+            commands.record(project, {"new_key_points": [text]}, HUMAN)
         elif what < 0.8:
-            names = {entry["text"]: entry["name"] for entry in commands.show(one)["key_points"]}
+            names = {entry["text"]: entry["name"] for entry in commands.show(project)["key_points"]}
             text = chance.choice(texts)
             given[text] += 1
-            commands.rate(one, names[text], "helpful", HUMAN)
-        elif (other := chance.choice(copies)) is not one and other.claude.exists():
-            bring(one, other)
+            commands.rate(project, names[text], "helpful", HUMAN)
+        elif (other := chance.choice(copies)) is not project and other.claude.exists():
+            bring(project, other)
     copies = [copy for copy in copies if copy.claude.exists()]
     for _ in range(2):
-        for one in copies:
+        for project in copies:
             for other in copies:
-                if one is not other:
-                    bring(one, other)
+                if project is not other:
+                    bring(project, other)
     expected = {text: (number, 0) for text, number in given.items()}
     assert [expected] * len(copies) == [counts(copy) for copy in copies]

@@ -140,7 +140,7 @@ def commands_in(groups: Any) -> list[dict[str, Any]]:
 
 def has_ours(groups: Any) -> bool:
     """Say whether one of OURS stands in the list of an event."""
-    return any(one["command"] in OURS for one in commands_in(groups))
+    return any(entry["command"] in OURS for entry in commands_in(groups))
 
 
 @given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(list(CLAUDE.events)), st.booleans())

@@ -20,6 +20,7 @@ from helpers.hook_calls import events
 from helpers.reference_model import Model, book, extraction, next_name, point
 from helpers.reflection_settings import choose
 from helpers.repository import ROOT
+from helpers.sweep import slice_of
 from helpers.transcripts import Script, answer, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError
@@ -296,7 +297,8 @@ class Program:
             # A rating means the entry that the dict had: one that was pruned meanwhile stays so, its text added again.
             own |= {text: name for text, name in self.world.in_model().items() if text in fresh}
             names = [
-                (self.world.names.get(one, "") if loaded else own.get(one, ""), rating) for one, loaded, rating in meant
+                (self.world.names.get(name, "") if loaded else own.get(name, ""), rating)
+                for name, loaded, rating in meant
             ]
             model.update(extraction(*names))
         for kp in self.playbook["key_points"]:
@@ -365,7 +367,9 @@ ADDED_AGAIN = [
 @example(PRUNED_HERE_ALONE)
 @example(PRUNED_NAME)
 @example(STALE_NAME)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=slice_of(60, 20), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=14))
 def test_updates_saved_together_equal_the_reference_model(
     new_project: Callable[[], Path], steps: list[tuple[int, Any]]

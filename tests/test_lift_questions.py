@@ -529,9 +529,11 @@ def test_a_lineage_is_drawn_once(here: Project, run: Run) -> None:
         hook(here, f"fork-{is_held}", PROMPT)
         hook(here, f"fork-{is_held}", {**COMPACTED, "prompt_id": "p2"})
         later = [injection for injection in injections(here)[before:] if injection.units]
-        assert [(session, is_held, 0.5)] * 3 == [(one.lineage, bool(one.held), one.probability) for one in later]
+        assert [(session, is_held, 0.5)] * 3 == [
+            (injection.lineage, bool(injection.held), injection.probability) for injection in later
+        ]
         assert {session: is_held} == {
-            name: one.units["playbook"] for name, one in load_lineages(here) if name == session
+            name: lineage.units["playbook"] for name, lineage in load_lineages(here) if name == session
         }
 
 
@@ -581,6 +583,11 @@ def test_lineages_that_began_earlier_do_not_count(here: Project, run: Run) -> No
     hook(here, "unknown", {**START, "source": "resume"})
     assert [("", ())] * 5 == [(injection.question, injection.held) for injection in injections(here)]
     assert [] == load_lineages(here)
+    hook(here, "of the first question")
+    run("lift", "stop")
+    run("lift", "ask", "new")
+    hook(here, "of the first question", COMPACTED)
+    assert ("", ()) == ((last := injections(here)[-1]).question, last.held)
 
 
 # Rule 10

@@ -151,7 +151,9 @@ def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -
     tools = {tool["name"]: tool for tool in answer["result"]["tools"]}
     for tool in tools.values():
         assert tool["inputSchema"]["properties"]
-        assert all(one["type"] and one["description"] for one in tool["inputSchema"]["properties"].values())
+        assert all(
+            argument["type"] and argument["description"] for argument in tool["inputSchema"]["properties"].values()
+        )
     assert ["rate"] == [name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")]
     assert ["rate", "add"] == [name for name, tool in tools.items() if not tool["annotations"]["readOnlyHint"]]
 

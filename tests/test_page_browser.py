@@ -171,14 +171,6 @@ def fragment(tab: Tab) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(tab.page.url.partition("#")[2]).items()}
 
 
-def test_keys_move_through_moments(tab: Tab) -> None:
-    """Home, j, k and End go to the moments that they name."""
-    tab.open("event=6")
-    for key, event in [("k", 5), ("k", 4), ("j", 5), ("Home", 0), ("k", 0), ("j", 1), ("j", 4), ("End", 14), ("j", 14)]:
-        tab.page.keyboard.press(key)
-        tab.at(event)
-
-
 def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
     """Moment, entry, view, policy, comparison and filters are in the fragment, and a new page opens at them."""
     link = "event=12&entry=kpt_001&tab=former&since=4&policy=--policy+final&q=kpt_001&kind=point.rated"

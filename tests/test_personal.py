@@ -206,7 +206,7 @@ def mine_rated(project: Path, run: Run) -> Path:
 def entries(run: Run, *words: str) -> list[tuple[str, str, int, int]]:
     """Return the entries that `show` prints."""
     found = json.loads(run("show", "--json", *words).out)["key_points"]
-    return [(one["name"], one["text"], one["helpful"], one["harmful"]) for one in found]
+    return [(entry["name"], entry["text"], entry["helpful"], entry["harmful"]) for entry in found]
 
 
 @pytest.mark.usefixtures("mine_rated")
@@ -219,7 +219,7 @@ def test_promote_adds_the_entry_at_zero_and_keeps_its_origin(run: Run) -> None:
     rows = [("kpt_002", "my_001", "In your own playbook:"), ("my_001", "kpt_002", "In the project's playbook:")]
     for name, other, heading in rows:
         story = json.loads(run("why", name, "--json").out)
-        assert (name, [other]) == (story["name"], [one["name"] for one in story["linked"]])
+        assert (name, [other]) == (story["name"], [entry["name"] for entry in story["linked"]])
         assert f"{heading}\n{other}  kept" in run("why", name).out
     assert '"promoted from my_001" (human' in run("why", "kpt_002").out
     assert (1, True) == (run("promote", "my_001").code, "has this text as kpt_002" in run("promote", "my_001").err)
@@ -236,8 +236,8 @@ def test_demote_takes_the_entry_out_of_the_project(run: Run) -> None:
     made = json.loads(answer.out)
     assert ['kpt_001 retired: "only mine"'] == [event["summary"] for event in made["events"]]
     assert ([], [("my_001", OWN, 1, 0), ("my_002", "Write tests", 0, 0)]) == (entries(run), entries(run, "--mine"))
-    assert ["my_002"] == [one["name"] for one in json.loads(run("why", "kpt_001", "--json").out)["linked"]]
-    assert ["kpt_001"] == [one["name"] for one in json.loads(run("why", "my_002", "--json").out)["linked"]]
+    assert ["my_002"] == [entry["name"] for entry in json.loads(run("why", "kpt_001", "--json").out)["linked"]]
+    assert ["kpt_001"] == [entry["name"] for entry in json.loads(run("why", "my_002", "--json").out)["linked"]]
     assert (1, 1) == (run("demote", "kpt_001").code, run("demote", "kpt_009").code)
 
 
@@ -355,7 +355,7 @@ def mine(project: Path, run: Run) -> Project:
 def counts(run: Run, *words: str) -> dict[str, tuple[int, int]]:
     """Return the counts of the entries that `show` prints."""
     found = json.loads(run("show", "--json", *words).out)["key_points"]
-    return {one["name"]: (one["helpful"], one["harmful"]) for one in found}
+    return {entry["name"]: (entry["helpful"], entry["harmful"]) for entry in found}
 
 
 def keys_of(project: Project, kind: type[Any]) -> list[str | None]:
@@ -367,8 +367,8 @@ def keys_of(project: Project, kind: type[Any]) -> list[str | None]:
 def test_a_rating_goes_to_the_ledger_of_its_entry(run: Run, project: Path, mine: Project) -> None:
     """One command that rates entries of both appends one batch to each, under one key (rule 24)."""
     made = json.loads(run("rate", "my_1", "kpt_001", "harmful", "--reason", "slow", "--json").out)
-    assert (["kpt_001"], ["my_001"]) == ([one["name"] for one in made["rated"]], [
-        one["name"] for one in made["mine"]["rated"]
+    assert (["kpt_001"], ["my_001"]) == ([rating["name"] for rating in made["rated"]], [
+        rating["name"] for rating in made["mine"]["rated"]
     ])  # fmt: skip
     assert ({"kpt_001": (0, 1)}, {"my_001": (0, 1)}) == (counts(run), counts(run, "--mine"))
     (key,), (own,) = keys_of(Project(project), PointRated), keys_of(mine, PointRated)
@@ -384,7 +384,7 @@ def test_a_result_is_divided_once_under_its_key(run: Run, project: Path, mine: P
     assert (["k1"], ["k1"]) == (keys_of(Project(project), PointRated), keys_of(mine, PointRated))
     assert (True, True) == (made["repeated"], made["mine"]["repeated"])
     again = json.loads(run("record", "--json", stdin=json.dumps(BOTH).encode()).out)
-    assert [("evaluations[2]", "kpt_009")] == [(one["item"], one["name"]) for one in again["ignored"]]
+    assert [("evaluations[2]", "kpt_009")] == [(part["item"], part["name"]) for part in again["ignored"]]
 
 
 def test_operations_and_tags_go_to_the_ledger_of_their_entry(run: Run, mine: Project) -> None:
@@ -398,7 +398,7 @@ def test_operations_and_tags_go_to_the_ledger_of_their_entry(run: Run, mine: Pro
         "bullet_tags": [{"name": "my_001", "tag": "helpful", "rationale": "it helped"}],
     }
     made = json.loads(run("record", "--json", stdin=json.dumps(result).encode()).out)
-    assert (["kpt_002"], ["operations[2]"]) == (made["added"], [one["item"] for one in made["ignored"]])
+    assert (["kpt_002"], ["operations[2]"]) == (made["added"], [part["item"] for part in made["ignored"]])
     assert [("my_001", "delete")] == [
         (load["name"], load["verb"]) for load in json.loads(run("proposals", "--mine", "--json").out)
     ]
@@ -507,7 +507,9 @@ def test_a_reflection_rates_both_and_learns_nothing_anew(
     assert f"[my_001] helpful=0 harmful=0 :: {OWN}" in client.asked[0]["prompt"]
     assert ({"kpt_001": (1, 0)}, {"my_001": (0, 1)}) == (counts(run), counts(run, "--mine"))
     assert keys_of(here, PointRated) == keys_of(mine, PointRated)
-    assert [{"kpt_001"}, {"my_001"}] == [{note.name for note in events(one, PointNoted)} for one in (here, mine)]
+    assert [{"kpt_001"}, {"my_001"}] == [
+        {note.name for note in events(playbook, PointNoted)} for playbook in (here, mine)
+    ]
     assert [["kpt_001"], ["my_001"]] == [[event.name for event in events(of, PointCited)] for of in (here, mine)]
     run("undo", "--of", "s1")
     assert ({"kpt_001": (0, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))

@@ -156,8 +156,8 @@ def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
     fork = Path(str(path).replace(recorded.session, "f0f0f0f0-0000-4000-8000-000000000000"))
     fork.parent.mkdir(exist_ok=True)
     fork.write_bytes(path.read_bytes() + json.dumps(MORE[recorded]).encode() + b"\n")
-    for one, session in ((path, recorded.session), (fork, "f0")):
-        request = worker.reflection_request(session, one.stat().st_size, "Stop", str(one), "tallybook")
+    for transcript, session in ((path, recorded.session), (fork, "f0")):
+        request = worker.reflection_request(session, transcript.stat().st_size, "Stop", str(transcript), "tallybook")
         record.write(place, [request])
         assert worker.DONE == worker.work(place, CLAUDE)
     assert ["\n".join(turn for turns in recorded.turns.values() for turn in turns), "User: More"] == list(

@@ -166,4 +166,4 @@ def test_operations_become_proposals(project: Path, client: Client, capsys: pyte
     assert said == capsys.readouterr().out
     [proposed] = events(place, PointProposed)
     assert ("delete", "kpt_001", "out of date") == (proposed.verb, proposed.name, proposed.reason)
-    assert ["kpt_001", "kpt_002"] == [one["name"] for one in commands.show(place)["key_points"]]
+    assert ["kpt_001", "kpt_002"] == [entry["name"] for entry in commands.show(place)["key_points"]]

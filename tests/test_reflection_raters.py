@@ -50,8 +50,8 @@ def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, li
     came: list[Result] = []
     assert DONE == work(project, Plan(Settings(rater=rater, model=model)), came.append)
     rows = [row(record) for batch in decode(open_log(project).read()) for record in batch.records]
-    told = [one for one in rows if one["by"]["rater"] == "reflector"]
-    return came[0], [{"kind": one["kind"], "body": one["body"], "by": one["by"]} for one in told]
+    told = [row for row in rows if row["by"]["rater"] == "reflector"]
+    return came[0], [{"kind": row["kind"], "body": row["body"], "by": row["by"]} for row in told]
 
 
 def test_what_failed_is_asked_again(owed: Project, client: Client) -> None:
@@ -211,10 +211,12 @@ def config_of(words: list[str]) -> dict[str, Any]:
 def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str], Client]) -> None:
     """Its models lose their tools, each MCP server is turned off by name, and the folder is an empty one."""
     codex = stand_in("codex")
-    codex.plans(printed(MODELS), printed(SERVERS), printed([one | {"enabled": False} for one in SERVERS]), COMPLETED)
+    codex.plans(
+        printed(MODELS), printed(SERVERS), printed([server | {"enabled": False} for server in SERVERS]), COMPLETED
+    )
     reply, _ = raters.ask_rater("the prompt", Settings(rater="codex", model="m-1"))
     assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, *reply.spent)
-    words = [one["words"] for one in codex.asked]
+    words = [call["words"] for call in codex.asked]
     assert [["debug", "models"], ["mcp", "list"], ["mcp", "list"], ["exec", "--json"]] == [word[:2] for word in words]
     last = codex.asked[-1]
     assert ["--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only", "--model", "m-1"] == last["words"][2:8]
@@ -464,7 +466,7 @@ def test_a_session_is_rated_by_an_address(address: Address, project: Path) -> No
         (result.failed, result.tokens, result.rated, result.added) for result in results
     ]
     rows = [row(record) for batch in decode(open_log(here).read()) for record in batch.records]
-    completed = next(one for one in rows if one["kind"] == "reflection.completed")
+    completed = next(row for row in rows if row["kind"] == "reflection.completed")
     assert ("openai", "m-1-exact") == (completed["body"]["rater"], completed["by"]["model"])
     assert KEY not in here.ledger.joinpath("events.jsonl").read_text()
 

@@ -156,11 +156,11 @@ def require(name: str) -> str:
 def tools_in(value: object) -> list[object]:
     """Return every tool anywhere in a request: Codex also puts them into its input, and Gemini groups them."""
     if isinstance(value, list):
-        return [tool for one in value for tool in tools_in(one)]
+        return [tool for child in value for tool in tools_in(child)]
     if not isinstance(value, dict):
         return []
     tools = [tool for tool in value.get("tools") or [] if tool != {"functionDeclarations": []}]
-    return [*tools, *(tool for name, one in value.items() if name != "tools" for tool in tools_in(one))]
+    return [*tools, *(tool for name, child in value.items() if name != "tools" for tool in tools_in(child))]
 
 
 def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -> None:

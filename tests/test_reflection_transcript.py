@@ -18,6 +18,7 @@ from helpers.authors import HUMAN
 from helpers.hook_calls import call, events
 from helpers.injections import give
 from helpers.json_values import JSON
+from helpers.sweep import slice_of
 from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
@@ -170,7 +171,7 @@ def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
     assert [("", 0, size, 10_000)] == stretches(piece)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=slice_of(40, 20))
 @given(
     lengths=st.lists(st.integers(0, 300), min_size=1, max_size=12),
     chars=st.integers(1, 500),
@@ -459,7 +460,7 @@ def test_messages_that_lie_only_in_patches_are_read(tmp_path: Path) -> None:
     )
     expected = ["User: Fix it", "Agent: Done, as [kpt_001] says."]
     assert expected == texts(path)
-    assert [one["content"] for one in transcript.messages(path)] == ["Fix it", "Done, as [kpt_001] says."]
+    assert [message["content"] for message in transcript.messages(path)] == ["Fix it", "Done, as [kpt_001] says."]
 
 
 def test_an_old_session_of_gemini_is_one_document(place: Project, run: Run) -> None:

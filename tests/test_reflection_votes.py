@@ -206,7 +206,7 @@ def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) 
         done = Server(place, session).methods["tools/call"]({"name": "rate", "arguments": rating})
         answers.append({} if done["isError"] else json.loads(done["content"][0]["text"]))
     notes = ["kpt_001: proposed to retire, because a person's entry leaves by a person alone"]
-    assert [None, None, notes, None, None] == [one.get("notes") for one in answers]
+    assert [None, None, notes, None, None] == [answer.get("notes") for answer in answers]
     assert [("kpt_001", "harmful")] * 2 + [("kpt_001", "neutral")] == rated(place)
     assert ((0, 2), 1) == (counts(place), len(events(place, PointProposed)))
 
@@ -230,9 +230,9 @@ def test_the_settings_narrow_what_marks_do(place: Project, marks: str, expected:
     say(place, f"{CITED}[kpt_001 helpful]")
     say(place, f"{CITED}[kpt_001 helpful]", "s1")
     found = proposals.open_proposals(place)
-    assert ([], expected) == (rated(place), [getattr(one.event, "verb", "") for one in found])
-    for one in found:
-        proposals.accept(place, one, "", HUMAN)
+    assert ([], expected) == (rated(place), [getattr(proposal.event, "verb", "") for proposal in found])
+    for proposal in found:
+        proposals.accept(place, proposal, "", HUMAN)
     assert (len(expected), 0) == counts(place)
 
 

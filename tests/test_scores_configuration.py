@@ -19,7 +19,6 @@ from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.config import (
     AlertLevel,
-    Display,
     DocumentError,
     Grade,
     Metric,
@@ -71,9 +70,8 @@ def test_the_specification_is_the_default() -> None:
 
 
 def test_the_default_has_the_tables_of_the_specification() -> None:
-    """Weights, grades, alert levels, trends and storage are those of its tables."""
+    """Grades, channels of alerts and regressions are those of its tables; the document above has the rest."""
     config = config_of()
-    assert {"efficiency": 0.2, "effectiveness": 0.35, "improvement": 0.25, "handoff": 0.2} == config.session_weights
     grades = [
         Grade("A", 90, "Excellent", "Maintain"),
         Grade("B", 80, "Good", "Minor improvements"),
@@ -88,16 +86,13 @@ def test_the_default_has_the_tables_of_the_specification() -> None:
         AlertLevel("critical", 50, ("block evolution",)),
     ]
     assert levels == list(config.levels)
-    assert (7, 30, 70, 365) == (
-        config.trends.short_term_days,
-        config.trends.long_term_days,
-        config.gates.least,
-        config.storage.retention_days,
-    )
-    assert ".claude/metrics/scores/" == config.storage.path
     assert Sensitivity(5, 2, 10, 2) == config.regressions
-    assert Display(True, True, True, 0.2) == config.display  # noqa: FBT003 - in the order of the document
-    assert ("AGENT HEALTH SCORE", True, UTC) == (config.title, config.enabled, config.timezone)
+    assert (0.2, 70, "AGENT HEALTH SCORE", UTC) == (
+        config.display.min_coverage,
+        config.gates.least,
+        config.title,
+        config.timezone,
+    )
     assert (0.25, 0.25) == (config.benchmarks.weight, config.feedback.weight)
 
 

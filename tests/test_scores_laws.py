@@ -52,8 +52,8 @@ def numbered(records: list[EventRecord]) -> list[EventRecord]:
     """Return records as from a ledger: each with its position and an id, recorded one after another."""
     times = accumulate((record.at for record in records), max)
     return [
-        attrs.evolve(one, seq=seq, at=at, id=f"id-{seq * 7 % 31:02}-{seq}")
-        for seq, (one, at) in enumerate(zip(records, times, strict=True), 1)
+        attrs.evolve(record, seq=seq, at=at, id=f"id-{seq * 7 % 31:02}-{seq}")
+        for seq, (record, at) in enumerate(zip(records, times, strict=True), 1)
     ]
 
 
@@ -104,10 +104,10 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
         key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
         for key, values in found.items()
     } == {
-        (day, score): (one.avg, one.min, one.max)
+        (day, score): (extent.avg, extent.min, extent.max)
         for day, tally in state.days.items()
         for score in config.score_ids
-        if (one := tally.range(score)) is not None
+        if (extent := tally.range(score)) is not None
     }
 
 

@@ -208,14 +208,14 @@ FORMS: list[Callable[[list[dict[str, Any]]], str]] = [
 def found(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a valid file."""
     read = list(items(str(file)))
-    assert [] == [one for one in read if isinstance(one, Problem)]
-    return [one.value for one in read if isinstance(one, Item)]
+    assert [] == [part for part in read if isinstance(part, Problem)]
+    return [part.value for part in read if isinstance(part, Item)]
 
 
 def places_and_problems(file: Path) -> list[str]:
     """Return the content of a file, each object by its place and each problem by its message."""
-    read = (str(one) if isinstance(one, Problem) else one.place for one in items(str(file)))
-    return [one.replace(str(file.parent), ".") for one in read]
+    read = (str(part) if isinstance(part, Problem) else part.place for part in items(str(file)))
+    return [part.replace(str(file.parent), ".") for part in read]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -272,9 +272,9 @@ def test_any_file_can_be_read(tmp_path: Path, lines: list[bytes], packed: bool) 
     file.write_bytes(gzip.compress(data) if packed else data)
     read = list(items(str(file)))
     assert read
-    for one in read:
-        assert (one.source if isinstance(one, Problem) else one.place).startswith(str(file))
-        assert isinstance(one, Problem) or json.dumps(one.value)
+    for part in read:
+        assert (part.source if isinstance(part, Problem) else part.place).startswith(str(file))
+        assert isinstance(part, Problem) or json.dumps(part.value)
 
 
 posix_alone = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")

@@ -198,7 +198,7 @@ DIRECTIONS = {
 }
 """Component → value → 1 where more of it is better, -1 where less is."""
 ROWS = [(component, name, sign) for component, names in DIRECTIONS.items() for name, sign in names.items()]
-VALUES = st.integers(1, 40_000) | st.integers(1, 12) | st.floats(0.5, 120) | st.booleans().map(lambda one: one + 1)
+VALUES = st.integers(1, 40_000) | st.integers(1, 12) | st.floats(0.5, 120) | st.booleans().map(lambda flag: flag + 1)
 ANY = st.integers(-(2**53), 2**53) | st.floats(-(2.0**53), 2.0**53) | st.integers(-3, 120) | st.booleans()
 OTHERS = {"ac06": {"implemented": VALUES}}
 BOTH_WAYS = {"total": ("iterations",), "iterations": ("total",)}
@@ -226,7 +226,7 @@ def test_a_score_is_monotone_in_each_metric(
     others = {other: VALUES for other in DIRECTIONS[component] if other not in {name, *BOTH_WAYS.get(name, ())}}
     beside = data.draw(st.fixed_dictionaries({}, optional=others | OTHERS.get(component, {})))
     less, more = sorted((data.draw(VALUES), data.draw(VALUES)))
-    low, high = (worth(default, component, beside | {name: one}) for one in (less, more))
+    low, high = (worth(default, component, beside | {name: value}) for value in (less, more))
     assert (low is None) == (high is None)
     assert (low or 0) * sign <= (high or 0) * sign
 
@@ -234,9 +234,10 @@ def test_a_score_is_monotone_in_each_metric(
 @given(
     st.lists(
         st.sampled_from([*DIRECTIONS, "ac99"]).flatmap(
-            lambda one: st.dictionaries(
-                st.sampled_from([*DIRECTIONS.get(one, {}), "implemented", "coverage_count", "coverage_total"]), ANY
-            ).map(lambda values: metrics(one, **values))
+            lambda component: st.dictionaries(
+                st.sampled_from([*DIRECTIONS.get(component, {}), "implemented", "coverage_count", "coverage_total"]),
+                ANY,
+            ).map(lambda values: metrics(component, **values))
         )
         | st.builds(kinds.FeedbackRecorded, st.sampled_from(["", "ac02"]), st.floats(0, 100), st.just(""), st.just(""))
         | st.builds(

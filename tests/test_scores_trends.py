@@ -202,8 +202,8 @@ def partial(known: History, measured: int, value: int = 90) -> History:
 )
 def test_a_session_measured_too_little_opens_no_closed_gate(known: History, query: GateQuery, rule: str) -> None:
     """What the session before it closed stays closed, and the score is named."""
-    for one in (query, attrs.evolve(query, allow_no_data=True)):
-        answer = gate([scored_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, one)
+    for condition in (query, attrs.evolve(query, allow_no_data=True)):
+        answer = gate([scored_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, condition)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
         assert "ac05: not enough measured (5 %)" in texts(answer)
 

@@ -424,6 +424,18 @@ def test_a_folder_outside_of_the_project_is_refused(
     assert (2, 1, "") == (done.code, done.err.count("\n"), done.out)
 
 
+def test_a_link_in_place_of_an_inner_folder_is_refused(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, run: Run
+) -> None:
+    """Nothing is written to where it leads, and one line names it."""
+    record_example(project)
+    away = tmp_path_factory.mktemp("away")
+    (project / SCORES).mkdir(parents=True)
+    (project / SCORES / "sessions").symlink_to(away)
+    done = run("replay")
+    assert (4, True, []) == (done.code, "sessions: is a symbolic link" in done.err, list(away.iterdir()))
+
+
 def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
     """`replay` names the process that holds the lock, and `score` still answers."""
     record_example(project)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import LEGACY_FILES, LEGACY_ITEMS, book, extraction, migrate, point
+from helpers.sweep import slice_of
 from tallybook import compat
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ KEYS = st.sampled_from(["name", "text", "helpful", "harmful", "score", "tags"])
 JUNK = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=5))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=slice_of(40, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LEGACY_ITEMS | JUNK, max_size=6).map(lambda items: book(*items)))
 def test_round_trip_of_anything(
     new_project: Callable[[], Path], write_playbook: Write, read_playbook: Read, doc: dict[str, Any]
@@ -244,7 +245,7 @@ def test_round_trip_of_anything(
     assert_stable(read_playbook)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=slice_of(40, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LEGACY_FILES)
 def test_legacy_file_is_loaded_like_the_model(
     new_project: Callable[[], Path], write_playbook: Write, read_playbook: Read, doc: dict[str, Any]

@@ -31,13 +31,13 @@ def main(words: Sequence[str]) -> int:
             sys.stderr.write("installing the clients\n")
             clients.install(chosen, folder)
         found = [clients.find(client, folder, Path(name)) for client in chosen]
-        for client, one in zip(chosen, found, strict=True):
-            if isinstance(one, str):
-                sys.stdout.write(f"{client.agent}: not run: {one}\n")
-        there = [one for one in found if isinstance(one, Installed)]
+        for client, installed in zip(chosen, found, strict=True):
+            if isinstance(installed, str):
+                sys.stdout.write(f"{client.agent}: not run: {installed}\n")
+        there = [installed for installed in found if isinstance(installed, Installed)]
         if asked.record:
-            for one in there:
-                recording.record(one)
+            for installed in there:
+                recording.record(installed)
             return 0
         return int(not there or _check(there))
 
@@ -58,9 +58,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 def _check(installed: Sequence[Installed]) -> bool:
     """Run the clients, each alone and then two at once; print the tables, and return whether a check failed."""
-    alone = [_row([one], runs.CHECKS, partial(runs.check, one)) for one in installed]
+    alone = [_row([client], runs.CHECKS, partial(runs.check, client)) for client in installed]
     _print_table(runs.CHECKS, alone)
-    pair = [one for one in installed if one.client.agent in _PAIR]
+    pair = [member for member in installed if member.client.agent in _PAIR]
     together = [_row(pair, runs.TOGETHER, partial(runs.check_together, pair))] if len(pair) == len(_PAIR) else []
     if together:
         _print_table(runs.TOGETHER, together)

@@ -131,10 +131,10 @@ def _check_by_task(installed: Installed) -> bool:
     with projects.new_place() as place, session(installed, place) as at_work:
         place.tallybook("init", installed.client.agent)
         _set_to(place, "[playbook]\nby_task = true\n")
-        one = at_work.ask("which type hints are missing?", goes_on=False)
+        single = at_work.ask("which type hints are missing?", goes_on=False)
         both = [*at_work.ask("add the tests"), *at_work.ask("type hints for the tests")]
         lines = [f":: {entry}" for entry in ENTRIES]
-        held = [{tuple(map(request.text.count, lines)) for request in requests} for requests in (one, both)]
+        held = [{tuple(map(request.text.count, lines)) for request in requests} for requests in (single, both)]
         injected = [r.event.names for r in place.records() if isinstance(r.event, PlaybookInjected)]
         return held == [{(1, 0)}, {(1, 1)}] and injected == [("kpt_001",), ("kpt_002",)]
 
@@ -201,14 +201,14 @@ TOGETHER = ("once", "cited", "true", "quiet", "verified")
 def check_together(pair: Sequence[Installed]) -> dict[str, bool | None]:
     """Run clients in one project at the same time, and return each check's verdict."""
     with projects.new_place() as place, ExitStack() as stack, ThreadPoolExecutor() as pool:
-        at_work = [stack.enter_context(session(one, place)) for one in pair]
-        for one in pair:
-            place.tallybook("init", one.client.agent)
+        at_work = [stack.enter_context(session(installed, place)) for installed in pair]
+        for installed in pair:
+            place.tallybook("init", installed.client.agent)
         requests = list(pool.map(_hold_session, at_work))
         place.tallybook("verify")
         cited = {record.by.session for record in place.records() if isinstance(record.event, PointCited)}
         return {
-            **_verdicts(place, [request for one in requests for request in one], [], sessions=len(pair)),
+            **_verdicts(place, [request for group in requests for request in group], [], sessions=len(pair)),
             "cited": len(pair) == len(cited),
             "verified": True,
         }

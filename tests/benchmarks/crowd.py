@@ -182,14 +182,14 @@ def crowd(name: str, writers: int, ratings: int, folder: Path) -> dict[str, Any]
         fork.Process(target=_write, args=(name, ratings, folder, gate, out)).start()
         os.close(out)
         heard.append(os.fdopen(ear))
-    ready = [one.readline() for one in heard]
+    ready = [pipe.readline() for pipe in heard]
     begin = perf_counter()
     os.close(gate[1])
-    told = [one.readline() for one in heard]
+    told = [pipe.readline() for pipe in heard]
     seconds = perf_counter() - begin
     if not all([*ready, *told]):
         raise ChildProcessError(f"a writer of {name} ended early")
-    return {"seconds": seconds, "taken": [each for one in told for each in json.loads(one)]}
+    return {"seconds": seconds, "taken": [each for line in told for each in json.loads(line)]}
 
 
 def measured(folder: Path, writers: int, ratings: int, name: str) -> tuple[float, float]:

@@ -118,7 +118,7 @@ def by_writers(folder: Path, writers: Sequence[int] = WRITERS, ratings: int = RA
     """Measure the seconds of a rating by the number of processes that append at once."""
     taken = [[crowd.measured(folder, number, ratings, "tallybook") for _ in range(REPEATS)] for number in writers]
     for what, side in (("a rating, of all that are appended", 0), ("within which 99 of 100 ratings are durable", 1)):
-        costs = tuple(median(one[side] for one in found) * MILLISECONDS for found in taken)
+        costs = tuple(median(times[side] for times in found) * MILLISECONDS for found in taken)
         yield Curve("writers", what, tuple(writers), costs)
 
 
@@ -183,7 +183,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="where files are made, on the disk to be measured")
     asked = parser.parse_args(words)
     given = json.loads(asked.given.read_text(encoding="utf-8")) if asked.given else []
-    curves = [Curve(**one) for one in given]
+    curves = [Curve(**fields) for fields in given]
     with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder) as folder:
         os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
         (Path(folder) / ".gitignore").write_text("*\n", encoding="ascii")

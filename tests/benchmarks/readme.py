@@ -47,8 +47,8 @@ def merged(text: str, rows: Iterable[Row], order: Sequence[str], runs: int) -> s
     fresh = [(row.name, table_row(row, runs)) for row in rows]
     measured = {name for name, _ in fresh}
     kept = [(line.split("|")[1].strip(), line) for line in table.splitlines() if line.startswith("| ")][1:]
-    lines = [one for one in kept if one[0] in order and one[0] not in measured] + fresh
-    told = [one for _, one in sorted(lines, key=lambda line: order.index(line[0]))]
+    lines = [row for row in kept if row[0] in order and row[0] not in measured] + fresh
+    told = [row for _, row in sorted(lines, key=lambda line: order.index(line[0]))]
     shown = "\n".join([f"Last on {machine()}.", "", *HEADINGS, *told])
     return f"{before}{begin}{shown}\n{end}{behind}"
 

@@ -28,7 +28,7 @@ def ledger(setting: Setting, kind: str, events: int) -> Path:
 
 def _note(trial: dict[str, float], reader: str, peaks: tuple[float, float]) -> str:
     """Return a note on the input of json.loads, and on the greatest memory of either process."""
-    seconds = ", ".join(f"{READERS[one]} {figure(each)} s" for one, each in trial.items())
+    seconds = ", ".join(f"{READERS[name]} {figure(each)} s" for name, each in trial.items())
     said = f"json.loads is given the lines {READERS[reader]}, the faster way here ({seconds})"
     if any(map(isnan, peaks)):
         return said

@@ -105,7 +105,7 @@ def prepare(database: str, events: int) -> Callable[[], int]:
         ids.append(point.id)
 
     def rebuild() -> int:
-        return sum(app.repository.get(one).version for one in ids)
+        return sum(app.repository.get(id_).version for id_ in ids)
 
     return rebuild
 

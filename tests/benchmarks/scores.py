@@ -90,12 +90,12 @@ def _memory(setting: Setting, project: Project, sessions: int) -> Row:
     """Measure the peak of folding and storing all of it, at the whole and a tenth of the length."""
     shorter, fewer = _project(setting, setting.events // 10)
 
-    def peak(one: Project) -> float:
-        _forget(one)
-        return once("scores", one.root)["peak_mib"]
+    def peak(measured: Project) -> float:
+        _forget(measured)
+        return once("scores", measured.root)["peak_mib"]
 
     taken = alternate(lambda: peak(project), lambda: peak(shorter), setting.pairs(COLD_PAIRS))
-    if any(isnan(one) for pair in taken for one in pair):
+    if any(isnan(figure) for pair in taken for figure in pair):
         raise NoRivalError("scores: the system does not say how much memory a process held")
     ratios = tuple(ours / theirs for ours, theirs in taken)
     what, against = (f"peak memory without a cache, {number:,} sessions" for number in (sessions, fewer))

@@ -95,7 +95,7 @@ class Terminal:
 def events(run: Run, kind: str = "") -> list[dict[str, Any]]:
     """Return the events of a kind, or all."""
     found = [json.loads(line) for line in run("log", "--json").out.splitlines()]
-    return [one for one in found if kind in {"", one["kind"]}]
+    return [item for item in found if kind in {"", item["kind"]}]
 
 
 def items(run: Run) -> list[tuple[str, list[str]]]:

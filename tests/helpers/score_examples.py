@@ -54,7 +54,10 @@ def config(**own: Any) -> Config:
 
 def events(measured: Mapping[str, Mapping[str, float]], version: str = "") -> tuple[Event, ...]:
     """Return the measurements of a session's components, and its end."""
-    return (*(MetricsRecorded(name, Numbers(dict(one)), "") for name, one in measured.items()), SessionEnded(version))
+    return (
+        *(MetricsRecorded(name, Numbers(dict(values)), "") for name, values in measured.items()),
+        SessionEnded(version),
+    )
 
 
 def noon(day: str) -> str:
@@ -67,7 +70,9 @@ def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, 
     batches, seq = [], 0
     for id_, at, measured, version in sessions:
         told = events(measured, version)
-        records = [EventRecord(seq + n, at, one, f"id-{seq + n}", Author("test", id_)) for n, one in enumerate(told, 1)]
+        records = [
+            EventRecord(seq + n, at, event, f"id-{seq + n}", Author("test", id_)) for n, event in enumerate(told, 1)
+        ]
         seq += len(told)
         batches.append(make_batch(*records))
     return fold(scores_view(config), batches).count()

@@ -44,7 +44,7 @@ class Request(NamedTuple):
         tools = self.document.get("tools") or []
         # Gemini groups them, and OpenAI's chat wraps each.
         each = [declaration for tool in tools for declaration in tool.get("functionDeclarations", [tool])]
-        return [name for one in each if (name := one.get("name") or one.get("function", {}).get("name"))]
+        return [name for tool in each if (name := tool.get("name") or tool.get("function", {}).get("name"))]
 
 
 class Reply(NamedTuple):
@@ -159,8 +159,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _texts(child)
 
 
 def _new_id(kind: str) -> str:
