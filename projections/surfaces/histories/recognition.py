@@ -82,13 +82,16 @@ def _recognize(project: Project) -> Division | None:
     finally:
         os.close(fd)
     paths = [own.path(chain) for chain in own.last()]
+    # The acknowledged end that the file lacks.
+    lost = head if head is not None and head.position.seq and head.position.chain not in own.links else None
     if own.marker or len(paths) > 1:
-        return _recognize_merge(project, own, paths, head)
-    if own.stray and git.is_tracked(project, log.path):
-        return _recognize_part(project, own, head)
-    if own.unproven or not paths or head is None or not head.position.seq or head.position.chain in own.links:
-        return None
-    return _recognize_other(project, paths[0], head)
+        what = _describe_merge(project, own, paths)
+    elif own.stray and git.is_tracked(project, log.path):
+        what = "has some lines of another version, which git merged into it in part"
+    else:
+        is_whole = paths and not own.unproven
+        return _recognize_other(project, paths[0], lost) if is_whole and lost is not None else None
+    return Division(what, _keep_both(_find_source(project, own, lost)))
 
 
 def import_command(source: str) -> str:
@@ -130,37 +133,30 @@ def _own_file(project: Project) -> str:
     return path if near.startswith(os.pardir) else near
 
 
-def _recognize_merge(project: Project, own: Histories, paths: Sequence[Sequence[Link]], head: Head | None) -> Division:
+def _describe_merge(project: Project, own: Histories, paths: Sequence[Sequence[Link]]) -> str:
     """Return what a merge left in the file: conflict markers, or the events of both sides."""
     merge = "a git merge" if git.is_tracked(project, project.ledger / LOG_NAME) else "a merge"
     since = min((histories.find_fork(paths[0], path) for path in paths[1:]), default=0)
     both = f"events were appended after event {since} on both sides" if since else "it has two beginnings"
     if own.marker:
-        what = f"has the conflict of {merge} at line {own.marker}: {both if len(paths) > 1 else 'lines of both sides'}"
-    else:
-        what = f"has the lines of both sides of {merge}, one after the other: {both}"
-    source = _other_side(project, own) or _own_file(project)
-    if head is not None and head.position.seq and head.position.chain not in own.links:
-        # The merge was made on a version without the events of this machine.
-        source = _revision_of(project, head) or source
-    return Division(what, f"run {import_command(source)}, which keeps every rating of both")
+        return f"has the conflict of {merge} at line {own.marker}: {both if len(paths) > 1 else 'lines of both sides'}"
+    return f"has the lines of both sides of {merge}, one after the other: {both}"
 
 
-def _recognize_part(project: Project, own: Histories, head: Head | None) -> Division:
-    """Return what a merge left that took only some lines of the other side."""
-    source = _other_side(project, own)
-    if head is not None and head.position.seq and head.position.chain not in own.links:
-        source = _revision_of(project, head) or source
-    what = "has some lines of another version, which git merged into it in part"
-    return Division(what, f"run {import_command(source or _own_file(project))}, which keeps every rating of both")
+def _keep_both(source: str) -> str:
+    return f"run {import_command(source)}, which keeps every rating of both"
 
 
-def _other_side(project: Project, own: Histories) -> str:
-    """Return ``git:REV`` with the history of lines whose beginning is not in the file; empty where there is none."""
+def _find_source(project: Project, own: Histories, lost: Head | None) -> str:
+    """Return what to import after a merge: ``git:REV`` with what the file lacks; the file itself without such."""
+    # The merge may have been made on a version without the events of this machine.
+    if lost is not None and (revision := _revision_of(project, lost)):
+        return revision
     with suppress(*git.FAILURES):
+        # Lines whose beginning is not in the file.
         if own.stray and (revision := _find(project, own.stray, lambda version: not version.unproven)):
             return f"git:{revision}"
-    return ""
+    return _own_file(project)
 
 
 def _recognize_other(project: Project, path: Sequence[Link], head: Head) -> Division | None:
@@ -178,7 +174,7 @@ def _recognize_other(project: Project, path: Sequence[Link], head: Head) -> Divi
         what = f"ends at event {last}, and event {acknowledged} was acknowledged: git put an older version in its place"
     else:
         what = f"differs from what was acknowledged after event {since}: git put another branch's version in its place"
-    return Division(what, f"run {import_command(f'git:{revision}')}, which keeps every rating of both")
+    return Division(what, _keep_both(f"git:{revision}"))
 
 
 def _path_in(project: Project, revision: str, head: Head) -> Sequence[Link]:
@@ -192,11 +188,10 @@ def _path_in(project: Project, revision: str, head: Head) -> Sequence[Link]:
 
 def _recognize_missing(project: Project, head: Head | None) -> Division | None:
     """Return what happened if git took the file away."""
-    revision = "" if head is None or not head.position.seq else _revision_of(project, head)
-    if head is None or not revision:
-        return None
-    what = f"is missing, and held {head.position.seq:,} events: git checked out a commit without it"
-    return Division(what, f"run {import_command(revision)}")
+    if head is not None and head.position.seq and (revision := _revision_of(project, head)):
+        what = f"is missing, and held {head.position.seq:,} events: git checked out a commit without it"
+        return Division(what, f"run {import_command(revision)}")
+    return None
 
 
 def _revision_of(project: Project, head: Head) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 import getpass
 from pathlib import Path
 import platform
@@ -30,7 +30,7 @@ from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.projections.surfaces.sharing.joining import Preview
@@ -102,7 +102,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = joining.join(project, part)
-    status.store(project, before, result)
+    status.store(project, before, result.problems, taken=result.taken)
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
         plan.take(step)
@@ -261,9 +261,9 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
-    with closing(membership.open_engine(part, project.ledger)) as engine:
+    with _open_book(project) as (_, engine):
         done = joining.rejoin(project, part, engine)
-    status.store_rejoined(project, before, done)
+    status.store(project, before, [], taken=done.taken)
     note(*([done.refusal] if done.refusal and done.pending else []))
     _print(status.rejoined_json(done), *status.rejoined_lines(done), as_json=as_json)
     if not as_json:
@@ -310,15 +310,17 @@ def _print(value: Any, *lines: str, as_json: bool) -> int:
     return 0
 
 
-def _open_book(project: Project) -> tuple[Membership, Engine]:
-    """Return the project's part in a book, and the engine."""
+@contextmanager
+def _open_book(project: Project) -> Iterator[tuple[Membership, Engine]]:
+    """Give the project's part in a book, and the engine."""
     part = membership.require(project)
-    return part, membership.open_engine(part, project.ledger)
+    with closing(membership.open_engine(part, project.ledger)) as engine:
+        yield part, engine
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     part = membership.require(project)
-    found = status.examine(project, part, lambda: _open_book(project)[1])
+    found = status.examine(project, part)
     with suppress(TallybookError):
         status.store_missed(project)
     # Who reads the state has seen all results, so no later command tells them.
@@ -330,7 +332,7 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    with closing(_open_book(project)[1]) as engine:
+    with _open_book(project) as (_, engine):
         check = joining.verify(project, engine)
     _print(status.to_json(check), *joining.check_lines(check, engine.address), as_json=as_json)
     if check.differs:
@@ -339,8 +341,7 @@ def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _open_book(project)
-    with closing(engine):
+    with _open_book(project) as (part, engine):
         without = options["without"] or ""
         out = f", run {without} and what follows it" if without else ""
         what = f"stores the book {part.name} anew, without what does not count{out}"
@@ -363,8 +364,7 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
 
 
 def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _open_book(project)
-    with closing(engine):
+    with _open_book(project) as (part, engine):
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
         before, after = joining.upgrade(project, part, engine)
@@ -375,8 +375,7 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _open_book(project)
-    with closing(engine):
+    with _open_book(project) as (part, engine):
         what = f"publishes a text that was masked in the book {part.name}, as it is"
         _require_consent("publish", what, options, as_json=as_json)
         name, result = joining.publish(project, part, engine, options["event"] or "")
@@ -385,7 +384,7 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int
 
 
 def _turn_off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    was_shared = joining.leave(project)
+    was_shared = membership.forget(project)
     done = "This project shares no book."
     if was_shared:
         done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
@@ -393,14 +392,13 @@ def _turn_off(project: Project, _options: Mapping[str, Any], as_json: bool) -> i
 
 
 def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part, engine = _open_book(project)
-    copy = SharedLog(project.ledger).copy
-    try:
-        with closing(engine):
+    with _open_book(project) as (part, engine):
+        copy = SharedLog(project.ledger).copy
+        try:
             found = status.find_members(copy, part.writer, engine)
-    except UnreachableError as error:
-        note(str(error))
-        found = status.find_members(copy, part.writer, None)
+        except UnreachableError as error:
+            note(str(error))
+            found = status.find_members(copy, part.writer, None)
     return _print([attrs.asdict(member) for member in found], *status.member_lines(found), as_json=as_json)
 
 

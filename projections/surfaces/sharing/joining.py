@@ -14,7 +14,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, MissingLinesError, TallybookError
+from tallybook.ledger.errors import BadInputError, MissingLinesError, TallybookError
 from tallybook.ledger.event_json import FREE_FIELDS
 from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
@@ -31,6 +31,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
+from tallybook.projections.surfaces.sharing.membership import open_engine
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine
 from tallybook.projections.surfaces.workspace import git
@@ -90,7 +91,8 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
     batches = count(contents.runs, START, set()).batches
     book: Any = next(decode(batches)).events[0] if batches else None
     log = SharedLog(project.ledger)
-    outgoing = outgoing_kinds(log) if log.exists() else {}
+    landed = log.landed() if log.exists() else []
+    outgoing = Counter(KIND_OF[type(event.event)] for batch, _ in landed for event in batch.events)
     own = len(log.playbook().entries) if log.exists() else 0
     entries = None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
     last = batches[-1].last if batches else 0
@@ -101,14 +103,9 @@ def preview(project: Project, engine: Engine, name: str) -> Preview:
         project=book.name if book else "",
         events=last,
         entries=entries,
-        outgoing=outgoing,
+        outgoing=dict(outgoing),
         own_entries=own,
     )
-
-
-def outgoing_kinds(log: SharedLog) -> dict[str, int]:
-    """Return kind → how many pending events would be published."""
-    return dict(Counter(KIND_OF[type(event.event)] for landed, _ in log.landed() for event in landed.events))
 
 
 def join(project: Project, part: Membership) -> SyncResult:
@@ -132,7 +129,7 @@ def join(project: Project, part: Membership) -> SyncResult:
         part = attrs.evolve(part, **kept)
     ledger = ledger_id(project.ledger / LOG_NAME)
     part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger))
-    with closing(_open(project, part)) as engine:
+    with closing(open_engine(part, project.ledger)) as engine:
         return attrs.evolve(run(project, part, engine), unsealed=unsealed)
 
 
@@ -143,7 +140,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
         Why the former place could not state where the book is now; empty where it does.
     """
     place = Place(part.engine, part.address, part.name)
-    with closing(_open(project, before)) as old, closing(_open(project, part)) as new:
+    with closing(open_engine(before, project.ledger)) as old, closing(open_engine(part, project.ledger)) as new:
         for _ in range(_MOVE_TRIES):
             # What others appended there meanwhile comes along.
             failure, result = "", None
@@ -171,7 +168,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
 
 def find_moved(project: Project, part: Membership) -> Place | None:
     """Return where a book is now, as its engine says; None where it did not move, or the engine does not answer."""
-    with suppress(TallybookError), closing(_open(project, part)) as engine:
+    with suppress(TallybookError), closing(open_engine(part, project.ledger)) as engine:
         current = replica.read_current(project.ledger)
         since = NOTHING if current is None else current.read_to
         seal = engine.read(since.seq, since=since).seal
@@ -184,10 +181,6 @@ def moves(before: Membership | None, part: Membership) -> bool:
     if before is None:
         return False
     return (before.name, before.engine, before.address) != (part.name, part.engine, part.address)
-
-
-def _open(project: Project, part: Membership) -> Engine:
-    return membership.open_engine(part, project.ledger)
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
@@ -330,23 +323,8 @@ def _book_id(project: Project) -> str:
     return ledger_id(Path(project.ledger, replica.FOLDER, current.copy, LOG_NAME))
 
 
-def leave(project: Project) -> bool:
-    """Stop sharing: nothing is sent or fetched from now on, and the playbook keeps what it has.
-
-    Returns:
-        False where the project shared no book.
-    """
-    return membership.forget(project)
-
-
 def _moved_meanwhile(address: str, verb: str) -> EngineError:
     return EngineError(address, "another machine appended meanwhile, or the answer was lost", f"run `{verb}` again")
-
-
-class NewerRulesError(TallybookError):
-    """The book has rules that this version does not know."""
-
-    exit_code = EXIT_NOT_WRITTEN
 
 
 @attrs.frozen
@@ -416,7 +394,7 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
         *map(str, check.skipped),
     ]
     if check.newer:
-        lines.append(syncing.newer_rules(address, check.newer))
+        lines.append(str(syncing.newer_rules(address, check.newer)))
     if check.differs:
         lines.append(f"the copy here differs from event {check.differs} on; run `tallybook sync --rejoin`")
     else:
@@ -448,7 +426,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
     Raises:
         EngineError: Another machine appended meanwhile.
         OtherBookError: The history differs from the one of this machine.
-        NewerRulesError: The book has rules that this version does not know; nothing was changed.
+        EngineError: The book has rules that this version does not know; nothing was changed.
         BadInputError: The run to leave out is another one.
     """
     check = verify(project, engine)
@@ -460,7 +438,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         check = verify(project, engine, place)
     if check.newer:
         # What newer versions appended from there on cannot be judged here, so nothing of it may be left out.
-        raise NewerRulesError(syncing.newer_rules(engine.address, check.newer))
+        raise syncing.newer_rules(engine.address, check.newer)
     if check.differs:
         raise syncing.OtherBookError(
             f"{engine.address}: its history differs from the one here from event {check.differs} on; nothing was "

@@ -30,7 +30,7 @@ from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import longest_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Engine
     from tallybook.ledger.sharing.replica import Replica
@@ -104,7 +104,7 @@ def own_end(project: Project) -> int:
     return open_log(project).head().seq
 
 
-def examine(project: Project, part: Membership, open_engine: Callable[[], Engine]) -> ShareStatus:
+def examine(project: Project, part: Membership) -> ShareStatus:
     """Return the state of a project's part in a book; an engine that does not answer is part of it."""
     log = SharedLog(project.ledger)
     history = log.history
@@ -112,7 +112,7 @@ def examine(project: Project, part: Membership, open_engine: Callable[[], Engine
     warnings: tuple[str, ...] = ()
     moved: Place | None = None
     try:
-        with closing(open_engine()) as engine:
+        with closing(membership.open_engine(part, project.ledger)) as engine:
             address = engine.address
             current = replica.read_current(project.ledger)
             known = NOTHING if current is None else current.read_to
@@ -418,8 +418,7 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     """
     before = own_end(project)
     try:
-        opened = membership.open_engine(part, project.ledger, limit_s=limit_s)
-        with closing(opened) as engine:
+        with closing(membership.open_engine(part, project.ledger, limit_s=limit_s)) as engine:
             result = joining.run(project, part, engine, limit_s)
     except LockHeldError:
         # The other sync stores its own result.
@@ -427,26 +426,17 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     except Exception as error:
         # A fault of ours too: nobody sees the output of a detached sync.
         problem = str(error) if isinstance(error, TallybookError) else f"{type(error).__name__}: {error}"
-        _store(project, before, [problem], taken=0)
+        store(project, before, [problem], taken=0)
         raise
-    store(project, before, result)
+    store(project, before, result.problems, taken=result.taken)
     return result
 
 
-def store(project: Project, before: int, result: SyncResult) -> None:
-    """Store what a sync changed since an own event; a person at a terminal has read it already."""
-    problems = [str(run) for run in result.skipped]
-    problems += [result.refusal] if result.refusal else []
-    _store(project, before, problems, taken=result.taken)
+def store(project: Project, before: int, problems: Sequence[str], *, taken: int) -> None:
+    """Store the result of a sync that began at an own event, after what earlier ones could not store.
 
-
-def store_rejoined(project: Project, before: int, done: Rejoined) -> None:
-    """Store what taking another history changed since an own event."""
-    _store(project, before, [], taken=done.taken)
-
-
-def _store(project: Project, before: int, problems: Sequence[str], *, taken: int) -> None:
-    """Store the result of a sync that began at an own event, after what earlier ones could not store."""
+    A person at a terminal has read it already.
+    """
     with sync_results.open_results(project) as results:
         changes: list[str] = []
         events = [sync_results.last_event(results)] * 2

@@ -26,7 +26,7 @@ from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
-from tallybook.ledger.sharing.engines.engine import End, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engines.engine import End, EngineError, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.landing import Landed, land
 from tallybook.ledger.sharing.replica import Current
 from tallybook.ledger.storage.redaction import redacted_ids
@@ -95,13 +95,11 @@ def _differs(address: str) -> OtherBookError:
     )
 
 
-def newer_rules(address: str, run: SkippedRun) -> str:
+def newer_rules(address: str, run: SkippedRun) -> EngineError:
     """Return what a person reads of a book with rules that this version does not know."""
-    number = run.place.removeprefix("run ")
-    return (
-        f"{address}: {run.name}: {run.why}; upgrade to go on; if nobody upgraded the book, "
-        f"`tallybook share repair --without {number}` takes that run out"
-    )
+    command = f"`tallybook share repair --without {run.place.removeprefix('run ')}`"
+    hint = f"upgrade to go on; if nobody upgraded the book, {command} takes that run out"
+    return EngineError(address, f"{run.name}: {run.why}", hint)
 
 
 @attrs.define
@@ -133,6 +131,11 @@ class SyncResult:
     set_aside: str = ""
     moved: Place | None = None
     unsealed: str = ""
+
+    @property
+    def problems(self) -> list[str]:
+        """Return what was wrong, for people."""
+        return [*map(str, self.skipped), *([self.refusal] if self.refusal else [])]
 
 
 @attrs.frozen
@@ -431,7 +434,7 @@ class Sync:
         address, place = self.engine.address, self.result.moved
         if place is not None:
             return f"{address}: the book moved to {place.address}; run: {share_command(*place)}"
-        return newer_rules(address, self.newer) if self.newer else ""
+        return str(newer_rules(address, self.newer)) if self.newer else ""
 
     def _note_published(self, landed: Sequence[Landed]) -> None:
         for landing in landed:
