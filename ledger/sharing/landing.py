@@ -261,7 +261,8 @@ def land(
 
 def _land(sent: Sent, ground: Ground) -> Landed:
     if not ground.here or not any(id_ in ground.here for id_ in sent.ids):
-        return Step.of(sent, ground).land()
+        key = sent.records[0].key
+        return Step(sent, ground, key is not None and (key in ground.keys or ground.has_key(key))).land()
     made: list[tuple[str, Any]] = [(record.id, record.event) for record in sent.records if sent.makes(record)]
     renamed = {event.name: ground.names.get(id_, event.name) for id_, event in made}
     return Landed(sent, renamed={old: new for old, new in renamed.items() if old != new}, is_here=True)
@@ -283,12 +284,6 @@ class Step:
     repeated: bool
     made: dict[str, str] = attrs.field(factory=dict)
     joined: dict[str, str] = attrs.field(factory=dict)
-
-    @classmethod
-    def of(cls, sent: Sent, ground: Ground) -> Step:
-        """Return the landing of a batch."""
-        key = sent.records[0].key
-        return cls(sent, ground, key is not None and (key in ground.keys or ground.has_key(key)))
 
     def land(self) -> Landed:
         """Return the batch as it lands."""

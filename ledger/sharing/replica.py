@@ -240,13 +240,21 @@ class Replica:
 
     def end(self) -> Position:
         """Return the position after its last whole batch."""
-        with suppress(FileNotFoundError):
-            fd = disk.open_file(self.log.log_file, write=False)
-            try:
-                return self._end(fd)
-            finally:
-                os.close(fd)
-        return START
+        with self._opened() as fd:
+            return START if fd is None else self._end(fd)
+
+    @contextmanager
+    def _opened(self, *, write: bool = False) -> Iterator[int | None]:
+        """Give its open file; None without one."""
+        try:
+            fd = disk.open_file(self.log.log_file, write=write)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def _end(self, fd: int) -> Position:
         head = self.log.head()
@@ -299,18 +307,15 @@ class Replica:
 
     def find_delivery(self, key: str) -> Delivery | None:
         """Return the batch that has an idempotency key; None where none has."""
-        with suppress(FileNotFoundError):
-            fd = disk.open_file(self.log.log_file, write=False)
-            try:
-                end = self._end(fd).offset
-                # The copy is searched once for all keys, and again only after it grew.
-                if self._keys[0] != end:
-                    self._keys = end, frozenset(self._find_keys())
-                # The same bytes can be in the body of an event.
-                return find_deliveries(fd, (key,), end).get(key) if key in self._keys[1] else None
-            finally:
-                os.close(fd)
-        return None
+        with self._opened() as fd:
+            if fd is None:
+                return None
+            end = self._end(fd).offset
+            # The copy is searched once for all keys, and again only after it grew.
+            if self._keys[0] != end:
+                self._keys = end, frozenset(self._find_keys())
+            # The same bytes can be in the body of an event.
+            return find_deliveries(fd, (key,), end).get(key) if key in self._keys[1] else None
 
     def _find_keys(self) -> Iterator[str]:
         for data in self.pieces():
@@ -412,17 +417,6 @@ def find_redactions(read: Callable[[], Iterable[bytes]], after: int = 0) -> list
         )
         for match in found
     ]
-
-
-def batches_after(copy: Replica, seq: int, new: Sequence[RawBatch]) -> Iterable[RawBatch]:
-    """Return the batches of a copy of a book after an event number.
-
-    Args:
-        copy: The copy.
-        seq: The event number.
-        new: Its last batches, where they were just appended.
-    """
-    return new if new and new[0].first == seq + 1 else (batch for batch in copy.read() if batch.last > seq)
 
 
 def erase_listed(copy: Replica, seq: int) -> None:

@@ -158,12 +158,6 @@ def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
     return ""
 
 
-def _former_name(project: Project) -> str:
-    """Return the name of the book that the project shares, which it keeps in another place; empty without one."""
-    former = membership.last_known(project)
-    return "" if former is None else former.name
-
-
 def _ask_name(*, as_json: bool) -> str:
     """Return the name of a book that a person gives on the terminal."""
     if as_json or not can_ask():
@@ -188,13 +182,16 @@ def _membership(
             address, remote = git_remote.read_remote(str(project.root), given), given
     if address is None:
         raise BadInputError("ADDRESS", "is missing", f"say where: tallybook share {engine} ADDRESS")
+    # A book keeps its name in another place.
+    former = membership.last_known(project)
+    name = options["name"] or (former.name if former else _project_name(project, remote))
     # The user comes first, because log and undo take that name alone for all machines of a person.
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
     return Membership(
         ledger="",
         path="",
         book="",
-        name=options["name"] or _former_name(project) or _project_name(project, remote) or _ask_name(as_json=as_json),
+        name=name or _ask_name(as_json=as_json),
         engine=engine,
         address=address,
         writer=membership.new_writer(label),

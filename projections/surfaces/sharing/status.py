@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import closing, suppress
 import os
 import re
@@ -18,7 +19,6 @@ from tallybook.ledger.line import LOG_NAME, WRITER
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.engines.engine import NOTHING, READ_ONLY, READER, Place
-from tallybook.ledger.storage import disk
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count, format_time, note, say
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
@@ -331,7 +331,6 @@ def print_changes(project: Project, before: int) -> None:
 # ---- The machines that write to a book ----
 
 _WRITER: Final = re.compile(rb'"%b":"([^"\\]*)"' % WRITER.encode())
-_RECENT_BYTES: Final = 1024 * 1024
 
 
 @attrs.define
@@ -396,15 +395,8 @@ def member_lines(members: Sequence[Member]) -> list[str]:
 
 def count_recent_writers(copy: Replica) -> int:
     """Return how many machines wrote what a book has at its end."""
-    try:
-        fd = disk.open_file(copy.log.log_file, write=False)
-    except FileNotFoundError:
-        return 0
-    try:
-        os.lseek(fd, max(0, os.fstat(fd).st_size - _RECENT_BYTES), os.SEEK_SET)
-        return len(find_writers(os.read(fd, _RECENT_BYTES)))
-    finally:
-        os.close(fd)
+    # The last piece may be short.
+    return len(find_writers(b"".join(deque(copy.pieces(), maxlen=2))))
 
 
 _STANDARD_FILES, _MAX_FILES = 3, 1024
