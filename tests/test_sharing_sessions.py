@@ -112,7 +112,8 @@ def test_results_are_told_once_by_commands_at_the_same_time(machines: list[Machi
 
     def store() -> None:
         for number in range(total):
-            sync_results.store(anna.project, (1, 1), [f"+ change {number}"], [], shown=False)
+            with sync_results.open_results(anna.project) as results:
+                sync_results.add(results, (1, 1), [f"+ change {number}"], [], shown=False)
 
     with ThreadPoolExecutor(4) as pool:
         storing = pool.submit(store)

@@ -118,6 +118,11 @@ PLAIN_FIELDS: Final = (
     "rewrites",
     "last_redaction",
     "has_begun",
+    "pardons",
+    "merged",
+    "top",
+    "placed",
+    "until",
 )
 """Fields that JSON can hold unchanged."""
 
@@ -138,11 +143,6 @@ def pack(state: Playbook) -> dict[str, Any]:
         "due": list(state.due),
         "pruned": list(state.pruned),
         "pinned": sorted(state.pinned),
-        "pardons": state.pardons,
-        "merged": state.merged,
-        "top": state.top,
-        "placed": state.placed,
-        "until": state.until,
         "stamp": state.stamp,
         "latest": None if state.latest is None else (state.latest.last, state.latest.at),
     }
@@ -170,8 +170,6 @@ def unpack_as(kind: type[P], values: Mapping[str, Any]) -> P:
     state.used = {*values["used"], *state.entries, *state.gone}
     state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])
     state.pinned = set(values["pinned"])
-    state.pardons, state.merged, state.top = dict(values["pardons"]), dict(values["merged"]), dict(values["top"])
-    state.placed, state.until = dict(values["placed"]), dict(values["until"])
     seq, chain = values["stamp"]
     state.stamp = (seq, chain)
     if values["latest"] is not None:

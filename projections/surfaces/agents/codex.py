@@ -140,17 +140,17 @@ def places_of(path: str) -> tuple[str, ...]:
 
 def folder_of(path: str) -> str:
     """Return the folder in the first line."""
-    return table.text_of(table.object_of(table.read_first_line(path), "payload"), "cwd")
+    return table.first_text(path, "payload", "cwd")
 
 
 def parent_of(path: str) -> str:
     """Return the session that the first line names as the one that was forked."""
-    return table.text_of(table.object_of(table.read_first_line(path), "payload"), "forked_from_id")
+    return table.first_text(path, "payload", "forked_from_id")
 
 
 def is_unattended(payload: table.Payload) -> bool:
     """Return whether the first line says that ``codex exec`` began the session."""
-    return table.text_of(table.object_of(table.read_first_line(payload.transcript), "payload"), "source") == "exec"
+    return table.first_text(payload.transcript, "payload", "source") == "exec"
 
 
 # Every session of a day asks this of all files of the day.

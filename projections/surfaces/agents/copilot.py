@@ -109,7 +109,7 @@ def session_of(path: str) -> str:
 
 def folder_of(path: str) -> str:
     """Return the folder in the first line."""
-    return table.text_of(table.object_of(table.object_of(table.read_first_line(path), "data"), "context"), "cwd")
+    return table.first_text(path, "data", "context", "cwd")
 
 
 def subagents(_: str) -> dict[str, str]:

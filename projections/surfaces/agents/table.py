@@ -222,6 +222,14 @@ def read_first_line(path: str) -> Mapping[str, Any]:
         return {}
 
 
+def first_text(path: str, *fields: str) -> str:
+    """Return the text that lies under these fields, each in the one before, on the first line of a file; often none."""
+    found = read_first_line(path)
+    for field in fields[:-1]:
+        found = object_of(found, field)
+    return text_of(found, fields[-1])
+
+
 PACKED = ".zst"
 """Ending of the name of a file that Zstandard compressed."""
 DOCUMENT = ".json"

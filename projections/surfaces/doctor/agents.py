@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from shlex import quote
 import shutil
-import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.install.places import Installation
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.workspace.settings import Settings
-
-_MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 @attrs.frozen
@@ -142,7 +138,7 @@ def _missing_programs(call: Call, path: Path, repair: str) -> Iterator[Finding]:
 def _find_notes(ledger: Path) -> Iterator[Finding]:
     """Report what hooks left for the doctor: a caller that was not recognised, and the last error."""
     path = ledger / MARKS / UNANSWERED
-    document = _read_document(path)
+    document = places.read_document(path)
     marks = document.get("marks")
     # An agent whose hooks take no answer is known, and nothing fixes that.
     if isinstance(marks, list) and document.get("agent") not in table.AGENTS:
@@ -187,7 +183,7 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
     others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
     others += [path for pattern in files.users_hooks for path in sorted(users.glob(pattern))]
     paths = [path for path in dict.fromkeys((*others, *own)) if path.exists()]
-    found = [HookFile(path, files.title, path in own, _read_document(path)) for path in paths]
+    found = [HookFile(path, files.title, path in own, places.read_document(path)) for path in paths]
     if name == table.CLAUDE:
         enabled: dict[str, object] = {}
         for file in reversed(found):
@@ -195,7 +191,7 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
             enabled |= plugins if isinstance(plugins, dict) else {}
         for plugin in [plugin for plugin, is_on in enabled.items() if is_on is True]:
             reader = f"the plugin {plugin}"
-            found += [HookFile(path, reader, False, _read_document(path)) for path in _files_of(plugin)]  # noqa: FBT003
+            found += [HookFile(path, reader, False, places.read_document(path)) for path in _files_of(plugin)]  # noqa: FBT003
     return found
 
 
@@ -206,16 +202,6 @@ def _files_of(plugin: str) -> list[Path]:
     # A name in a settings file must not lead out of the folder of plugins.
     is_plain = all(part and part not in {".", ".."} and not {"/", "\\"}.intersection(part) for part in (name, market))
     return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
-
-
-def _read_document(path: Path) -> dict[str, Any]:
-    """Return the document in a JSON or TOML file, empty where it cannot be read; links are followed as agents do."""
-    try:
-        text = disk.read_small(os.path.realpath(path), _MAX_BYTES).decode("utf-8-sig")
-        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError, RecursionError, CannotWriteError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -58,18 +58,6 @@ def _is_result(value: Any) -> bool:
     return is_whole and all(type(line) is str for line in (*value["changes"], *value["problems"]))
 
 
-def store(
-    project: AnyProject, events: Sequence[int], changes: Sequence[str], problems: Sequence[str], *, shown: bool
-) -> None:
-    """Store the result of a sync, as ``add``.
-
-    Raises:
-        TallybookError: The lock or the disk refuses.
-    """
-    with open_results(project) as results:
-        add(results, events, changes, problems, shown=shown)
-
-
 @contextmanager
 def open_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     """Give the results, and store them as they are at the end. One process at a time.
@@ -92,7 +80,7 @@ def add(
     *,
     shown: bool,
 ) -> None:
-    """Add the result of a sync.
+    """Add the result of a sync, with the own event numbers before and after it.
 
     The same problems as before are the same result, so that they are told once, however often a sync meets them.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 import re
@@ -424,44 +425,40 @@ def record_of_trust(files: Installation) -> Path:
     return users_folder(files.name) / files.record_of_trust
 
 
-def trusted_events(files: Installation, path: Path) -> set[str]:
-    """Return the events of a file of hooks for which an agent has recorded trust, by the agent's names."""
-    return set(_read_events(files, path))
-
-
 def running_events(files: Installation, path: Path) -> set[str]:
     """Return the events of a file of hooks that an agent trusts, and that no person switched off in its interface.
 
     Codex CLI writes ``enabled = false`` next to its trust, and ``[features] hooks = false`` for all of them.
     """
-    features = _trust_settings(files).get("features")
-    if isinstance(features, dict) and features.get("hooks") is False:
+    if table.object_of(read_document(record_of_trust(files)), "features").get("hooks") is False:
         return set()
-    recorded = _read_events(files, path).items()
+    recorded = trusted_events(files, path).items()
     return {event for event, states in recorded if all(state.get("enabled") is not False for state in states)}
 
 
-def _trust_settings(files: Installation) -> dict[str, Any]:
+def read_document(path: Path) -> dict[str, Any]:
+    """Return the document in a JSON or TOML file, empty where it cannot be read; links are followed as agents do."""
     try:
-        return tomllib.loads(disk.read_small(record_of_trust(files), _MAX_BYTES).decode())
+        text = disk.read_small(os.path.realpath(path), _MAX_BYTES).decode("utf-8-sig")
+        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError, CannotWriteError):
         return {}
+    return document if isinstance(document, dict) else {}
 
 
-def _read_events(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the recorded events of a file of hooks, by the agent's names → what the agent says of its hooks.
+def trusted_events(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the events of a file of hooks for which an agent has recorded trust → what it says of their hooks.
 
     Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here; FILE of a
     plugin is ``NAME@MARKETPLACE:hooks/hooks.json``.
     """
-    hooks = _trust_settings(files).get("hooks")
-    state = hooks.get("state") if isinstance(hooks, dict) else None
+    state = table.object_of(table.object_of(read_document(record_of_trust(files)), "hooks"), "state")
     paths = {str(path), os.path.realpath(path)}
     match path.parts:
         case [*_, "plugins", "cache", market, name, _, folder, file]:
             paths.add(f"{name}@{market}:{folder}/{file}")
     by_key: dict[str, list[dict[str, Any]]] = {}
-    for key, value in state.items() if isinstance(state, dict) else ():
+    for key, value in state.items():
         # FILE, event, two indices
         file, *place = key.rsplit(":", 3)
         if file in paths and len(place) == 3:  # noqa: PLR2004 - as above
