@@ -11,7 +11,7 @@ import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, point
 from tallybook.projections.playbook.confidence import lower_bound
-from tallybook.projections.playbook.inject import line
+from tallybook.projections.playbook.inject import line, names_of
 from tallybook.projections.playbook.ranking import MAX_TASK_CHARS, rank, select, words_of
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
@@ -75,7 +75,7 @@ def test_what_is_selected_fits_and_the_rest_is_counted(
     """Each entry is selected or counted under one cause, and the lines fit the room (rule 22)."""
     known = {entry["name"] for entry in entries[::3]}
     chosen = select(entries, task, room, known, is_first=is_first)
-    names = chosen.names()
+    names = names_of(chosen.chosen)
     assert len(entries) == len(names) + sum(chosen.left_out[False].values())
     assert not known.intersection(names)
     assert len("\n".join(chosen.lines)) <= room
@@ -86,7 +86,7 @@ def test_what_is_selected_fits_and_the_rest_is_counted(
 def test_a_later_prompt_adds_only_what_fits_it_and_was_not_given() -> None:
     """At first an entry with helpful ratings counts without a common word; later only a related one does (rule 22)."""
     first = select(BOOK, "Commit it", 1_000)
-    assert ["kpt_001", "kpt_003", "kpt_002"] == list(first.names())
+    assert ["kpt_001", "kpt_003", "kpt_002"] == list(names_of(first.chosen))
     assert {"unrelated": 1} == first.left_out[False]
     assert "(1 more key points were left out; this prompt has little to do with them.)" == first.lines[-1]
     later = select(BOOK, "push the commit", 1_000, {"kpt_001", "kpt_003"}, is_first=False)

@@ -29,6 +29,24 @@ class OwnEntry(dict[str, object]):
     """An entry of the person's own playbook, which no draw withholds and the project does not record."""
 
 
+class Draw(NamedTuple):
+    """A draw; without an open question all of it is empty.
+
+    Attributes:
+        held: The selected entries that are withheld, in order.
+        question: Id of the event that asked.
+        lineage: The session with which the conversation began.
+        units: What was drawn for.
+        probability: With which each unit is held.
+    """
+
+    held: tuple[str, ...] = ()
+    question: str = ""
+    lineage: str = ""
+    units: tuple[str, ...] = ()
+    probability: float = 0.0
+
+
 class Selection(NamedTuple):
     """What is selected for a session, before a draw withholds some of it.
 
@@ -47,10 +65,6 @@ class Selection(NamedTuple):
     left_out: Mapping[bool, Mapping[str, int]] = {}
     lowest: Mapping[bool, float] = {}
     template: str = ""
-
-    def names(self, *, own: bool = False) -> tuple[str, ...]:
-        """Return the names of the project's entries that were selected, or of the person's own."""
-        return names_of(self.chosen, own=own)
 
     def text_without(self, held: Container[str] = ()) -> str:
         """Return the text for a model without the entries that are withheld; their room stays empty.

@@ -14,6 +14,7 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.storage import disk
+from tallybook.projections.playbook.inject import Draw
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import ProjectPaths
@@ -46,24 +47,6 @@ _BLOCK_BYTES = 64
 # A float holds so many bits exactly.
 _BITS = 53
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
-
-
-class Draw(NamedTuple):
-    """A draw; without an open question all of it is empty.
-
-    Attributes:
-        held: The selected entries that are withheld, in order.
-        question: Id of the event that asked.
-        lineage: The session with which the conversation began.
-        units: What was drawn for.
-        probability: With which each unit is held.
-    """
-
-    held: tuple[str, ...] = ()
-    question: str = ""
-    lineage: str = ""
-    units: tuple[str, ...] = ()
-    probability: float = 0.0
 
 
 class Question(NamedTuple):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import Draft
     from tallybook.projections.playbook import inject, ranking
+    from tallybook.projections.playbook.inject import Draw, Selection
     from tallybook.projections.surfaces.agents.table import Agent, Payload
     from tallybook.projections.surfaces.hooks import blocks, citations, draws
-    from tallybook.projections.surfaces.hooks.draws import Draw
     from tallybook.projections.surfaces.workspace import personal, settings, templates
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
@@ -114,7 +114,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     return answer if is_new or (is_new is None and payload.event in {"SessionStart", SUBAGENT_START}) else ""
 
 
-def _give(event: _Event, selection: inject.Selection, key: str = "", *, entries: int = 0) -> tuple[bool | None, str]:
+def _give(event: _Event, selection: Selection, key: str = "", *, entries: int = 0) -> tuple[bool | None, str]:
     """Record what a session is given of a selection, and return whether that is new, and the answer that gives it.
 
     Args:
@@ -127,9 +127,11 @@ def _give(event: _Event, selection: inject.Selection, key: str = "", *, entries:
         Whether it is new, None where nothing could be recorded; and the answer, empty where the draw withholds all.
     """
     project, payload = event.project, event.payload
-    entries = entries or len(inject.names_of(selection.candidates))
-    # The selection comes first: the place of an entry that is withheld stays empty.
-    drawn = draws.draw(project, payload.session, selection.names(), entries, event.chosen.hold)
+    drawn = inject.Draw()
+    # Withholding is off by default. The selection comes first: the place of an entry that is withheld stays empty.
+    if hold := event.chosen.hold:
+        entries = entries or len(inject.names_of(selection.candidates))
+        drawn = draws.draw(project, payload.session, inject.names_of(selection.chosen), entries, hold)
     text = selection.text_without(drawn.held)
     answer = event.agent.answer(payload.name, text) if text else ""
     try:
@@ -149,7 +151,7 @@ def record_block(project: ProjectPaths, payload: Payload) -> str:
     block = blocks.find_read(project, payload) if payload.session else None
     if block is not None and (read := [entry for entry in ledger_access.read_entries(project) if block.has(entry)]):
         key = f"offered:{payload.session}:{ledger_access.digest(dumps([*inject.names_of(read)]))}"
-        drafts = [draft_event(inject.Selection(read, candidates=read), draws.Draw(), block.name)]
+        drafts = [draft_event(inject.Selection(read, candidates=read), inject.Draw(), block.name)]
         ledger_access.append(project, drafts, payload.by, key)
     return ""
 
@@ -198,7 +200,7 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
     return template
 
 
-def _select(event: _Event) -> inject.Selection:
+def _select(event: _Event) -> Selection:
     """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
     if not event.chosen.budget_chars or (event.payload.subagent and not event.chosen.subagents):
         return inject.Selection()
@@ -206,14 +208,12 @@ def _select(event: _Event) -> inject.Selection:
     return select_best(entries, event.template, event.agent, event.chosen.budget_chars)
 
 
-def select_best(
-    entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int
-) -> inject.Selection:
+def select_best(entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int) -> Selection:
     """Return the best entries that fit a budget and the agent."""
     return _fit(agent, budget_chars - len(template), template, lambda room: inject.choose(entries, room))
 
 
-def _fit(agent: Agent, room: int, template: str, choose: Callable[[int], inject.Selection]) -> inject.Selection:
+def _fit(agent: Agent, room: int, template: str, choose: Callable[[int], Selection]) -> Selection:
     """Return the selection for the largest room whose text the agent passes on whole; none where nothing fits."""
     while room > 0:
         selection = choose(room)._replace(template=template)
@@ -236,7 +236,7 @@ def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: 
         draws.begin_lineage(project, payload.session, hold)
 
 
-def draft_event(selection: inject.Selection, drawn: Draw, file: str = "", *, own: bool = False) -> Draft:
+def draft_event(selection: Selection, drawn: Draw, file: str = "", *, own: bool = False) -> Draft:
     """Return the event of an injection, or of what a file gave; it holds names and numbers, nothing of a prompt.
 
     Args:
@@ -247,7 +247,7 @@ def draft_event(selection: inject.Selection, drawn: Draw, file: str = "", *, own
     """
     return ledger_access.draft(
         "playbook.injected",
-        names=[name for name in selection.names(own=own) if name not in drawn.held],
+        names=[name for name in inject.names_of(selection.chosen, own=own) if name not in drawn.held],
         held=list(drawn.held),
         left_out=dict(selection.left_out.get(own, {})),
         lowest=selection.lowest.get(own),
@@ -260,19 +260,19 @@ def draft_event(selection: inject.Selection, drawn: Draw, file: str = "", *, own
     )
 
 
-def append(project: ProjectPaths, payload: Payload, selection: inject.Selection, drawn: Draw, key: str) -> bool:
+def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw, key: str) -> bool:
     """Append an injection, the person's own entries to their own ledger; return False if the project's had it.
 
     The project's has it even where none of its entries was selected: only there hooks see that a session was given the
     playbook, and reflection finds the sessions whose clients were killed.
     """
     is_new = ledger_access.append(project, [draft_event(selection, drawn)], payload.by, key)
-    if is_new and selection.names(own=True):
-        append_own(project, [draft_event(selection, draws.Draw(), own=True)], payload, key)
+    if is_new and inject.names_of(selection.chosen, own=True):
+        append_own(project, [draft_event(selection, inject.Draw(), own=True)], payload, key)
     return is_new
 
 
-def _append_compaction(project: ProjectPaths, payload: Payload, selection: inject.Selection, drawn: Draw) -> bool:
+def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     # Codex names no turn here, so its compactions within ten seconds count as one.
     prefix = f"injected:compact:{ledger_access.digest(f'{payload.session} {payload.prompt}')}:"
@@ -343,7 +343,7 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
         ledger_access.write_marker(draws.lineage_file(project, payload.session), drawn)
     try:
         # By this event citations and marks of the fork count for what its lineage was given.
-        drafts = [draft_event(inject.Selection(), draws.Draw(lineage=parent))]
+        drafts = [draft_event(inject.Selection(), inject.Draw(lineage=parent))]
         ledger_access.append(project, drafts, payload.by, injection_key(payload))
     except TallybookError as error:
         ledger_access.save_error(project, error)
@@ -498,7 +498,7 @@ def select_for(  # noqa: PLR0913 - a task, and what limits the answer to it
     *,
     template: str,
     part: Part | None = None,
-) -> inject.Selection:
+) -> Selection:
     """Return the entries that fit a task, within the share of the budget that one prompt may use.
 
     Args:

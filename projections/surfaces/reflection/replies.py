@@ -124,7 +124,7 @@ def render_prompt(
 
 def shown_names(template: str, entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Return the names of the entries that the prompt shows."""
-    return frozenset(inject.choose(entries, PLAYBOOK_CHARS).names() if "{playbook}" in template else ())
+    return frozenset(inject.names_of(inject.choose(entries, PLAYBOOK_CHARS).chosen) if "{playbook}" in template else ())
 
 
 def read_answer(text: str) -> Answer:

@@ -66,7 +66,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     else:
         selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template)
     # The selection comes first: an entry that filled the place of a withheld one would be measured by lift as well.
-    drawn = draws.draw(project, session, selection.names(), len(theirs), chosen.hold)
+    drawn = draws.draw(project, session, inject.names_of(selection.chosen), len(theirs), chosen.hold)
     if running and selection.chosen:
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
         with suppress(TallybookError, OSError):

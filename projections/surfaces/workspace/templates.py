@@ -12,7 +12,7 @@ MARKS = "marks.txt"
 
 def load_template(name: str = PLAYBOOK) -> str:
     """Return a template: the user's in ``~/.claude/prompts`` where it can be read, else the packaged one."""
-    from tallybook import prompts
+    import tallybook.prompts
 
     own = os.path.join(os.path.expanduser("~"), ".claude", "prompts", name)
     # Anything but a file, a pipe for example, could block the reader.
@@ -21,7 +21,7 @@ def load_template(name: str = PLAYBOOK) -> str:
             return _read(own)
         except OSError:
             pass
-    return _read(os.path.join(os.path.dirname(prompts.__file__), name))
+    return _read(os.path.join(os.path.dirname(tallybook.prompts.__file__), name))
 
 
 def _read(path: str) -> str:
