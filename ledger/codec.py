@@ -349,8 +349,6 @@ def _decode_runs(batches: Iterable[RawBatch]) -> Iterator[list[Batch]]:
 def join(raw: RawBatch, events: Sequence[Event]) -> Batch:
     """Return an appended batch with the events that were encoded into it last, which are not decoded again."""
     if len(raw.lines) == len(events):
-        batch = Batch(raw.last, raw.chain, events, _decode_records, raw)
-        batch.written_at = raw.position.at
-        return batch
+        return Batch(raw.last, raw.chain, events, _decode_records, raw, raw.position.at)
     # Its texts go on on further lines, or it ends with the names that it means.
     return next(decode([raw]))

@@ -71,10 +71,12 @@ class EventRecord:
         return None if self.key is None else join_key(self.key, self.payload)
 
 
+@attrs.define(eq=False, repr=False)
 class Batch:
     """The events of one append, which views apply all at once or not at all.
 
-    Most folds need only the events, so the metadata is decoded when ``records`` is first used.
+    Most folds need only the events, so the metadata is decoded, by ``recover(raw, events)``, when ``records`` is first
+    used.
 
     Attributes:
         last: Event number of its last line.
@@ -83,25 +85,14 @@ class Batch:
         written_at: When it was recorded, where this process has just written it; empty elsewhere.
     """
 
-    __slots__ = ("_rater", "_raw", "_records", "_recover", "chain", "events", "last", "written_at")
-
-    def __init__(
-        self,
-        last: int,
-        chain: str,
-        events: Sequence[Event],
-        recover: Callable[[Any, Sequence[Event]], Sequence[EventRecord]],
-        raw: RawBatch | None = None,
-    ) -> None:
-        """Keep the events; ``recover(raw, events)`` decodes the records when they are first used."""
-        self.last = last
-        self.chain = chain
-        self.events = events
-        self._raw = raw
-        self._recover = recover
-        self._records: Sequence[EventRecord] | None = None
-        self._rater: tuple[str, bool] | None = None
-        self.written_at = ""
+    last: int
+    chain: str
+    events: Sequence[Event]
+    _recover: Callable[[Any, Sequence[Event]], Sequence[EventRecord]]
+    _raw: RawBatch | None = None
+    written_at: str = ""
+    _records: Sequence[EventRecord] | None = None
+    _rater: tuple[str, bool] | None = None
 
     @property
     def begin(self) -> int:

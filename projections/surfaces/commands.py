@@ -198,7 +198,8 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
             raise BadInputError("rating", fault, "nothing was recorded")
     if rating not in RATINGS:
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
-    curation.check_reason(reason)
+    if reason:
+        curation.check_reason(reason)
     delivery = _digest_delivery([names, rating, reason], key)
     notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
     ratings = [{"name": name, "rating": rating} for name in names]
