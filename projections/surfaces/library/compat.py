@@ -38,7 +38,7 @@ from tallybook.projections.surfaces.history import playbook_file, reading, stori
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from tallybook.projections.surfaces.writing import diagnostics, record, secrets
+from tallybook.projections.surfaces.writing import record, secrets
 from tallybook.projections.surfaces.writing.requests import Change, PlainEvents, Request, Update
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def save_diagnostic(content: str, name: str) -> None:
         CannotWriteError: The file cannot be written.
     """
     check_type(str, content=content, name=name)
-    diagnostics.save(Project(get_project_dir()), content, name)
+    record.save_diagnostic(Project(get_project_dir()), content, name)
 
 
 def _session_file() -> Path:
@@ -182,7 +182,7 @@ def load_playbook() -> dict[str, Any]:
     file = playbook_file.examine(opened, state)
     reported: set[str] = set()
     if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
-        save_diagnostic(diagnostics.describe_migration(file.legacy), diagnostics.MIGRATION)
+        save_diagnostic(record.describe_migration(file.legacy), record.MIGRATION)
         reported.add(file.legacy.sha256)
     # Shown and not recorded, because a read-only project must be readable.
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
@@ -223,7 +223,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
         loaded.apply(payload, given_names)
     playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
-        save_diagnostic(diagnostics.describe_pruning(_read_entries(pruned)), diagnostics.PRUNING)
+        save_diagnostic(record.describe_pruning(_read_entries(pruned)), record.PRUNING)
         if loaded is not None:
             loaded.reported.update(entry["name"] for entry in pruned)
     return playbook
@@ -417,7 +417,7 @@ class LoadedPlaybook(dict[str, Any]):
         updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
         known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
-        reported: What has its diagnostic already, as for ``diagnostics.report``.
+        reported: What has its diagnostic already, as for ``record.write``.
     """
 
     def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:

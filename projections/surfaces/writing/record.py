@@ -6,6 +6,7 @@ Every verb, hook and library call that records something passes its requests to 
 from __future__ import annotations
 
 from contextlib import closing, suppress
+import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +18,10 @@ from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, Poin
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import normalize_key
 from tallybook.ledger.log import PreviewTransaction
-from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
+from tallybook.ledger.names import UNPRINTABLE
+from tallybook.ledger.storage import caches, disk, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
+from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
@@ -35,8 +38,9 @@ from tallybook.projections.surfaces.writing.votes import VOTES_FORM, count_votes
 from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
@@ -45,14 +49,12 @@ if TYPE_CHECKING:
     from tallybook.ledger.search import Delivery
     from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing import diagnostics, erasure
+    from tallybook.projections.surfaces.writing import erasure
     from tallybook.projections.votes import Votes
 else:
-    # Few writes wait in the spool, finish a redaction, or are of a project that wants diagnostics.
-    stories, diagnostics, erasure = import_lazily(
-        "tallybook.projections.surfaces.history.stories",
-        "tallybook.projections.surfaces.writing.diagnostics",
-        "tallybook.projections.surfaces.writing.erasure",
+    # Few writes wait in the spool, or finish a redaction.
+    stories, erasure = import_lazily(
+        "tallybook.projections.surfaces.history.stories", "tallybook.projections.surfaces.writing.erasure"
     )
 
 # Another program may change playbook.json again while this one takes in its last change.
@@ -61,6 +63,9 @@ _RENDER_ATTEMPTS = 5
 _PARTS_OF_UPDATE = (PointRated, PointNoted, PlaybookUpdated)
 DIAGNOSTIC_MODE: Final = "diagnostic_mode"
 """File in the agent's folder of a project that wants diagnostics of migrations and prunes."""
+MIGRATION: Final = "playbook_migration"
+PRUNING: Final = "playbook_pruning"
+_TEXT_SHOWN_CHARS: Final = 80
 _HELD = "another process holds the ledger; spooled, the next command that writes records it"
 _MISSING = "lines of the shared book are missing here; spooled, `tallybook sync` fetches them and records it"
 
@@ -121,7 +126,7 @@ def write(
         requests: The requests, in order.
         cold: Whether to fold the whole history without any checkpoint.
         begin: Whether to create the ledger even if there is nothing to record.
-        reported: As for ``diagnostics.report``.
+        reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
@@ -159,7 +164,7 @@ def write(
         files = [writing.file.legacy] if writing.file.events else []
         for request, outcome in zip(requests, writing.outcomes, strict=True):
             files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
-        writing.problems += diagnostics.report(project, files, writing.pruned, reported)
+        writing.problems += _report_changes(project, files, writing.pruned, reported)
     if is_new:
         checkpoints.begin(project.ledger)
     if requests:
@@ -474,3 +479,65 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
             # counts.
             if any(payload not in (None, request.payload) for payload in same_key):
                 raise errors.UsedKeyError(normalize_key(request.key))
+
+
+# Diagnostics
+
+
+def save_diagnostic(project: Project, content: str, name: str) -> None:
+    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``.
+
+    Raises:
+        BadInputError: The name cannot be part of a file's name.
+        CannotWriteError: The file cannot be written.
+    """
+    if not name or not UNPRINTABLE.isdisjoint(name) or {"/", os.sep} & set(name):
+        hint = "leave out slashes and control characters"
+        raise errors.BadInputError("name", "cannot be part of a file's name", hint)
+    folder = project.claude / "diagnostic"
+    disk.make_folder(folder)
+    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
+    path = folder / f"{stamp}_{name.encode('utf-8', 'backslashreplace').decode()}.txt"
+    try:
+        with os.fdopen(disk.create_file(path), "wb") as file:
+            file.write(content.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise errors.CannotWriteError(path, disk.reason(error), "the diagnostic is not written") from error
+
+
+def describe_migration(legacy: LegacyFile) -> str:
+    """Return the diagnostic of the entries that were migrated (OBS-SCORE-001)."""
+    return f"Migrated {len(legacy.migrated)} playbook entries:\n{json.dumps(legacy.migrated, indent=2)}"
+
+
+def describe_pruning(entries: Sequence[Entry]) -> str:
+    """Return the diagnostic of the entries that were pruned (OBS-SCORE-002)."""
+    details = "\n".join(
+        f'  - {entry.name}: "{entry.text[:_TEXT_SHOWN_CHARS]}" '
+        f"(helpful={entry.helpful}, harmful={entry.harmful}) reason: {SPEC_POLICY.rule}"
+        for entry in entries
+    )
+    return f"Pruned {len(entries)} key points:\n{details}"
+
+
+def _report_changes(
+    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], reported: Collection[str]
+) -> tuple[errors.Problem, ...]:
+    """Write the diagnostics of a write; return a problem where one could not be written.
+
+    Args:
+        project: The project, whose diagnostic mode is on.
+        files: The files that were recorded.
+        pruned: The entries that were pruned.
+        reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
+    """
+    migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
+    texts = [(describe_migration(legacy), MIGRATION) for legacy in migrated]
+    if pruned := [entry for entry in pruned if entry.name not in reported]:
+        texts.append((describe_pruning(pruned), PRUNING))
+    try:
+        for text, name in texts:
+            save_diagnostic(project, text, name)
+    except errors.TallybookError as error:
+        return (errors.Problem("diagnostic", str(error)),)
+    return ()
