@@ -137,24 +137,17 @@ MAX_FILES: Final = 50_000
 
 def find_pages(project: Project) -> list[Path]:
     """Return the pages in a project's folder, without hidden folders; in a large project those found first."""
-    return sorted(filter(_is_readable_page, _candidates(project)))
-
-
-def _candidates(project: Project) -> Iterator[Path]:
-    seen = 0
+    pages, seen = [], 0
     for folder, folders, names in os.walk(project.root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
+        for path in (Path(folder, name) for name in names if name.lower().endswith((".html", ".htm"))):
+            with suppress(OSError):
+                if path.is_file() and not path.is_symlink() and is_page(path):
+                    pages.append(path)
         seen += len(names)
-        yield from (Path(folder, name) for name in names if name.lower().endswith((".html", ".htm")))
         if seen > MAX_FILES:
-            return
-
-
-def _is_readable_page(path: Path) -> bool:
-    try:
-        return path.is_file() and not path.is_symlink() and is_page(path)
-    except OSError:
-        return False
+            break
+    return sorted(pages)
 
 
 AGED_EVENTS: Final = 20_000
@@ -169,27 +162,21 @@ MAX_STORIES: Final = 500
 _STATES: Final = 8
 """How many earlier states are held at a time; entries ask for the moments before the same undos."""
 
-ALTERNATIVES: Final[dict[str, Policy]] = {
-    **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
-    **{
-        f"--floor {floor}": attrs.evolve(
-            SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"
-        )
-        for floor in (1, 2, 5, 8)
-    },
-    **{
-        f"--margin {margin}": attrs.evolve(
-            SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful than helpful"
-        )
-        for margin in (2, 4)
-    },
-    **{
-        f"--half-life {days}d": AgedPolicy(
-            half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
-        )
-        for days in (30, 90)
-    },
-}
+
+def _list_alternatives() -> Iterator[tuple[str, Policy]]:
+    yield from ((f"--policy {name}", policy) for name, policy in POLICIES.items() if policy is not SPEC_POLICY)
+    for floor in (1, 2, 5, 8):
+        about = f"an update prunes it for good from {floor} harmful on"
+        yield f"--floor {floor}", attrs.evolve(SPEC_POLICY, floor=floor, about=about)
+    for margin in (2, 4):
+        about = f"an update prunes it for good at {margin} more harmful than helpful"
+        yield f"--margin {margin}", attrs.evolve(SPEC_POLICY, margin=margin, about=about)
+    for age, days in (("30d", 30), ("90d", 90)):
+        about = f"a rating counts half after {days} days"
+        yield f"--half-life {age}", AgedPolicy(half_life=age, half_life_us=days * DAY_US, about=about)
+
+
+ALTERNATIVES: Final = dict(_list_alternatives())
 """Options of `what-if` → another policy that is computed for the page."""
 
 
@@ -263,11 +250,13 @@ def make(project: Project, choices: Choices) -> Page:
         labels = {new: str(shared_number(seq)) for new, seq in numbers.items()}
         meta |= {"head": f"{head.seq}:{head.chain}", "labels": [[new, label] for new, label in labels.items()]}
         meta["opens"]["event"] = film.last
+    agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(film.sessions) + 1)]
+    quotes = [[field, mask(text).text] for _, field, text in film.quotes] if choices.with_quotes else []
     content = {
         "film": film.part(with_texts=choices.with_texts),
-        "sessions": _sessions_part(film) if choices.with_texts else {},
+        "sessions": {"ids": list(film.sessions), "agents": agents} if choices.with_texts else {},
         "stories": _stories_part(film, lambda: read(START), choices),
-        "quotes": _quotes_part(film) if choices.with_quotes else None,
+        "quotes": {"event": [seq for seq, _, _ in film.quotes], "quotes": quotes} if choices.with_quotes else None,
         "scores": None,
     }
     sections = ""
@@ -369,21 +358,6 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
             kind: "event" if is_of_entry(kind) else "batch"
             for kind in sorted(KIND_OF[event_class] for event_class in UNDOABLE)
         },
-    }
-
-
-def _sessions_part(film: Film) -> dict[str, Any]:
-    """Return the sessions by number: ids, agents and models."""
-    ids = list(film.sessions)
-    agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(ids) + 1)]
-    return {"ids": ids, "agents": agents}
-
-
-def _quotes_part(film: Film) -> dict[str, Any]:
-    """Return the reasons and notes of events."""
-    return {
-        "event": [seq for seq, _, _ in film.quotes],
-        "quotes": [[field, mask(text).text] for _, field, text in film.quotes],
     }
 
 

@@ -24,7 +24,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.output import note, reply
 from tallybook.projections.surfaces.console.parameters import Verb, find_moment
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import Choices, is_page, make, security_policy
@@ -32,7 +32,6 @@ from tallybook.projections.surfaces.page.document import Choices, is_page, make,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallybook.projections.surfaces.page.document import Page
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -288,7 +287,10 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
     _check(output, force=options["force"])
     made = make(project, choices)
     commands.write_copy(project, output, lambda: made.data)
-    _tell(project, output, made, as_json=as_json)
+    note(*commands.spool_notes(project), *made.meta["warnings"])
+    parts = {key: made.meta[key] for key in ("counts", "texts", "quotes", "head", "warnings")}
+    value = {"path": str(output), "bytes": len(made.data), **parts}
+    reply(value, [f"{output} written: {made.describe()}"], as_json=as_json)
     if options["opens"]:
         open_in_browser(output.resolve().as_uri())
 
@@ -300,7 +302,7 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
     source.page()
 
     def announce(address: str, words: str = "opened; another browser gets in by") -> None:
-        answer({"address": address}) if as_json else say(f"{words} {address}")
+        reply({"address": address}, [f"{words} {address}"], as_json=as_json)
         # In a pipe the address would stay in the buffer while the server runs.
         sys.stdout.flush()
 
@@ -312,16 +314,6 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
         if opens:
             open_in_browser(server.address)
         serve(server)
-
-
-def _tell(project: Project, output: Path, made: Page, *, as_json: bool) -> None:
-    """Print what was written."""
-    note(*commands.spool_notes(project), *made.meta["warnings"])
-    if as_json:
-        parts = {key: made.meta[key] for key in ("counts", "texts", "quotes", "head", "warnings")}
-        answer({"path": str(output), "bytes": len(made.data), **parts})
-        return
-    say(f"{output} written: {made.describe()}")
 
 
 def _check(output: Path, *, force: bool) -> None:
