@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+import json
 import os
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 import warnings
 
 import attrs
 
-from tallybook.arguments import check, read_json
 from tallybook.ledger.decisions.curation import Curation
+from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, Entry
 from tallybook.ledger.records import Author
@@ -41,6 +42,8 @@ __all__ = ["Entry", "EventKind", "Ledger", "RatingWord", "RecordedEvent", "open"
 
 S = TypeVar("S", bound=State)
 _AGENT: Final = Author("agent")
+_MAX_NUMBER: Final = 10**18 - 1
+"""No event number is larger."""
 
 RatingWord: TypeAlias = Literal["helpful", "harmful", "neutral"]
 """The ratings that count."""
@@ -450,3 +453,52 @@ def _known_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
         if not any(is_of_kind(known, kind) for known in EVENT_TYPES):
             raise BadInputError("kinds", f"{kind!r} is not a kind", "a kind is point.rated, a family is point.*")
     return wanted
+
+
+# The checks of arguments: one that cannot be used is refused by its name
+
+
+def check_type(kind: Any, **arguments: object) -> None:
+    """Refuse arguments of another type.
+
+    Args:
+        kind: A class, or several as ``int | str | None``.
+        arguments: Name → value.
+
+    Raises:
+        BadInputError: One is of another type; the message begins with its name.
+    """
+    for name, value in arguments.items():
+        # To Python a bool is an int; no argument is meant to be one.
+        if isinstance(value, bool) or not isinstance(value, kind):
+            expected = getattr(kind, "__name__", kind)
+            raise BadInputError(name, f"expected {expected}, got {type(value).__name__}", "nothing was recorded")
+
+
+def check(kind: Any, **arguments: object) -> None:
+    """Refuse arguments of another type, empty texts, texts that are not Unicode, and what is no event number.
+
+    An empty ``reason`` is no reason, and passes. Otherwise as `check_type`.
+    """
+    check_type(kind, **arguments)
+    for name, value in arguments.items():
+        fault = None
+        if isinstance(value, int) and not 0 <= value <= _MAX_NUMBER:
+            fault = "is not an event number"
+        elif isinstance(value, str) and (value or name != "reason"):
+            fault = text_fault(value)
+        if fault is not None:
+            raise BadInputError(name, fault, "nothing was recorded")
+
+
+def read_json(**arguments: object) -> Any:
+    """Return the value of the only argument as JSON reads it back: with lists for tuples.
+
+    Raises:
+        BadInputError: It is not JSON.
+    """
+    [(name, value)] = arguments.items()
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInputError(name, f"is not JSON: {error}", "nothing was recorded") from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 import warnings
 
-from tallybook.arguments import check_type, read_json
+from tallybook.api import check_type, read_json
 from tallybook.ledger import clock, names
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.decisions.update import (
