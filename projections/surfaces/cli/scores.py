@@ -15,7 +15,7 @@ from tallybook.ledger.events import BaselineSet
 from tallybook.projections.scores import scoring, summary, trends
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import parameters as common
-from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say, write
+from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
 from tallybook.projections.surfaces.console.parameters import find_moment
 from tallybook.projections.surfaces.history.stories import describe
 from tallybook.projections.surfaces.scores import answers, blame, configuration
@@ -255,11 +255,9 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
     score = options["component"] or (_OVERALL if dated else given)
     period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
     answered = blame.blame(project, state, score, (period, given if dated else None), when)
-    if options["as_json"]:
-        answer(answered)
-        return
-    say(*blame.drop_lines(answered, state.config.display.min_coverage))
-    say(*lift_notes.summary_lines(project, when))
+    lines = blame.drop_lines(answered, state.config.display.min_coverage)
+    lift_lines = () if options["as_json"] else lift_notes.summary_lines(project, when)
+    reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
 
 
 def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:
@@ -271,7 +269,7 @@ def _export(project: Project, options: Mapping[str, Any], page: Page, state: Sco
     dated = f"scores-{max(state.days, default='none')}.md"
     output = Path(dated if options["export"] == _DATED else options["export"])
     commands.write_copy(project, output, lambda: data)
-    answer({"path": str(output), "result": "written"}) if options["as_json"] else say(f"{output} written")
+    reply({"path": str(output), "result": "written"}, [f"{output} written"], as_json=options["as_json"])
 
 
 class _Points(click.FloatRange):
@@ -320,11 +318,10 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     moment = find_moment(project, when)
     gate, state = answers.ask_gate(project, trends.GateQuery(**options), moment)
     _note_low(state, moment)
-    if as_json:
-        reasons = [attrs.asdict(reason) for reason in gate.reasons]
-        answer({"open": gate.open, "day": gate.day or None, "reasons": reasons})
-    else:
-        say("open" if gate.open else "closed", *_gate_lines(gate, options["score_id"] is None and state.config.enabled))
+    reasons = [attrs.asdict(reason) for reason in gate.reasons]
+    lines = _gate_lines(gate, options["score_id"] is None and state.config.enabled)
+    value = {"open": gate.open, "day": gate.day or None, "reasons": reasons}
+    reply(value, ("open" if gate.open else "closed", *lines), as_json=as_json)
     return 0 if gate.open else EXIT_NO
 
 
@@ -383,10 +380,8 @@ def baseline(
         value = latest.value
     event = BaselineSet(score_id, value, reason)
     outcome = commands.record_request(project, Request(PlainEvents((event,)), common.provenance_of(by)))
-    if as_json:
-        answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
-    else:
-        say(f"baseline of {event.score} set to {event.value:g}")
+    answered = {"score": event.score, "value": event.value, "seq": outcome.seq_from}
+    reply(answered, [f"baseline of {event.score} set to {event.value:g}"], as_json=as_json)
 
 
 def _list_baselines(state: Scores, *, as_json: bool) -> None:
@@ -394,9 +389,5 @@ def _list_baselines(state: Scores, *, as_json: bool) -> None:
         {"score": name, "value": baseline.value, "day": str(baseline.day), "seq": baseline.seq}
         for name, baseline in state.baselines.items()
     ]
-    if as_json:
-        answer(rows)
-        return
-    say(*(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}" for row in rows))
-    if not rows:
-        say("no score has a baseline; `tallybook score baseline SCORE` sets one")
+    lines = [f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}" for row in rows]
+    reply(rows, lines or ["no score has a baseline; `tallybook score baseline SCORE` sets one"], as_json=as_json)

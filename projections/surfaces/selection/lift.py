@@ -9,7 +9,7 @@ import click
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import find_name
 from tallybook.projections.lift.view import CLEAN
-from tallybook.projections.surfaces.console.output import answer, say
+from tallybook.projections.surfaces.console.output import answer, reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.selection import lift_questions
 
@@ -61,10 +61,8 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
 
 
 def _print(state: Lift, shown: Sequence[Question], *, as_json: bool) -> None:
-    if as_json:
-        answer([lift_questions.question_json(state, question) for question in shown])
-        return
-    say(*(line for question in shown for line in lift_questions.question_lines(state, question)))
+    lines = (line for question in shown for line in lift_questions.question_lines(state, question))
+    reply([lift_questions.question_json(state, question) for question in shown], lines, as_json=as_json)
 
 
 def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
@@ -74,10 +72,8 @@ def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
     about = None if name is None else lift_questions.question_of(state, name)
     if about is None:
         raise NothingToDoError(word, lift_questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
-    if as_json:
-        answer([lift_questions.question_json(state, about[0])])
-        return
-    say(f"{name}: {lift_questions.entry_line(state, str(name))}")
+    lines = [f"{name}: {lift_questions.entry_line(state, str(name))}"]
+    reply([lift_questions.question_json(state, about[0])], lines, as_json=as_json)
 
 
 def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
