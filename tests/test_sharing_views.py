@@ -55,6 +55,26 @@ def test_pending_events_have_the_numbers_of_the_own_ledger(anna: SharedMachine) 
     assert ("Be kind", 2, 0) == anna.entries()["kpt_003"]
 
 
+def test_commands_answer_with_the_numbers_that_log_lists(anna: SharedMachine) -> None:
+    """What a command in a shared project answers begins and ends with an event that `log` lists, a repetition too."""
+    rated = ("add units", "rate kpt_003 helpful", "rate kpt_003 harmful --reason unkind", "pin kpt_003")
+    curated = ("retire kpt_001", "restore kpt_001", "reword kpt_002 commits", "merge kpt_002 kpt_001", "undo")
+    file, other = anna.project.root / "payload.json", make_machines(anna.project.root / "other", "zoe")[0]
+    evaluations = [{"name": "kpt_003", "rating": "helpful"}]
+    file.write_text(json.dumps({"new_key_points": ["Quote ids"], "evaluations": evaluations}))
+    for text in ("Ask early", "Be kind"):
+        commands.add(other.project, text, HUMAN)
+    commands.rate(other.project, "kpt_002", "helpful", HUMAN)
+    new: list[int] = []
+    recorded = ("record F --key k1", "record F --key k1", f"import --ledger {other.project.ledger}")
+    for line in (*rated, *curated, *recorded):
+        before = {row["seq"] for row in anna.lines("log")}
+        answer = anna.json(*(str(file) if word == "F" else word for word in line.split()))
+        new = [row["seq"] for row in anna.lines("log") if row["seq"] not in before] or new
+        first = answer.get("seq_from", answer.get("seq"))
+        assert (new[0], new[-1]) == (first, answer.get("seq_to", first)), (line, answer)
+
+
 def test_a_pending_undo_of_a_long_session_undoes_all_of_it(anna: SharedMachine) -> None:
     """An undo that lands as several events undoes everything, also where another undo follows it directly."""
     ratings = PlainEvents((PointRated("kpt_003", "helpful"),) * 1001)

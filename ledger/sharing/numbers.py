@@ -9,7 +9,10 @@ Views order events by one number. In a shared history it also says which log the
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tallybook.ledger.line import RawBatch
 
 # Far above what a log reaches, so that the ranges never meet.
 BOOK: Final = 10**12
@@ -31,6 +34,14 @@ def book_number(seq: int) -> int | None:
 def own_id(id_: str) -> str:
     """Return the id that an event has in its machine's own ledger: landing may make several events of one."""
     return id_.partition(".")[0]
+
+
+_MEANT: Final = b'"kind":"names.meant"'
+
+
+def last_shown(batch: RawBatch) -> int:
+    """Return the number of the last event of an own batch that views show: they leave out what its names mean."""
+    return batch.last - sum(_MEANT in line for line in batch.lines)
 
 
 _DIGITS: Final = 11

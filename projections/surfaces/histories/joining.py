@@ -41,7 +41,7 @@ from tallybook.ledger.sharing.landing import (
     land,
     names_in,
 )
-from tallybook.ledger.sharing.numbers import PENDING, own_id
+from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
@@ -188,7 +188,7 @@ def _land(
         for batch in landing.arrival.batches:
             tx.append_framed(batch)
     batches = landing.arrival.batches
-    return landing, (batches[0].first, batches[-1].last) if batches else None
+    return landing, (batches[0].first, last_shown(batches[-1])) if batches else None
 
 
 def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories) -> Landing:

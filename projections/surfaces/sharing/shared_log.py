@@ -30,7 +30,7 @@ from tallybook.ledger.sharing.landing import (
     names_in_top,
     redaction_links,
 )
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, own_id, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, last_shown, own_id, shared_number
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
@@ -487,8 +487,11 @@ class SharedTransaction(Transaction):
     def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
         """Return the batch that has an idempotency key, of the book as well where the caller gave the key."""
         own = super().find_delivery(key)
-        if own is not None or not payload:
-            return own
+        if own is not None:
+            batches = find_batches(self._shared.own, (b',"key":"%b' % normalize_key(key).encode(),))
+            return next((own._replace(last=last_shown(raw)) for raw in batches if raw.first == own.first), own)
+        if not payload:
+            return None
         shared = self._shared.copy.find_delivery(normalize_key(key))
         if shared is None or shared.last > self._shared.history.frontier.seq:
             return None

@@ -19,6 +19,7 @@ from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import normalize_key
 from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.names import UNPRINTABLE
+from tallybook.ledger.sharing.numbers import last_shown
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import SPEC_POLICY
@@ -335,7 +336,7 @@ class Writing:
         is_whole = len(raw.lines) == len(events)
         return Outcome(
             seq_from=raw.first,
-            seq_to=raw.last,
+            seq_to=last_shown(raw),
             added=tuple(name for name in after if name not in before and name not in restored),
             pruned=pruned,
             ignored=decision.ignored,
