@@ -83,14 +83,13 @@ class Row:
     is_metrics_object: bool = False
 
 
-def _ratio_row(measure: str, *types: str) -> Row:
-    """Return a row of events that add 1 to the total of a measure, and 1 to its count unless they report a failure."""
-    return Row(types, {f"{measure}_count": SUCCESS, f"{measure}_total": 1})
+def _ratio_rows(measure: str, succeeded: str, failed: str) -> tuple[Row, Row]:
+    """Return the rows of a measure's events, whose types stand with blanks between them.
 
-
-def _failure_row(measure: str, *types: str) -> Row:
-    """Return a row of events that add 1 to the total of a measure, and nothing to its count."""
-    return Row(types, {f"{measure}_count": 0, f"{measure}_total": 1})
+    Each adds 1 to the total of the measure, and 1 to its count unless it failed or reports a failure.
+    """
+    count, total = f"{measure}_count", f"{measure}_total"
+    return Row(tuple(succeeded.split()), {count: SUCCESS, total: 1}), Row(tuple(failed.split()), {count: 0, total: 1})
 
 
 _TOOK = ("duration_ms", "elapsed_ms", "startup_time_ms", "launch_ms")
@@ -150,39 +149,29 @@ TABLE: Final = (
     Row(("review_end", "milestone_review_end", "review_scored"), {"reviews": 1}, {
         "review_score": ("score", "quality_score"),
     }),
-    _ratio_row("thoroughness", "criterion_checked", "review_criterion_checked"),
-    _failure_row("thoroughness", "criterion_skipped", "review_criterion_skipped"),
+    *_ratio_rows("thoroughness", "criterion_checked review_criterion_checked",
+        failed="criterion_skipped review_criterion_skipped"),
     Row(("review_finding", "finding_reported", "issue_found"), {"findings": 1}),
-    _ratio_row("accuracy", "finding_confirmed"),
-    _failure_row("accuracy", "finding_rejected", "false_positive"),
-    _ratio_row("actionability", "finding_addressed", "finding_resolved", "finding_fixed"),
-    _failure_row("actionability", "finding_ignored", "finding_dismissed"),
+    *_ratio_rows("accuracy", "finding_confirmed", failed="finding_rejected false_positive"),
+    *_ratio_rows("actionability", "finding_addressed finding_resolved finding_fixed",
+        failed="finding_ignored finding_dismissed"),
     # AC-04, JICM.
-    _ratio_row(
-        *("checkpoint_reliability", "checkpoint_created", "checkpoint_saved", "checkpoint_end", "context_checkpoint"),
-    ),
-    _failure_row("checkpoint_reliability", "checkpoint_error", "checkpoint_lost", "context_checkpoint_error"),
-    _ratio_row(
-        *("resume_success", "checkpoint_restored", "checkpoint_restore", "context_resume", "context_resumed"),
-        *("context_restored", "session_resume", "session_resumed", "work_resumed", "resume_end"),
-    ),
-    _failure_row(
-        *("resume_success", "checkpoint_restore_error", "context_resume_error", "session_resume_error"),
-        "resume_error",
-    ),
+    *_ratio_rows("checkpoint_reliability", "checkpoint_created checkpoint_saved checkpoint_end context_checkpoint",
+        failed="checkpoint_error checkpoint_lost context_checkpoint_error"),
+    *_ratio_rows("resume_success",
+        "checkpoint_restored checkpoint_restore context_resume context_resumed "
+        "context_restored session_resume session_resumed work_resumed resume_end",
+        failed="checkpoint_restore_error context_resume_error session_resume_error resume_error"),
     Row(("context_check", "context_checked", "context_warning", "context_measured"), {}, {"context_percent": _CONTEXT}),
     Row(("context_clear", "context_cleared", "context_compacted", "compaction", "compaction_end"), {"clears": 1}, {
         "efficiency": ("reduction_percent", "compression_percent"),
     }),
     # AC-05, reflection.
     Row(("pattern_identified", "pattern_detected", "pattern_found"), {"patterns": 1}),
-    _ratio_row("pattern_detection", "pattern_confirmed"),
-    _failure_row("pattern_detection", "pattern_missed", "pattern_rejected"),
+    *_ratio_rows("pattern_detection", "pattern_confirmed", failed="pattern_missed pattern_rejected"),
     Row(("correction_logged", "self_correction"), {"corrections": 1}),
-    _ratio_row("insight_quality", "insight_accepted", "insight_useful"),
-    _failure_row("insight_quality", "insight_rejected"),
-    _ratio_row("coverage", "session_analyzed", "session_reviewed"),
-    _failure_row("coverage", "session_skipped"),
+    *_ratio_rows("insight_quality", "insight_accepted insight_useful", failed="insight_rejected"),
+    *_ratio_rows("coverage", "session_analyzed session_reviewed", failed="session_skipped"),
     Row(("proposal_created",), {"proposals": 1}),
     # AC-06, evolution. A rollback has an event of its own; success counts only where the event states it.
     Row(("evolution_implement", "evolution_implemented", "evolution_applied"), {
@@ -199,25 +188,23 @@ TABLE: Final = (
     Row(("discovery_made", "discovery_found", "discovery"), {"discovery_rate_count": 1}, {
         "relevance": ("relevance_percent",),
     }),
-    _ratio_row("adoption_rate", "discovery_adopted", "discovery_accepted"),
-    _failure_row("adoption_rate", "discovery_rejected", "discovery_declined"),
+    *_ratio_rows("adoption_rate", "discovery_adopted discovery_accepted",
+        failed="discovery_rejected discovery_declined"),
     # AC-08, maintenance.
     Row(("health_check", "health_checked", "health_check_end"), {"health_checks": 1}),
-    _ratio_row("health_accuracy", "health_check_confirmed"),
-    _failure_row("health_accuracy", "health_check_wrong", "false_alarm"),
-    _ratio_row("cleanup_efficiency", "maintenance_action", "cleanup_action", "cleanup_end"),
-    _failure_row("cleanup_efficiency", "maintenance_error", "maintenance_action_error", "cleanup_error"),
-    _ratio_row("freshness", "freshness_check", "freshness_checked", "file_checked"),
-    _failure_row("freshness", "file_stale", "stale_file_found"),
+    *_ratio_rows("health_accuracy", "health_check_confirmed", failed="health_check_wrong false_alarm"),
+    *_ratio_rows("cleanup_efficiency", "maintenance_action cleanup_action cleanup_end",
+        failed="maintenance_error maintenance_action_error cleanup_error"),
+    *_ratio_rows("freshness", "freshness_check freshness_checked file_checked", failed="file_stale stale_file_found"),
     # AC-09, completion.
     Row(("session_end",), ends_session=True),
-    _ratio_row("state_preservation", "state_saved", "state_preserved", "git_commit", "git_push"),
-    _failure_row("state_preservation", "state_lost", "state_save_error", "git_commit_error", "git_push_error"),
+    *_ratio_rows("state_preservation", "state_saved state_preserved git_commit git_push",
+        failed="state_lost state_save_error git_commit_error git_push_error"),
     Row(("handoff_created", "handoff_written", "handoff_end"), {"handoffs": 1}, {
         "handoff_quality": ("score", "quality", "quality_score"),
     }),
-    _ratio_row("completeness", "completion_step", "completion_step_end", "checklist_item"),
-    _failure_row("completeness", "completion_step_skipped", "completion_step_error"),
+    *_ratio_rows("completeness", "completion_step completion_step_end checklist_item",
+        failed="completion_step_skipped completion_step_error"),
 )  # fmt: skip
 """The rows of all known types. Of two rows for a type, the one for the event's own component counts."""
 
