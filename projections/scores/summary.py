@@ -102,17 +102,17 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
     found = {}
     for score in config.score_ids:
         # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
-        days, levels = series(state.days, score), score_levels(state.days, score)
+        levels = score_levels(state.days, score)
         last, value, measured = levels[-1] if levels else ("", None, 0)
         found[score] = CurrentScore(
             score,
             known[score],
-            days,
-            series(state.days, score, config.display.min_coverage),
+            series(levels),
+            series(levels, config.display.min_coverage),
             value=value if last >= first else None,
             day=last if last >= first else "",
             measured=measured,
-            trend=trend([average for _, average in days], config.trends.short_term_days),
+            trend=trend([level.score for level in levels], config.trends.short_term_days),
         )
     return found
 

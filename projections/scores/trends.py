@@ -29,7 +29,7 @@ import attrs
 
 from tallybook.projections.scores.config import BLOCK
 from tallybook.projections.scores.scoring import SCORING_OFF, alerts, is_enough, number
-from tallybook.projections.scores.view import series
+from tallybook.projections.scores.view import score_levels, series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -304,7 +304,7 @@ def histories(state: Scores) -> list[History]:
         History(
             score,
             tuple(reversed(sessions)),
-            tuple(series(state.days, score, least)),
+            tuple(series(score_levels(state.days, score), least)),
             state.baselines.get(score),
             partial.get(score),
         )

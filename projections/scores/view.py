@@ -19,7 +19,7 @@ from tallybook.projections.scores.config import component_id, score_id
 from tallybook.projections.scores.scoring import FULL, is_enough, percent, score_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import tzinfo
 
     from tallybook.ledger.records import Batch, EventRecord
@@ -127,15 +127,8 @@ def score_levels(periods: Mapping[str, Tally], score: str) -> list[PeriodScore]:
     return [PeriodScore(name, average.avg, tally.measured(score)) for name, tally, average in averages if average]
 
 
-def series(days: Mapping[str, Tally], score: str, least: float = 0.0) -> Series:
-    """Return the average of a score on each day that has it, in order.
-
-    Args:
-        days: Day → its tally.
-        score: The score id.
-        least: The share of the score's weight, 0 to 1, that must be measured on a day; other days are left out.
-    """
-    levels = score_levels(days, score)
+def series(levels: Iterable[PeriodScore], least: float = 0.0) -> Series:
+    """Return the average of a score on each day of which this share of its weight, 0 to 1, was measured."""
     return [(date.fromisoformat(level.period), level.score) for level in levels if is_enough(level.measured, least)]
 
 

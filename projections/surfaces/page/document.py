@@ -34,7 +34,7 @@ from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
 from tallybook.projections.scores.files import OVERALL_ID
 from tallybook.projections.scores.scoring import alerts
-from tallybook.projections.scores.view import Scores, series
+from tallybook.projections.scores.view import Scores, score_levels, series
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.reading import log_with_book, open_log
@@ -399,7 +399,8 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
 
 def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
     """Return a score on each day; None on a day on which too little of it was measured to show it."""
-    enough = {day.isoformat(): value for day, value in series(state.days, score, state.config.display.min_coverage)}
+    levels = {level.period: level for level in score_levels(state.days, score)}
+    enough = {day.isoformat(): value for day, value in series(levels.values(), state.config.display.min_coverage)}
     baseline = state.baselines.get(score)
     composite = "composite" if score.startswith(SESSION) else "component"
     return {
@@ -407,9 +408,7 @@ def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) ->
         "label": label,
         "group": "overall" if score == OVERALL_ID else composite,
         "values": [enough.get(day) for day in days],
-        "coverage": [
-            state.days[day].measured(score) / 100 if score in state.days[day].scores else None for day in days
-        ],
+        "coverage": [levels[day].measured / 100 if day in levels else None for day in days],
         "baseline": None if baseline is None else baseline.value,
     }
 
