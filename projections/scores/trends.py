@@ -337,12 +337,12 @@ class Reason:
 
 def _refuse(score_id: str, latest: Scored, rule: str, bound: float, why: str) -> Reason:
     """Return the reason that the latest value of a score is below a bound."""
-    text = f"{score_id} is {latest.value}, {why}{_name_day(latest)}"
+    text = f"{score_id} is {latest.value}, {why}{_name_day(latest.day)}"
     return Reason(rule, score_id, latest.value, bound, text, day=latest.day)
 
 
-def _name_day(latest: Scored) -> str:
-    return f" ({latest.day})" if latest.day else ""
+def _name_day(day: str) -> str:
+    return f" ({day})" if day else ""
 
 
 def regressions(history: History, config: Config) -> Iterator[Reason]:
@@ -380,7 +380,7 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
             f"{number(now.previous_avg)} of those before, and until then it was {earlier.direction}"
         )
         reason = _refuse(history.score_id, latest, BY_TREND, now.previous_avg, "")
-        yield attrs.evolve(reason, value=now.current_avg, text=f"{why}{_OPEN}{_name_day(latest)}")
+        yield attrs.evolve(reason, value=now.current_avg, text=f"{why}{_OPEN}{_name_day(latest.day)}")
 
 
 _OPEN: Final = "; not acknowledged"
@@ -451,7 +451,7 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     if query.score_id is not None and not judged:
         judged = [History(query.score_id)]
     reasons = sorted(_find_reasons(histories, judged, config, query), key=lambda reason: not reason.closes)
-    day = max((latest.day for _, latest in _find_scored(judged)), default="")
+    day = max((history.latest.day for history in judged if history.latest is not None), default="")
     scored = sum(history.latest is not None for history in histories)
     is_open = not any(reason.closes for reason in reasons)
     return Gate(is_open, tuple(reasons), day, scored, len(histories) - scored)
@@ -461,51 +461,47 @@ def _find_reasons(
     histories: Sequence[History], judged: Sequence[History], config: Config, query: GateQuery
 ) -> Iterator[Reason]:
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
-    known = dict(_find_scored(histories))
+    known = {history.score_id: history.latest for history in histories if history.latest is not None}
     for alert in alerts({score_id: float(scored.value) for score_id, scored in known.items()}, config.levels, BLOCK):
         why = f"below {number(alert.below)}: {alert.level}, which blocks all"
         reason = _refuse(alert.score_id, known[alert.score_id], CRITICAL, alert.below, why)
         yield attrs.evolve(reason, value=alert.value)
-    if query.score_id is not None:
-        # The specification blocks the evolution of a component by its own score, below 70.
-        yield from _find_below(judged, config.gates.least, OWN, "the least with which it may evolve")
+    # The specification blocks the evolution of a component by its own score, below 70.
+    own = None if query.score_id is None else config.gates.least
+    yield from _find_below(judged, own, OWN, "the least with which it may evolve")
     for history in judged:
         yield from regressions(history, config)
-    if query.minimum is not None:
-        yield from _find_below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
+    yield from _find_below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
     if query.greatest_drop is not None:
         yield from _find_drops(judged, query.greatest_drop)
     # CI that lost its measurements must not pass.
     yield from _find_unmeasured(judged, closes=not query.allow_no_data)
 
 
-def _find_scored(histories: Iterable[History]) -> Iterator[tuple[str, Scored]]:
-    return ((history.score_id, history.latest) for history in histories if history.latest is not None)
-
-
-def _find_below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
-    """Yield a reason for each score below a bound."""
-    for score_id, latest in _find_scored(judged):
-        if latest.value < bound:
-            yield _refuse(score_id, latest, rule, bound, f"below {number(bound)}, {meaning}")
+def _find_below(judged: Iterable[History], bound: float | None, rule: str, meaning: str) -> Iterator[Reason]:
+    """Yield a reason for each score below a bound, where there is one."""
+    for history in judged:
+        if bound is not None and history.latest is not None and history.latest.value < bound:
+            yield _refuse(history.score_id, history.latest, rule, bound, f"below {number(bound)}, {meaning}")
 
 
 def _find_drops(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
     """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
     first = []
     for history in judged:
-        # A baseline is what a person accepted as the state to compare with, whatever the session before it scored.
-        if history.latest is None:
+        latest, baseline = history.latest, history.baseline
+        if latest is None:
             continue
-        if history.baseline is None and len(history.sessions) == 1:
+        if baseline is None and len(history.sessions) == 1:
             first.append(history)
             continue
-        before = history.baseline.value if history.baseline else float(history.sessions[-2].value)
-        name = "its baseline" if history.baseline else "the session before"
-        if history.latest.value < before - greatest:
-            fell = f"{number(before - history.latest.value)} points below {name}, {number(before)}"
+        # A baseline is what a person accepted as the state to compare with, whatever the session before it scored.
+        before = baseline.value if baseline else float(history.sessions[-2].value)
+        if latest.value < before - greatest:
+            name = "its baseline" if baseline else "the session before"
+            fell = f"{number(before - latest.value)} points below {name}, {number(before)}"
             why = f"{fell}, and no more than {number(greatest)} are allowed"
-            yield _refuse(history.score_id, history.latest, DROP, before - greatest, why)
+            yield _refuse(history.score_id, latest, DROP, before - greatest, why)
     yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
 
 
@@ -514,17 +510,17 @@ def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) 
     if about:
         only = about[0] if len(about) == 1 else History("")
         day = only.latest.day if only.latest is not None else ""
-        text = f"{', '.join(history.score_id for history in about)}: {what}" + (f" ({day})" if day else "")
+        text = f"{', '.join(history.score_id for history in about)}: {what}{_name_day(day)}"
         yield Reason(rule, only.score_id, None, None, text, closes, day)
 
 
 def _find_unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
     """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
     unknown = [history for history in judged if history.latest is None and history.partial is None]
-    partial = [(history.score_id, history.partial) for history in judged if history.partial is not None]
-    closes = closes and len(unknown) + len(partial) == len(judged)
-    for score_id, latest in partial:
-        on = f" on {latest.day}" if latest.day else ""
-        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
-        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes, latest.day)
+    closes = closes and len(unknown) + sum(history.partial is not None for history in judged) == len(judged)
+    for history in judged:
+        if (latest := history.partial) is not None:
+            on = f" on {latest.day}" if latest.day else ""
+            text = f"{history.score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
+            yield Reason(NOT_ENOUGH, history.score_id, latest.value, None, text, closes, latest.day)
     yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
