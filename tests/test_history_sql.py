@@ -64,31 +64,6 @@ def test_every_event_is_a_row(here: Project) -> None:
     assert [("point.rated",), ("playbook.updated",)] == ask(here, "SELECT kind FROM events WHERE void ORDER BY seq")
 
 
-def test_the_playbook_and_the_graveyard_are_tables(here: Project) -> None:
-    """They have the entries of `show` and `show --gone`, in the same order."""
-    shown = [tuple(point.values()) for point in commands.show(here)["key_points"]]
-    assert shown == ask(here, "SELECT name, text, helpful, harmful FROM points")
-    assert [("kpt_001", 3, "pruned", "reflector", "s2")] == ask(
-        here, "SELECT name, harmful, status, rater, session FROM graveyard"
-    )
-
-
-def test_ratings_and_sessions_are_tables(here: Project) -> None:
-    """Each rating is a row, undone ones marked; each session is a row with its counts."""
-    ratings = ask(here, "SELECT name, rating, rater, void, count(*) FROM ratings GROUP BY name, rating ORDER BY name")
-    assert [("kpt_001", "harmful", "reflector", 0, 3), ("kpt_002", "helpful", "agent", 1, 1)] == ratings
-    sessions = ask(here, "SELECT session, events, ratings, learned, cited FROM sessions")
-    assert [("s1", 5, 0, 3, 0), ("s2", 4, 3, 0, 0)] == sessions
-
-
-def test_a_moment_of_the_past_can_be_queried(here: Project) -> None:
-    """With a WHEN the tables are those of that moment, with events that were undone later."""
-    heads = [ask(here, "SELECT max(seq) FROM events WHERE NOT void", when)[0][0] for when in ("8", None)]
-    logged = list(commands.list_events(here))
-    assert [8, logged[-1]["seq"]] == heads
-    assert [("kpt_001",)] == ask(here, "SELECT name FROM points WHERE text LIKE '%HINTS'", "8")
-
-
 @pytest.mark.parametrize("table", [*sql.COLUMNS, *sql.VIEWS])
 def test_every_table_is_described(here: Project, table: str) -> None:
     """SQLite's own list names every table, and table_info its columns; the reference names each table."""

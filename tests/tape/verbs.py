@@ -185,6 +185,15 @@ MORE_READING: dict[str, list[str]] = {
         "log --kind point.ratd",
         "log --since ~2 --until 6",
         "log --since 900d -n 1",
+        "sql 'SELECT name, text, helpful, harmful FROM points' --json",
+        "sql 'SELECT name, text, helpful, harmful FROM points' --at 8 --json",
+        "sql 'SELECT name, harmful, status, rater, session FROM graveyard' --json",
+        "sql 'SELECT session, events, ratings, learned, cited FROM sessions' --json",
+    ],
+    "undone-session": [
+        "sql 'SELECT name, rating, rater, void, count(*) AS n FROM ratings GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4'",
+        "sql 'SELECT max(seq) AS last FROM events WHERE NOT void'",
+        "sql 'SELECT max(seq) AS last FROM events WHERE NOT void' --at 19",
     ],
 }
 """Name of a ledger → further verbs that read, run after the others."""
