@@ -367,14 +367,14 @@ def _duplicates(book: Playbook) -> Iterator[Item]:
 def _unproven(question: Question) -> Iterator[Item]:
     """Yield entries with few ratings that many sessions were given, those that ratings say least about first."""
     sessions = question.reviews.sessions
-    found = [
+    entries = [
         entry
         for entry in question.book.entries.values()
         if len(sessions.get(entry.name, ())) >= MIN_SESSIONS
         and entry.helpful + entry.harmful < FEW_RATINGS
         and not question.reviews.is_unused(entry)
     ]
-    for entry in sorted(found, key=_certainty):
+    for entry in sorted(entries, key=_certainty):
         number = entry.helpful + entry.harmful
         ratings = "1 rating" if number == 1 else f"{number or 'no'} ratings"
         yield Item(UNPROVEN, (entry.name,), f"given to {len(sessions[entry.name])} sessions, with {ratings}")

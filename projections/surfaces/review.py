@@ -172,8 +172,8 @@ def find_gone(project: Project, entries: Iterable[Entry]) -> dict[str, list[str]
         gone = set(git.find_gone(project.root, paths, MAX_LOOKUPS))
     except git.FAILURES:
         return {}
-    found = {name: [path for path in named_paths if path in gone] for name, named_paths in named.items()}
-    return {name: gone_paths for name, gone_paths in found.items() if gone_paths}
+    paths_of = {name: [path for path in named_paths if path in gone] for name, named_paths in named.items()}
+    return {name: gone_paths for name, gone_paths in paths_of.items() if gone_paths}
 
 
 def explain(project: Project, entry: Entry | None, statuses: EntryStatuses) -> dict[str, Any]:
@@ -183,9 +183,11 @@ def explain(project: Project, entry: Entry | None, statuses: EntryStatuses) -> d
     """
     if entry is None:
         return {"sessions": None, "unused": False, "gone": [], "says": ""}
-    told = statuses.injections.get(entry.name)
+    injections = statuses.injections.get(entry.name)
     # The whole ledger is read only for an entry that can be without a sign of use.
-    may_be_unused = told is not None and told.count >= reviews.MIN_SESSIONS and entry.name not in statuses.citations
+    may_be_unused = (
+        injections is not None and injections.count >= reviews.MIN_SESSIONS and entry.name not in statuses.citations
+    )
     past = load_reviews(project) if may_be_unused and not entry.helpful + entry.harmful else None
     gone = find_gone(project, [entry]).get(entry.name, [])
     return {

@@ -33,6 +33,7 @@ from tallybook.projections.surfaces.console.output import (
     format_time,
     happened_at,
     note,
+    reply,
     say,
 )
 from tallybook.projections.surfaces.console.parameters import (
@@ -192,10 +193,7 @@ def bisect(project: Project, /, **options: Any) -> int:
     """
     search_result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
     result = turn_json(search_result)
-    if options["as_json"]:
-        answer(result)
-    else:
-        say(*_turn_lines(result, last=options["last"]))
+    reply(result, _turn_lines(result, last=options["last"]), as_json=options["as_json"])
     return EXIT_NO if search_result.turn is None else 0
 
 

@@ -257,10 +257,10 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
 
     --json answers [{seq, at, by, verb, name, merged, text, cause, reason, entries}]
     """
-    found = store.open_proposals(project)
+    records = store.open_proposals(project)
     state = reading.current(reading.open_log(project))
-    lines = [line for record in found for line in _proposal_lines(record, state)]
-    reply([_proposal_row(record, state) for record in found], lines or ["No proposal is open."], as_json=as_json)
+    lines = [line for record in records for line in _proposal_lines(record, state)]
+    reply([_proposal_row(record, state) for record in records], lines or ["No proposal is open."], as_json=as_json)
 
 
 def _proposal_row(record: EventRecord, state: Playbook) -> dict[str, Any]:
@@ -595,8 +595,8 @@ def linked_names(project: Project, mine: Project, name: str, *, is_mine: bool) -
     for own, text in _notes(mine, _DEMOTED):
         if text.endswith(f", ledger {ledger}"):
             links.append((text.removeprefix(f"{_DEMOTED} ").partition(" of the project ")[0], own))
-    found = [theirs if is_mine else own for theirs, own in links if name == (own if is_mine else theirs)]
-    return list(dict.fromkeys(found))
+    names = [theirs if is_mine else own for theirs, own in links if name == (own if is_mine else theirs)]
+    return list(dict.fromkeys(names))
 
 
 def _notes(project: Project, beginning: str) -> Iterator[tuple[str, str]]:

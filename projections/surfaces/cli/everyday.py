@@ -176,21 +176,21 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
     if task is None and explain:
         raise BadInputError("--explain", "needs a task", "give --for TEXT")
     task = None if task is None else read_text(task, "the task")
-    found = answers.answer_task(project, task, options["session"])
+    given = answers.answer_task(project, task, options["session"])
     if as_json:
-        sizes = {"chars": len(found.text), "budget_chars": found.budget_chars}
-        answer({"entries": answers.rows(found), "left_out": dict(found.left_out), **sizes})
+        sizes = {"chars": len(given.text), "budget_chars": given.budget_chars}
+        answer({"entries": answers.rows(given), "left_out": dict(given.left_out), **sizes})
         return
     if explain:
-        for entry in found.entries:
-            say(f"{entry['name']}  {answers.explain(entry, found.scores[entry['name']])}", f"    {entry['text']}")
-    elif found.text:
-        say(*found.text.split("\n"))
-    if found.left_out and (explain or not found.text):
-        causes = [f"{number} {CAUSES.get(cause, cause)}" for cause, number in found.left_out.items()]
+        for entry in given.entries:
+            say(f"{entry['name']}  {answers.explain(entry, given.scores[entry['name']])}", f"    {entry['text']}")
+    elif given.text:
+        say(*given.text.split("\n"))
+    if given.left_out and (explain or not given.text):
+        causes = [f"{number} {CAUSES.get(cause, cause)}" for cause, number in given.left_out.items()]
         note(f"left out: {', '.join(causes)}")
-    elif not found.text:
-        note("nothing is given" + ("" if found.budget_chars else ": budget_chars is 0"))
+    elif not given.text:
+        note("nothing is given" + ("" if given.budget_chars else ": budget_chars is 0"))
     # A person is told how the agent does; the model that asks is not.
     if find_agent() is None:
         from tallybook.projections.surfaces.scores import configuration
@@ -369,7 +369,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     note_pending(owner, moment, standing.book, story.name)
     others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)
     if as_json:
-        answer(explained | extras | ({"linked": [one | more for one, more in others]} if others else {}))
+        answer(explained | extras | ({"linked": [linked | details for linked, details in others]} if others else {}))
     else:
         note_moment(moment, standing)
         _print_story(explained, extras, as_of=when is not None, **parts)
@@ -377,9 +377,9 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
 
         lift_lines = lift_notes.entry_lines(owner, story.name, moment)
         say(*(line for line in lift_lines if moment is None or not moment.commit))
-        for one, more in others:
+        for linked, details in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
-            _print_story(one, more, as_of=False, **parts)
+            _print_story(linked, details, as_of=False, **parts)
     if explained["status"] != "unknown":
         return 0
     note(*_score_hint(project, name))

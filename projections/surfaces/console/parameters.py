@@ -116,11 +116,11 @@ class SectionName(click.ParamType[str]):
         folded = str(value).casefold()
         named = [heading for heading, slug in SECTIONS.items() if folded in {slug, heading.casefold()}]
         begun = [heading for heading in SECTIONS if folded and heading.casefold().startswith(folded)]
-        found = named or begun
-        if len(found) != 1:
+        headings = named or begun
+        if len(headings) != 1:
             words = ", ".join(f"{heading.split()[0].lower()} ({slug})" for heading, slug in SECTIONS.items())
             self.fail(f"{value!r} is not a section; use one of {words}", param, ctx)
-        return found[0]
+        return headings[0]
 
 
 with_section: Final = click.option(

@@ -183,16 +183,16 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
     others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
     others += [path for pattern in files.users_hooks for path in sorted(users.glob(pattern))]
     paths = [path for path in dict.fromkeys((*others, *own)) if path.exists()]
-    found = [HookFile(path, files.title, path in own, places.read_document(path)) for path in paths]
+    hook_files = [HookFile(path, files.title, path in own, places.read_document(path)) for path in paths]
     if name == table.CLAUDE:
         enabled: dict[str, object] = {}
-        for file in reversed(found):
+        for file in reversed(hook_files):
             plugins = file.document.get("enabledPlugins")
             enabled |= plugins if isinstance(plugins, dict) else {}
         for plugin in [plugin for plugin, is_on in enabled.items() if is_on is True]:
             reader = f"the plugin {plugin}"
-            found += [HookFile(path, reader, False, places.read_document(path)) for path in _files_of(plugin)]  # noqa: FBT003
-    return found
+            hook_files += [HookFile(path, reader, False, places.read_document(path)) for path in _files_of(plugin)]  # noqa: FBT003
+    return hook_files
 
 
 def _files_of(plugin: str) -> list[Path]:
@@ -304,13 +304,13 @@ def check_marks(project: Project) -> Iterator[Finding]:
     """Report how many sessions had marks, and what they came to."""
     if not open_own_log(project).exists() or _read_settings(project).marks == settings.MARKS[-1]:
         return
-    reviews, found = load_reviews(project), proposals.load(project)
+    reviews, proposed = load_reviews(project), proposals.load(project)
     left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
     numbers = (
         format_count(reviews.votes, "vote"),
-        f"{format_count(found.accepted, 'lesson')} accepted",
+        f"{format_count(proposed.accepted, 'lesson')} accepted",
         f"{format_count(left, 'entry', 'entries')} left",
-        f"{sum(why_shown(proposal) == DISPUTED for proposal in found.open.values())} in dispute",
+        f"{sum(why_shown(proposal) == DISPUTED for proposal in proposed.open.values())} in dispute",
     )
     if reviews.told:
         sessions = format_count(len(reviews.told), "session")

@@ -352,10 +352,10 @@ class Ledger:
         check(int | str | None, at=at)
         if at is not None:
             return tuple(stories.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
-        found = commands.playbook(self.project)
-        for note in found.notes:
+        shown = commands.playbook(self.project)
+        for note in shown.notes:
             warnings.warn(note, stacklevel=2)
-        return tuple(found.state.entries.values())
+        return tuple(shown.state.entries.values())
 
     def events(
         self,

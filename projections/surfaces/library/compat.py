@@ -303,8 +303,8 @@ def _leave_out(playbook: LoadedPlaybook, report: record.Writing) -> None:
             entry["text"] = recorded[name].text
             entries.append(entry)
     playbook["key_points"][:] = entries
-    for name, one in refused.items():
-        warnings.warn(f"{name}: {one.reason}", stacklevel=3)
+    for name, refusal in refused.items():
+        warnings.warn(f"{name}: {refusal.reason}", stacklevel=3)
 
 
 def _as_edit(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
@@ -520,9 +520,9 @@ def _entry_of(entry: Mapping[str, Any]) -> Entry:
 def _entries(entries: list[Any]) -> tuple[Entry, ...]:
     """Return a dict's entries; those that a program left in another shape are read as a legacy file's."""
     try:
-        found = read_entries(entries, "key_points")
-        if len({entry.name for entry in found}) == len(found) and all(is_usable_name(entry.name) for entry in found):
-            return found
+        read = read_entries(entries, "key_points")
+        if len({entry.name for entry in read}) == len(read) and all(is_usable_name(entry.name) for entry in read):
+            return read
     except BadInputError:
         pass
     document = json.dumps({"key_points": entries}).encode()

@@ -188,8 +188,8 @@ def _playbook(
     ledger: Ledger, task: str = "", budget: int = DEFAULT_BUDGET_CHARS, at: str | None = None
 ) -> dict[str, Any]:
     """Return the entries that fit a task, the best first, as many as the budget lets in."""
-    found = commands.playbook(ledger.project, at)
-    mine, state = personal.find(ledger.project), found.state
+    shown = commands.playbook(ledger.project, at)
+    mine, state = personal.find(ledger.project), shown.state
     if mine is not None and at is None:
         from tallybook.projections.surfaces.writing import pair
 
@@ -202,17 +202,17 @@ def _playbook(
         if size <= room:
             room -= size
             chosen.append(row)
-    notes = {"notes": list(found.notes)} if found.notes else {}
+    notes = {"notes": list(shown.notes)} if shown.notes else {}
     # The selection comes first: the place of an entry that is withheld stays empty.
     # A draw withholds nothing of the person's own playbook, whose ledger records what it gave.
-    projects = [row["name"] for row in rows if row["name"] in found.state.entries]
+    projects = [row["name"] for row in rows if row["name"] in shown.state.entries]
     names = [str(row["name"]) for row in chosen]
     session = ledger.by.session or ""
     held = answers.record_given(ledger.project, session, [name for name in names if name in projects], projects)
     if mine is not None and (own := [name for name in names if name not in projects]):
         answers.record_given(mine, session, own, own)
-    told = [row for row in chosen if row["name"] not in held]
-    return {"entries": told, "left_out": len(rows) - len(chosen), **notes}
+    given = [row for row in chosen if row["name"] not in held]
+    return {"entries": given, "left_out": len(rows) - len(chosen), **notes}
 
 
 def _why(ledger: Ledger, name: str) -> dict[str, Any]:

@@ -419,19 +419,19 @@ def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) ->
 def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, Any]:
     """Return the stories of the entries that changed last, as of the end of the film."""
     counts, numbers = Counter(film.entries), film.names
-    names, told, rows = list(numbers), list[str](), 0
+    names, latest, rows = list(numbers), list[str](), 0
     for entry in filter(None, dict.fromkeys(reversed(film.entries))):
         rows += counts[entry]
-        if rows > MAX_ROWS or len(told) == MAX_STORIES:
+        if rows > MAX_ROWS or len(latest) == MAX_STORIES:
             break
-        told.append(names[entry - 1])
-    view = entries_view(told)
+        latest.append(names[entry - 1])
+    view = entries_view(latest)
 
     @lru_cache(maxsize=_STATES)
     def as_of(until: int) -> EntryStatuses:
         return fold_history(view, read, until)
 
-    stories = [_tell(film, name, as_of, choices) for name in told]
+    stories = [_tell(film, name, as_of, choices) for name in latest]
     return {"stories": stories, "omitted": len(numbers) - len(stories)}
 
 

@@ -106,7 +106,7 @@ class Track:
         own: The playbook under its own policy, to which another is compared; None for that itself.
         book: The playbook.
         rows: Name → what the page shows of it.
-        told: Name → what the page last had of it.
+        last_rows: Name → what the page last had of it.
         changes: Event, name and row of each change.
     """
 
@@ -114,7 +114,7 @@ class Track:
     own: Track | None = None
     book: Playbook = attrs.field(init=False)
     rows: dict[str, Row] = attrs.field(factory=dict)
-    told: dict[str, Row] = attrs.field(factory=dict)
+    last_rows: dict[str, Row] = attrs.field(factory=dict)
     changes: list[tuple[int, str, Row]] = attrs.field(factory=list)
     view: View[Any] = attrs.field(init=False)
     _last_place: int = 0
@@ -164,8 +164,8 @@ class Track:
             row = self.rows.get(name, ABSENT)
             if own is not None and row == own.get(name, ABSENT):
                 row = _LIKE_OWN
-            if row != self.told.get(name, ABSENT if own is None else _LIKE_OWN):
-                self.told[name] = row
+            if row != self.last_rows.get(name, ABSENT if own is None else _LIKE_OWN):
+                self.last_rows[name] = row
                 # What prunes an entry is the update at the end of a batch.
                 event = seq if row.status == STATUSES.index("pruned") else named.get(name, seq)
                 self.changes.append((event, name, row))
