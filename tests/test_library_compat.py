@@ -368,7 +368,7 @@ ADDED_AGAIN = [
 @example(PRUNED_NAME)
 @example(STALE_NAME)
 @settings(
-    max_examples=slice_of(60, 20), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=slice_of(60, 10), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=14))
 def test_updates_saved_together_equal_the_reference_model(
