@@ -147,8 +147,7 @@ def hmac_sha256(key: bytes, message: bytes) -> bytes:
 
 def secrets_file(project: AnyProject) -> str:
     """Return the file in the user's configuration folder that has the secrets of a project's draws."""
-    real = os.path.realpath(project.ledger).encode("utf-8", "surrogateescape")
-    return os.path.join(os.path.dirname(settings.users_file()), SECRETS, f"{sha256(real).hexdigest()[:32]}.json")
+    return os.path.join(os.path.dirname(settings.users_file()), SECRETS, ledger_access.users_file_name(project))
 
 
 def read_secrets(project: AnyProject) -> dict[str, bytes]:

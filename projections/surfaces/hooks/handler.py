@@ -21,7 +21,7 @@ from tallybook.projections.surfaces.workspace.project import NoProjectError, fin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     import signal
     from typing import Any, NoReturn
 
@@ -201,25 +201,25 @@ def _read_settings(project: ProjectPaths) -> Settings:
 def record_citations(project: ProjectPaths, payload: Payload) -> str:
     """Record which entries the agent named, of those that its lineage was given here; there is no answer."""
     if "[" in payload.text and payload.session:
-        # Most hooks end above: they load no more than they need.
-        from tallybook.projections.surfaces.hooks import citations
-
         entries = ledger_access.read_entries(project)
         key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))
         # Most brackets are no names: only names of this form load more.
         if PERSONAL_PREFIX in payload.text.replace("\\", "").casefold():
-            own = injection.cite_own(project, entries, payload)
-            injection.append_own(project, _citations(own, payload), payload, key)
-        if names := citations.find_cited(payload.text, {entry["name"]: entry for entry in entries}):
-            # An agent may work in the folder of another project, whose entries it was not given.
-            given = citations.find_given(project, payload.session, names)
-            if drafts := _citations([name for name in names if name in given], payload):
-                ledger_access.append(project, drafts, payload.by, key)
+            mine, own = injection.read_own(project, entries)
+            injection.append_own(project, _draft_citations(mine, own, payload) if mine else [], payload, key)
+        if drafts := _draft_citations(project, entries, payload):
+            ledger_access.append(project, drafts, payload.by, key)
     return ""
 
 
-def _citations(names: Sequence[str], payload: Payload) -> list[Draft]:
-    return [ledger_access.draft("point.cited", name=name, where=payload.where) for name in names]
+def _draft_citations(project: ProjectPaths, entries: Iterable[Mapping[str, Any]], payload: Payload) -> list[Draft]:
+    # Most hooks end before: they load no more than they need.
+    from tallybook.projections.surfaces.hooks import citations
+
+    names = citations.find_cited(payload.text, {entry["name"]: entry for entry in entries})
+    # An agent may work in the folder of another project, whose entries it was not given.
+    given = citations.find_given(project, payload.session, names)
+    return [ledger_access.draft("point.cited", name=name, where=payload.where) for name in names if name in given]
 
 
 def occasion_of(message: str) -> str:

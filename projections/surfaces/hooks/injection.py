@@ -394,24 +394,25 @@ def _create(marker: str) -> None:
 # The person's own playbook
 
 
-def _read_own_entries(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the entries of the person's own playbook that a project has neither by name nor by text; often none.
+def read_own(
+    project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]
+) -> tuple[ProjectPaths | None, list[Mapping[str, Any]]]:
+    """Return the paths of the person's own playbook, and its entries that a project has neither by name nor by text.
 
     Args:
         project: The project.
         theirs: The project's entries.
     """
     mine = personal.find_paths(project)
-    if mine is None:
-        return []
-    try:
-        own = ledger_access.read_entries(mine)
-    except TallybookError as error:
-        # The project's entries must reach the session in any case.
-        ledger_access.save_error(project, error)
-        return []
-    taken = {entry[field] for entry in theirs for field in ("name", "text")}
-    return [inject.OwnEntry(entry) for entry in own if entry["name"] not in taken and entry["text"] not in taken]
+    own: Sequence[Mapping[str, Any]] = ()
+    if mine is not None:
+        try:
+            own = ledger_access.read_entries(mine)
+        except TallybookError as error:
+            # The project's entries must reach the session in any case.
+            ledger_access.save_error(project, error)
+    taken = {entry[field] for entry in theirs for field in ("name", "text")} if own else set()
+    return mine, [inject.OwnEntry(entry) for entry in own if entry["name"] not in taken and entry["text"] not in taken]
 
 
 def select_offered(
@@ -422,7 +423,7 @@ def select_offered(
     What a block in a file gives the agent already is left out.
     """
     today, block = clock.utc_now().at[:10], blocks.find_read(project, payload)
-    own = _read_own_entries(project, theirs)
+    _, own = read_own(project, theirs)
     theirs = [entry for entry in theirs if block is None or not block.has(entry)]
     return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
 
@@ -448,16 +449,6 @@ def append_own(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload,
             ledger_access.append(mine, drafts, payload.by, key)
         except TallybookError as error:
             ledger_access.save_error(project, error)
-
-
-def cite_own(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]], payload: Payload) -> list[str]:
-    """Return the person's own entries that a text cites, of those that its lineage was given."""
-    mine = personal.find_paths(project)
-    if mine is None:
-        return []
-    names = citations.find_cited(payload.text, {entry["name"]: entry for entry in _read_own_entries(project, theirs)})
-    given = citations.find_given(mine, payload.session, names)
-    return [name for name in names if name in given]
 
 
 # Injecting by task

@@ -263,8 +263,13 @@ def kind_of(line: bytes) -> str:
 def membership_file(project: AnyProject) -> str:
     """Return the file of the user's own settings that says which book a project shares; without it, it shares none."""
     # In the user's home: nothing that a project ships turns sharing on.
+    return os.path.join(os.path.expanduser("~"), MEMBERSHIPS, users_file_name(project))
+
+
+def users_file_name(project: AnyProject) -> str:
+    """Return the name of a file that a user has for a project, outside of the project."""
     real = os.path.realpath(project.ledger).encode("utf-8", "surrogateescape")
-    return os.path.join(os.path.expanduser("~"), MEMBERSHIPS, f"{sha256(real).hexdigest()[:32]}.json")
+    return f"{sha256(real).hexdigest()[:32]}.json"
 
 
 def save_error(project: AnyProject, error: Exception) -> None:

@@ -92,7 +92,11 @@ def reflect(project: Project, /, **options: Any) -> int:
     if options["source"] is not None:
         return _reflect_on_folder(project, plan, options)
     if options["dry_run"]:
-        return _print_prompts(project, _pending_prompts(project, plan), plan, as_json=options["as_json"])
+        known = worker.load_reflections(project)
+        sessions = (known.sessions | worker.find_killed(project, known)).items()
+        pending = {name: session for name, session in sessions if name and worker.has_more(session, plan.rater)}
+        prompts = list(_prompts(project, pending, known, plan))
+        return _print_prompts(project, prompts, plan, as_json=options["as_json"])
     return _run(project, plan, as_json=options["as_json"])
 
 
@@ -205,14 +209,6 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
     used = f"; {spent:,} tokens were used today" if spent else ""
     budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
     return f"{cost} ({rater}){used}{budget}"
-
-
-def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
-    """Return the prompts for the sessions that await reflection."""
-    known = worker.load_reflections(project)
-    sessions = (known.sessions | worker.find_killed(project, known)).items()
-    pending = {name: session for name, session in sessions if name and worker.has_more(session, plan.rater)}
-    return list(_prompts(project, pending, known, plan))
 
 
 def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflections, plan: Plan) -> Iterator[Prompt]:

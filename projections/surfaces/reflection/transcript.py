@@ -265,15 +265,11 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
     """
     for line in lines(path, unfinished=True):
         for message in line.messages:
-            content = "\n".join(_texts_of(message))
+            values = [block.get("text") for block in message.blocks if block.get("type") == "text"]
+            texts = [value for value in values if isinstance(value, str)]
+            content = "\n".join(texts)
             if content and not content.lstrip().startswith(_ECHOES):
                 yield {"role": message.role, "content": _valid(content)}
-
-
-def _texts_of(entry: Entry) -> list[str]:
-    return [
-        text for block in entry.blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)
-    ]
 
 
 def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Turn | None:

@@ -516,7 +516,11 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         if not piece.reads:
             return None
         numbers = _measure(state.known, name, session) if piece.is_last else None
-        if requests := [*piece.citations, *_measurement(state, name, numbers, piece)]:
+        requests = piece.citations
+        if numbers is not None and numbers != state.known.measured.get(name):
+            measured = PlainEvents((events.SessionMeasured(numbers),))
+            requests = [*requests, Request(measured, {"rater": "tallybook", "session": name}, when=piece.at)]
+        if requests:
             _record(state.project, requests)
         # After the citations: a helpful mark counts only where the session cited the entry.
         rated = _record_marks(state, piece)
@@ -541,13 +545,6 @@ def _measure(known: Reflections, name: str, session: Session) -> events.Numbers 
         copied = transcript.copied_uuids(path, dict.fromkeys(others, inf))
         return transcript.measure(path, ended=session.trigger in ENDS, copied=copied)
     return None
-
-
-def _measurement(state: _State, name: str, numbers: events.Numbers | None, piece: Piece) -> Iterator[Request]:
-    """Yield the request to record the numbers of a session, where they changed since they were recorded last."""
-    if numbers is not None and numbers != state.known.measured.get(name):
-        by = {"rater": "tallybook", "session": name}
-        yield Request(PlainEvents((events.SessionMeasured(numbers),)), by, when=piece.at)
 
 
 def _record_marks(state: _State, piece: Piece) -> int:

@@ -269,7 +269,10 @@ def draw_again(project: Project) -> Redrawn:
             unknown += 1
             continue
         again += 1
-        odd = [unit for unit in event.units if view.is_unit_held(event, unit) != _draw(secret, event, unit)]
+        drawn = {
+            unit: draws.is_held(secret, event.question, event.lineage, unit, event.probability) for unit in event.units
+        }
+        odd = [unit for unit, is_held in drawn.items() if view.is_unit_held(event, unit) != is_held]
         if odd:
             different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
     return Redrawn(again, unknown, tuple(different))
@@ -283,10 +286,6 @@ def _read_draws(log: Any) -> Iterator[EventRecord]:
                 event: Any = record.event
                 if isinstance(event, events.PlaybookInjected) and event.question:
                     yield record
-
-
-def _draw(secret: bytes, event: events.PlaybookInjected, unit: str) -> bool:
-    return draws.is_held(secret, event.question, event.lineage, unit, event.probability)
 
 
 NOT_KNOWN: Final = "not known yet"
