@@ -27,7 +27,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
-from tallybook.projections.surfaces.hooks import notices
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.mcp.protocol import Server
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.marks import (
@@ -655,7 +655,7 @@ def test_a_person_hears_once_a_day_at_a_start(project: Path, run: Run, monkeypat
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "1")
     assert plain | {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call(START, "s3"))
     assert plain == json.loads(call(START, "s4"))
-    notice = Project(project).ledger / "marks" / notices.NAME
+    notice = Project(project).ledger / "marks" / ledger_access.NOTICE
     notice.write_text(f"2026-01-01 {NOTICE}")
     assert {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call({**START, "source": "resume"}, "s4"))
 
@@ -670,7 +670,7 @@ def test_a_person_hears_after_a_command_at_a_terminal(project: Path, run: Run) -
         assert (0, expected) == (code, f"note: {NOTICE}\n" in shown)
     number = str(json.loads(run("proposals", "--json").out)[0]["seq"])
     run("proposals", "reject", number)
-    assert not notices.is_open(Project(project))
+    assert not ledger_access.read_notice(Project(project))[1]
 
 
 def test_what_an_agents_rating_pruned_is_named_with_its_restore(project: Path, run: Run) -> None:

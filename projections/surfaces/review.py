@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.parameters import HUMAN, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.hooks import notices
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.writing import proposals
@@ -79,7 +79,7 @@ def refresh_notice(project: Project) -> None:
         names = ", ".join(left[-MAX_NAMES:])
         parts.append(f"agents' ratings pruned {names} (`tallybook restore {left[-1]}`)")
     # At a start the notice is seen on the terminal, and is in no request to a model.
-    notices.put(project, f"{', '.join(parts)}: tallybook review" if parts else "", left)
+    ledger_access.put_notice(project, f"{', '.join(parts)}: tallybook review" if parts else "", left)
 
 
 def is_open(item: reviews.Item, book: Playbook) -> bool:

@@ -19,7 +19,7 @@ from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookErro
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.output import METER, complain, note, run_guarded
 from tallybook.projections.surfaces.console.parameters import as_json
-from tallybook.projections.surfaces.hooks import notices, sync_results
+from tallybook.projections.surfaces.hooks import ledger_access, sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import NoProjectError, find_project
@@ -288,12 +288,12 @@ def _follow_up(project: Project, verb: str) -> None:
     # The answer is printed already, and a display of progress would come between it and what is told.
     METER.disable()
     if verb in _DECIDING:
-        if notices.is_open(project):
+        if ledger_access.read_notice(project)[1]:
             from tallybook.projections.surfaces import review
 
             with suppress(TallybookError, OSError):
                 review.refresh_notice(project)
-    elif sys.stderr.isatty() and find_agent() is None and (message := notices.take(project)):
+    elif sys.stderr.isatty() and find_agent() is None and (message := ledger_access.take_notice(project)):
         note(message)
     if sys.stderr.isatty():
         _tell_syncs(project)

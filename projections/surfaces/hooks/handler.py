@@ -161,10 +161,7 @@ def _with_notice(project: ProjectPaths, payload: Payload, answer: str) -> str:
     agent = table.load(payload.agent) if payload.agent and not payload.subagent else None
     if agent is None or payload.source == "compact" or not agent.shows_message or agent.is_unattended(payload):
         return answer
-    # Most starts end here, or at a missing file.
-    from tallybook.projections.surfaces.hooks import notices
-
-    message = notices.take(project)
+    message = ledger_access.take_notice(project)
     return dumps({**loads(answer or "{}"), "systemMessage": f"Tallybook: {message}"}) if message else answer
 
 

@@ -1,4 +1,4 @@
-"""What hooks read of a project's ledger and playbook, and what they append. Standard library only."""
+"""What hooks read of a project's ledger and playbook, what they append, and their markers. Standard library only."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ else:
 
 ERROR_FILE = "hook-error"
 """File in the ledger's folder that holds the last error of a hook."""
+NOTICE = "notice"
+"""Marker that holds what agents' marks ask of a person."""
+_NO_DAY = "-"
 MEMBERSHIPS = os.path.join(CLAUDE, "config", "tallybook-books")
 """Folder in the user's home that says which project shares which book, in a file for each."""
 MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
@@ -308,3 +311,31 @@ def write_marker(path: str, text: str) -> None:
     with suppress(OSError, errors.TallybookError):
         disk.make_folder(os.path.dirname(path), durable=False)
         disk.replace_cache_file(path, text.encode("utf-8", "surrogatepass"))
+
+
+# What agents' marks ask of a person, told once a day: at a session's start or after a command. The marker holds the day
+# on which it was told last, a space, and the sentence.
+
+
+def put_notice(project: AnyProject, text: str, names: Sequence[str] = ()) -> None:
+    """Write down what is to be told, empty for nothing; at once where the last notice had not these names."""
+    day, before = read_notice(project)
+    day = _NO_DAY if any(name not in before for name in names) else day
+    write_marker(marker_file(project, NOTICE), f"{day} {text}")
+
+
+def take_notice(project: AnyProject) -> str:
+    """Return what is to be told, which counts as told; empty for nothing, or if something was told today."""
+    day, text = read_notice(project)
+    today = clock.utc_now().at[:10]
+    if not text or day == today:
+        return ""
+    # The sentence stays and is told on another day again, until a person decides.
+    write_marker(marker_file(project, NOTICE), f"{today} {text}")
+    return text
+
+
+def read_notice(project: AnyProject) -> tuple[str, str]:
+    """Return the day on which something was told last, and what is to be told, today or later; empty for nothing."""
+    day, _, text = read_marker(marker_file(project, NOTICE)).partition(" ")
+    return day or _NO_DAY, text
