@@ -58,9 +58,8 @@ def brackets(text: str) -> Iterator[tuple[int, int]]:
 def find_cited(text: str, names: Collection[str]) -> dict[str, tuple[int, int]]:
     """Return each entry that a text cites, with the place of the first brackets that name it."""
     cited: dict[str, tuple[int, int]] = {}
-    places = list(brackets(text))
-    by_form = forms_of(names) if places else {}
-    for begin, end in places:
+    by_form: dict[str, str] = {}
+    for begin, end in brackets(text):
         for name in names_in(text[begin:end], names, by_form):
             # A mark must not vouch for itself: it counts as helpful only where a sentence cites the entry.
             if name not in cited and not _is_rating(text, begin, end):
@@ -75,7 +74,7 @@ def _is_rating(text: str, begin: int, end: int) -> bool:
     return after.startswith(_RATINGS) and not any(map(str.isalpha, before))
 
 
-def forms_of(names: Collection[str]) -> dict[str, str]:
+def _forms_of(names: Collection[str]) -> dict[str, str]:
     """Return the only entry that each folded name can mean."""
     by_form: dict[str, str] = {}
     for name in names:
@@ -95,19 +94,24 @@ def _fold(name: str) -> str:
     return folded
 
 
-def names_in(inside: str, names: Collection[str], by_form: Mapping[str, str], *, all_known: bool = False) -> list[str]:
+def names_in(inside: str, names: Collection[str], by_form: dict[str, str], *, all_known: bool = False) -> list[str]:
     """Return the entries that brackets name: a name of a legacy file may hold a separator or a backslash itself.
 
     Args:
         inside: The text in the brackets.
         names: The entries that can be named.
-        by_form: Their forms.
+        by_form: Their forms, which are added to an empty one once a word needs them.
         all_known: Whether a word that is no name makes the others count nothing.
     """
 
     def find(word: str) -> str:
         word = word.strip(_AROUND)
-        return word if word in names else by_form.get(_fold(word), "")
+        if word in names:
+            return word
+        if not by_form:
+            # Most texts write names as they are, and need no forms of all the others.
+            by_form.update(_forms_of(names))
+        return by_form.get(_fold(word), "")
 
     if inside in names:
         return [inside]

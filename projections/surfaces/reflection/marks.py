@@ -113,7 +113,7 @@ def read_marks(message: str, names: Collection[str] = ()) -> MessageMarks:
         return MessageMarks()
     ratings: dict[str, Mark] = {}
     lessons: dict[str, None] = {}
-    by_form = citations.forms_of(names)
+    by_form: dict[str, str] = {}
     for inside in _closing_marks(message.translate(_INVISIBLE).rstrip().splitlines()):
         if lesson := _LESSON.fullmatch(inside):
             if len(lesson[1]) in LESSON_CHARS:
