@@ -563,7 +563,9 @@ class Landing:
 
     def _new_batches(self, history: Sequence[RawBatch]) -> Iterator[Sent]:
         """Yield the batches that are not here yet, without texts that were redacted here."""
-        reader = Reader(lambda session, seq: self._session_ids(history, session, seq))
+        reader = Reader(
+            lambda session, seq: list(ids_of_session(decode(raw for raw in history if raw.last < seq), session))
+        )
         for batch in decode(history):
             self._check_frontier(batch)
             sent = reader.read(batch)
@@ -580,10 +582,6 @@ class Landing:
                 # The first line has the key of all of them.
                 records[0] = attrs.evolve(records[0], key=first.key, payload=first.payload)
                 yield attrs.evolve(sent, records=tuple(records))
-
-    @staticmethod
-    def _session_ids(history: Sequence[RawBatch], session: str, seq: int) -> list[str]:
-        return list(ids_of_session(decode(raw for raw in history if raw.last < seq), session))
 
     def _check_frontier(self, batch: Batch) -> None:
         for event in batch.events:

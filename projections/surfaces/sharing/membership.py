@@ -160,16 +160,11 @@ def forget(project: Project) -> bool:
     return False
 
 
-def find_former(project: Project) -> Membership | None:
-    """Return the part in a book that the project had until sharing was turned off; None without one."""
-    former = _read(_file(project).with_suffix(_LEFT))
-    own = ledger_id(project.ledger / LOG_NAME)
-    return former if former is not None and former.ledger == own else None
-
-
 def last_known(project: Project) -> Membership | None:
     """Return the project's part in a book, or the one that it had until sharing was turned off."""
-    return load(project) or find_former(project)
+    former = _read(_file(project).with_suffix(_LEFT))
+    is_former = former is not None and former.ledger == ledger_id(project.ledger / LOG_NAME)
+    return load(project) or (former if is_former else None)
 
 
 def find_misfit(project: Project) -> tuple[str, str] | None:
