@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.comparison.similarity import find_pairs
+from tallybook.projections.comparison.similarity import describe_difference, find_pairs
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.confidence import interval
@@ -360,7 +360,8 @@ def _duplicates(book: Playbook) -> Iterator[Item]:
         helpful, harmful = first.helpful + second.helpful, first.harmful + second.harmful
         pruned = book.prunes(events.Entry(first.name, first.text, helpful, harmful))
         end = ", which the next update prunes" if pruned else ""
-        says = f"do they say the same? {pair.difference}; merged they would have +{helpful} -{harmful}{end}"
+        merged = f"merged they would have +{helpful} -{harmful}{end}"
+        says = f"do they say the same? {describe_difference(first, second)}; {merged}"
         yield Item(DUPLICATE, (first.name, second.name), says)
 
 

@@ -94,7 +94,7 @@ def test_a_text_that_resembles_an_entry_is_added_and_the_difference_is_named(run
     run("add", text)
     answer = run("add", other)
     assert (0, [text, other]) == (answer.code, texts(run))
-    difference = describe_difference(("kpt_001", text), ("kpt_002", other))
+    difference = describe_difference(Entry("kpt_001", text), Entry("kpt_002", other))
     assert f"note: kpt_002 resembles kpt_001, {text!r}: {difference}; if they say the same, run: " in answer.err
     assert "tallybook merge kpt_001 kpt_002" in answer.err
     (item,) = json.loads(run("review", "--json").out)

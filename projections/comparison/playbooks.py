@@ -78,9 +78,11 @@ class Alternative(State):
     has_undo: bool = False
 
 
-def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion | None = None) -> View[Alternative]:
+NOTHING: Final = Exclusion()
+
+
+def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion = NOTHING) -> View[Alternative]:
     """Return the view that folds history twice in one read: as it was, and into another view without some events."""
-    exclusion = without or Exclusion()
 
     def apply_batch(state: Alternative, batch: Batch) -> None:
         def note(record: EventRecord, reasons: list[str]) -> None:
@@ -90,7 +92,7 @@ def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion | None = Non
                 state.left_out |= {reason: state.left_out.get(reason, 0) + 1 for reason in reasons}
 
         fold(PLAYBOOK, [batch], state.real)
-        fold(view, [exclusion.apply(batch, state.seq, note)], state.other)
+        fold(view, [without.apply(batch, state.seq, note)], state.other)
 
     return batch_view(lambda: Alternative(other=view.start()), CHANGES, apply_batch)
 
@@ -106,7 +108,7 @@ def left_out(batches: Iterable[Batch], without: Exclusion) -> Iterator[Batch]:
 def fold_alternative(
     read: Callable[[], Iterable[Batch]],
     view: View[Any] = PLAYBOOK,
-    without: Exclusion | None = None,
+    without: Exclusion = NOTHING,
     until: int | None = None,
 ) -> Alternative:
     """Return the real and the alternative playbook as of a moment.
@@ -114,14 +116,13 @@ def fold_alternative(
     Args:
         read: Returns history from the beginning; called again where something was undone.
         view: A playbook view under another policy.
-        without: The events to leave out; None for none.
+        without: The events to leave out.
         until: The moment; None for the end.
     """
-    exclusion = without or Exclusion()
-    state = fold_history(alternative_view(view, exclusion), read, until)
+    state = fold_history(alternative_view(view, without), read, until)
     if state.has_undo:
         # Without the undo, the events that it undid count again, so history is folded again.
-        state.other = fold_history(view, lambda: left_out(read(), exclusion), state.seq)
+        state.other = fold_history(view, lambda: left_out(read(), without), state.seq)
     return state
 
 

@@ -42,16 +42,6 @@ class Pair(NamedTuple):
     entries: tuple[Entry, Entry]
     similarity: float
 
-    @property
-    def difference(self) -> str:
-        """Return the words that only one of them has."""
-        first, second = self.entries
-        return describe_difference((first.name, first.text), (second.name, second.text))
-
-    def merge(self, option: str = "") -> str:
-        """Return the command that merges the second into the first, with what it needs after the names."""
-        return merge_command(self.entries, option)
-
 
 def merge_command(entries: Iterable[Entry], option: str = "") -> str:
     """Return the command that merges entries into the first, with what it needs after the names."""
@@ -63,15 +53,14 @@ def _words_of(text: str) -> dict[str, None]:
     return dict.fromkeys(_WORD.findall(_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())) or [text])
 
 
-def describe_difference(*labelled: tuple[str, str]) -> str:
-    """Return the words that only one of two texts has, each text given with its label."""
-    (first, text), (second, other) = labelled
-    words, other_words = _words_of(text), _words_of(other)
+def describe_difference(first: Entry, second: Entry) -> str:
+    """Return the words that only one of two entries has."""
+    words, other_words = _words_of(first.text), _words_of(second.text)
     rows = (
-        (first, [repr(word) for word in words if word not in other_words]),
-        (second, [repr(word) for word in other_words if word not in words]),
+        (first.name, [repr(word) for word in words if word not in other_words]),
+        (second.name, [repr(word) for word in other_words if word not in words]),
     )
-    parts = [f"only {label} has {format_names(different, MAX_WORDS)}" for label, different in rows if different]
+    parts = [f"only {name} has {format_names(different, MAX_WORDS)}" for name, different in rows if different]
     same = "they have the same words" + ("" if list(words) == list(other_words) else " in another order")
     return "; ".join(parts) or same
 
@@ -111,5 +100,5 @@ def pair_json(pair: Pair, option: str = "") -> dict[str, Any]:
     return {
         "similarity": round(pair.similarity, 2),
         "entries": [entry_json(entry) for entry in pair.entries],
-        "merge": pair.merge(option),
+        "merge": merge_command(pair.entries, option),
     }

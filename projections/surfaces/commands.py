@@ -253,7 +253,7 @@ def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> I
     for entry in [state.entries[name] for name in added if name in state.entries]:
         others = [other for other in state.entries.values() if other.name != entry.name]
         for other in similarity.find_similar(entry.text, others)[:1]:
-            difference = similarity.describe_difference((other.name, other.text), (entry.name, entry.text))
+            difference = similarity.describe_difference(other, entry)
             merge = similarity.merge_command((other, entry), personal.option(project))
             text = " ".join(other.text.split())
             yield f"{entry.name} resembles {other.name}, {text!r}: {difference}; if they say the same, run: {merge}"

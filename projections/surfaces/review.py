@@ -16,7 +16,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import PointReviewed
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.projections import review as reviews
-from tallybook.projections.comparison.similarity import LEAST, find_pairs, pair_json
+from tallybook.projections.comparison.similarity import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, needs_ratings
@@ -307,7 +307,8 @@ def _list_duplicates(project: Project, least: float, *, as_json: bool) -> None:
     output.note(*commands.spool_notes(project))
     lines = []
     for pair in pairs:
-        lines.append(f"{pair.similarity:.2f}  {pair.difference}; if they say the same: {pair.merge(option)}")
+        difference, merge = describe_difference(*pair.entries), merge_command(pair.entries, option)
+        lines.append(f"{pair.similarity:.2f}  {difference}; if they say the same: {merge}")
         lines += (f"    {entry_line(entry)}" for entry in pair.entries)
     value = [pair_json(pair, option) for pair in pairs]
     output.reply(value, lines or ["No entries resemble each other."], as_json=as_json)
