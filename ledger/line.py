@@ -128,9 +128,14 @@ class RawBatch(NamedTuple):
         return b"".join(self.lines)[: -len(LINE_END)]
 
     @property
+    def size(self) -> int:
+        """Return its size in bytes."""
+        return sum(map(len, self.lines)) - len(LINE_END) + FRAME_BYTES
+
+    @property
     def end(self) -> int:
         """Return the offset after its last byte."""
-        return self.offset + sum(map(len, self.lines)) - len(LINE_END) + FRAME_BYTES
+        return self.offset + self.size
 
     @property
     def position(self) -> Position:

@@ -10,7 +10,6 @@ has no effect, except for kinds that only a machine's own ledger has.
 from __future__ import annotations
 
 from binascii import crc32
-from collections import Counter
 from itertools import accumulate
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -424,14 +423,13 @@ class Publisher:
         # Events keep their ids, by which a machine finds that a batch is in the book already.
         ids: list[str] = []
         drafts: list[Draft] = []
-        lines: Counter[str] = Counter()
+        lines: dict[str, int] = {}
         for event in landed.events:
             when = event.record.when or (None if self.at is None else event.record.at)
             # A void of a long session takes several events, and a long text several lines.
             for draft in split_long_texts([encode(self.masked(event.event), when)]):
                 drafts.append(draft)
-                lines[event.record.id] += 1
-                number = lines[event.record.id]
+                number = lines[event.record.id] = lines.get(event.record.id, 0) + 1
                 ids.append(event.record.id if number == 1 else f"{event.record.id}.{number}")
         first_record = landed.sent.records[0]
         at = first_record.at if self.at is None else self.at
@@ -461,7 +459,7 @@ def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> li
         run_bytes: How many bytes a run has at most; a batch alone may have more.
     """
     runs: list[Run] = []
-    for piece in cut_pieces(batches, lambda batch: len(batch.raw), run_bytes, lambda batch: may_change(batch.lines[0])):
+    for piece in cut_pieces(batches, lambda batch: batch.size, run_bytes, lambda batch: may_change(batch.lines[0])):
         before = runs[-1].after if runs else after.chain
         data = b"".join(batch.raw for batch in piece)
         runs.append(Run(piece[0].first, piece[-1].last, before, piece[-1].chain, data))
@@ -485,10 +483,11 @@ def cut_pieces(
     piece: list[_Part] = []
     size = 0
     for part in parts:
-        if piece and (size + length(part) > limit or begins(part)):
+        part_size = length(part)
+        if piece and (size + part_size > limit or begins(part)):
             yield piece
             piece, size = [], 0
         piece.append(part)
-        size += length(part)
+        size += part_size
     if piece:
         yield piece

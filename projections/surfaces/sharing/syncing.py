@@ -412,7 +412,7 @@ class Sync:
         expected = contents.end
         try:
             # The events of the book count no bytes, so all of them are in the first piece.
-            for piece in cut_pieces(parts, lambda part: len(part[1].raw) if part[0] and part[1] else 0, limit):
+            for piece in cut_pieces(parts, lambda part: part[1].size if part[0] and part[1] else 0, limit):
                 raws = [raw for _, raw in piece if raw is not None]
                 if raws:
                     end = self.engine.append(expected, cut_runs(raws, self.replica.end(), self.engine.run_bytes))
