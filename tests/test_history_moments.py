@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,31 +13,32 @@ from tallybook.ledger.clock import moment, to_unix_us
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft
-from tallybook.projections.surfaces.history.moments import Moment, _find, _Question
+from tallybook.projections.surfaces.history.moments import Moment, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MINUTE_US = 60_000_000
 BEGIN = to_unix_us("2026-11-20T00:00:00.000000Z")
-NOW = moment(BEGIN + 10 * MINUTE_US)
+NOW_US = BEGIN + 10 * MINUTE_US
 ADDED = Draft("point.removed", 1, {"name": "kpt_001"})
 
 
 def log_at(minutes: Sequence[int]) -> MemoryLog:
-    """Return a log whose batches of two events each were recorded so many minutes after BEGIN."""
+    """Return a log whose batches of two events each were recorded so many minutes after BEGIN; it is NOW_US there."""
     read = [BEGIN, BEGIN]
     log = MemoryLog(lambda: moment(read[0]))
     for minute in minutes:
         read[0] = BEGIN + minute * MINUTE_US
         with log.transaction() as tx:
             tx.append([ADDED, ADDED], {"rater": "test"})
+    read[0] = NOW_US
     return log
 
 
 def of(log: MemoryLog, when: str) -> Moment:
     """Return the moment of a log."""
-    return _find(_Question(log, when, NOW, None, "--at"))
+    return find(cast("Any", None), when, "--at", cast("Any", log))
 
 
 # Line 1 opens the ledger, at minute 1.
@@ -141,7 +142,7 @@ def test_a_time_before_the_first_or_after_the_last_event_is_noted(when: str, not
 
 def sessions(*ids: str) -> MemoryLog:
     """Return a log with a batch of two events for each session, in order; event 1 opens it."""
-    log = MemoryLog(lambda: NOW)
+    log = MemoryLog(lambda: moment(NOW_US))
     for id_ in ids:
         with log.transaction() as tx:
             tx.append([ADDED, ADDED], {"rater": "test", "session": id_} if id_ else {"rater": "test"})
@@ -190,6 +191,3 @@ def test_events_of_others_during_a_session_are_counted() -> None:
     """A note gives the number of events between a session's first and last that are not its own."""
     told = "of events 2 to 9, 4 did not come from session abc-1"
     assert [(told,), (), ()] == [of(BUSY, f"session:{session}").notes for session in ("abc-1+", "abc-1", "abd+")]
-
-
-# What an answer says of it
