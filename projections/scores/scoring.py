@@ -28,10 +28,9 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
 
     Args:
         value: From 0 to 100; between two rows, as 89.6 is, it has not reached the upper one.
-        grades: The rows, in any order.
+        grades: The rows, the best first.
     """
-    reached = [] if value is None else [grade for grade in grades if grade.least <= value]
-    return max(reached, key=lambda grade: grade.least, default=None)
+    return next((grade for grade in grades if value is not None and grade.least <= value), None)
 
 
 def is_enough(measured: int, least: float) -> bool:
@@ -68,14 +67,13 @@ def alerts(scores: Mapping[str, float | None], levels: Sequence[AlertLevel], cha
 
     Args:
         scores: Score id → score, None for no data.
-        levels: The rows, in any order; the one with the lowest bound is the worst.
+        levels: The rows, the mildest first; the worst has the lowest bound.
         channel: One of LOG, DASHBOARD, USER and BLOCK.
     """
     low = []
     for score_id, value in scores.items():
-        below = [level for level in levels if value is not None and value < level.below]
         # What is critical needs attention everywhere, so that a level also has the channels of the milder ones.
-        reached = sorted(below, key=lambda level: -level.below)
+        reached = [level for level in levels if value is not None and value < level.below]
         channels = tuple(dict.fromkeys(name for level in reached for name in level.notify))
         if value is not None and channel in channels:
             low.append(Alert(score_id, reached[-1].name, value, reached[-1].below, channels))

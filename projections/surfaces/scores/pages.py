@@ -101,7 +101,7 @@ def make_bar(name: str, value: int | None, config: Config, measured: int = ALL, 
     """Return a score as a bar, coloured by its value, with how much of it was measured; no value where too little."""
     if value is None or not scoring.is_enough(measured, config.display.min_coverage):
         return Bar(name, None, measured=ALL if value is None else measured)
-    is_low = value < max(level.below for level in config.levels)
+    is_low = value < config.thresholds.warning
     style = "red" if is_low else "green" if value >= summary.target(config) else "yellow"
     return Bar(name, value, letter(value, config), direction, style, measured)
 
