@@ -11,10 +11,12 @@ import pytest
 
 from helpers.books import make_run
 from helpers.sharing_projects import make_team
-from tallybook.ledger.line import Position
+from tallybook.ledger.line import START, Position
 from tallybook.ledger.scan import choose_digest, verify_run
+from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
@@ -72,6 +74,23 @@ def test_a_branch_that_was_forced_back_and_went_on_is_rejoined(team: Team) -> No
     for machine in ("anna", "ben", "cleo"):
         team.run(machine, "verify")
     assert (team.ledger("anna") / "book" / "1").exists()
+
+
+def test_fresh_runs_of_another_history_count_where_a_piece_ends_before_them(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that reads a long book in pieces takes what was before for the book, stops, and rejoins."""
+    with team.open_engine() as engine:
+        end = engine.replace(engine.read(0).end, cut_runs(team.batches()[:2], START, engine.run_bytes))
+        assert end is not None
+        stranger, _ = make_run(Position(end.seq, end.chain, 0), "stranger", "kpt_300", text="Be brief")
+        assert engine.append(end, [stranger]) is not None
+    monkeypatch.setattr(syncing, "PIECE_BYTES", 1)
+    assert "tallybook sync --rejoin" in team.share("cleo", code=3).err
+    team.run("cleo", "sync", "--rejoin")
+    assert stranger.after in {batch.chain for batch in team.batches()}
+    team.run("cleo", "share", "verify")
+    assert [("Be brief", 0, 0)] == list(team.entries("cleo").values())
 
 
 def test_a_program_that_writes_to_the_copy_during_an_append_is_named(

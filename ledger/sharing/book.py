@@ -297,7 +297,7 @@ def count(runs: Sequence[Run], after: Position, known: set[str], rules: int = 0)
 
 
 def read_pieces(
-    engine: Engine, replica: Replica, size: int, since: End = NOTHING
+    engine: Engine, replica: Replica, size: int | None, since: End = NOTHING
 ) -> Iterator[tuple[Contents, Counted]]:
     """Yield what an engine holds after the end of a replica, a piece after the other, and what of each counts.
 
@@ -306,7 +306,7 @@ def read_pieces(
     Args:
         engine: The engine.
         replica: The replica.
-        size: About how many bytes a piece has.
+        size: About how many bytes a piece has; None for all at once.
         since: Up to where the engine's runs were read before.
     """
     known: set[str] | None = None

@@ -310,7 +310,7 @@ class Sync:
     # ---- (a) and (b): read, verify, append to the replica ----
 
     def _take_in(self) -> Contents:
-        begin, skipped = self.replica.end(), {run.place: run for run in self.result.skipped}
+        skipped = {run.place: run for run in self.result.skipped}
         for piece in read_pieces(self.engine, self.replica, PIECE_BYTES, self.current.read_to):
             contents, counted = piece
             if contents.is_fresh:
@@ -329,8 +329,9 @@ class Sync:
                 self._note_read(contents.end)
         self.result.skipped = [*skipped.values()]
         self.result.moved = contents.seal.place if contents.seal else None
-        is_elsewhere = not counted.batches and begin == self.replica.end() and contents.end[:2] != begin[:2]
-        if is_elsewhere and not self.newer and not contents.seal and self._give_back(begin):
+        # Also where something came in: a piece may end before fresh runs that have another history.
+        end = self.replica.end()
+        if contents.end[:2] != end[:2] and not self.newer and not contents.seal and self._give_back(end):
             return self._take_in()
         self._erase(batches)
         if not self.newer:
@@ -535,7 +536,8 @@ class Sync:
             OtherBookError: It is another book, or there is none.
         """
         fresh = replicas.next_copy(self.machine.folder)
-        for _, counted in read_pieces(self.engine, fresh, PIECE_BYTES):
+        # At once: what is before fresh runs must not get into the copy.
+        for _, counted in read_pieces(self.engine, fresh, None):
             if counted.newer:
                 raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
             if counted.batches:
