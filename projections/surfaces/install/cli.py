@@ -196,7 +196,9 @@ def _install(
         steps = (ledger, *files)
     for step in () if dry_run else files:
         plan.take(step)
-    return steps, (*problems, *plan.remarks(target, names, files), *plan.removal_remarks(target))
+    # Git deletes some of these files without asking.
+    removal = "" if target.project is None else git.removal(target.project)
+    return steps, (*problems, *plan.remarks(target, names, files), *filter(None, [removal]))
 
 
 def _offer_untracking(project: Project) -> None:

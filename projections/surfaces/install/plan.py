@@ -384,12 +384,6 @@ def ledger(project: Project) -> Step:
     return Step(path, "created", f"from {project.playbook}" if project.playbook.exists() else "with an empty playbook")
 
 
-def removal_remarks(target: InstallTarget) -> tuple[str, ...]:
-    """Return what git deletes without asking, a line or none."""
-    removal = "" if target.project is None else git.removal(target.project)
-    return (removal,) if removal else ()
-
-
 def exclusions(project: Project) -> tuple[Step, ...]:
     """Return the step that makes git ignore ``playbook.json`` in this clone; none outside of a repository."""
     path = git.exclude_file(project)

@@ -120,15 +120,14 @@ def find_due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator
             continue
         failure = last_failure(session) if plan.patient else None
         # Another rater than the one that failed need not wait.
-        retry_us = now_us if failure is None or failure.rater != plan.rater else next_try_us(failure)
-        if retry_us is not None and retry_us <= now_us:
+        if failure is None or failure.rater != plan.rater or next_try_us(failure) <= now_us:
             yield name
 
 
-def next_try_us(failure: Failure) -> int | None:
-    """Return when a failure is retried automatically, in microseconds since 1970; None for never."""
+def next_try_us(failure: Failure) -> float:
+    """Return when a failure is retried automatically, in microseconds since 1970; infinity for never."""
     if failure.tries >= MAX_TRIES:
-        return None
+        return inf
     wait_s: int = min(FIRST_WAIT_S * 2 ** (failure.tries - 1), MAX_WAIT_S)
     return clock.to_unix_us(failure.at) + wait_s * clock.MICROSECONDS
 
@@ -136,7 +135,7 @@ def next_try_us(failure: Failure) -> int | None:
 def is_given_up(session: Session, rater: str) -> bool:
     """Say whether a session is not retried automatically: it failed too often, or its transcript is missing."""
     failure = last_failure(session)
-    failed = failure is not None and failure.rater == rater and next_try_us(failure) is None
+    failed = failure is not None and failure.rater == rater and next_try_us(failure) == inf
     return failed or session.is_transcript_gone
 
 
@@ -145,8 +144,7 @@ def has_more(session: Session, rater: str) -> bool:
     awaits = session.awaits_reflection(rater)
     if session.transcript is None:
         return awaits and not session.is_transcript_gone
-    path = Path(session.transcript)
-    path = transcript.locate(path)
+    path = transcript.locate(Path(session.transcript))
     if session.is_transcript_gone and not path.is_file():
         # Reported once; it may come back, from a backup or with a folder that was not mounted.
         return False
