@@ -71,7 +71,8 @@ class Tally:
         counts: Heading → the number of such results; a dash (None) if the store has no such result. The
             tallies of one row have the same headings in the same order.
         note: A note on the conditions; empty without one.
-        failures: Broken promises of Tallybook, each with what repeats it; empty without any.
+        failures: Broken promises of Tallybook, each with what repeats it; empty for a rival, and without any.
+        rival: Whether the store is another program's, which the summary leaves out.
     """
 
     row: str
@@ -80,6 +81,7 @@ class Tally:
     counts: Mapping[str, int | None]
     note: str = ""
     failures: tuple[str, ...] = ()
+    rival: bool = False
 
 
 SUMMARY = ("acknowledged", "lost", "doubled", "believed")
@@ -105,7 +107,7 @@ def _row(row: str, tallies: list[Tally]) -> list[str]:
 
 
 def _summary(tallies: list[Tally]) -> list[str]:
-    """Return the last table: the faults and their results."""
+    """Return the last table: the faults and their results, of Tallybook's own store alone."""
     lines: list[tuple[str, ...]] = [("fault", "made", *SUMMARY)]
     sums = dict.fromkeys(("made", *SUMMARY), 0)
     for tally in tallies:
@@ -123,5 +125,6 @@ def render(tallies: Iterable[Tally], left_out: Iterable[str]) -> str:
     lines += [f"- {tally.store}: {tally.note}" for tally in kept if tally.note]
     lines += [f"- FAILED, {tally.row}, {tally.store}: {failure}" for tally in kept for failure in tally.failures]
     lines += [f"- left out: {why}" for why in left_out]
+    ours = [tally for tally in kept if not tally.rival]
     lines += [""] if lines and lines[-1] else []
-    return "\n".join([*lines, *(_summary(kept) if kept else [])])
+    return "\n".join([*lines, *(_summary(ours) if ours else [])])
