@@ -1,1 +1,1 @@
-"""The engines that can hold a book: a git remote and PostgreSQL."""
+"""The engines that can hold a book: a git remote, an object store, and PostgreSQL."""
