@@ -417,7 +417,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[Address]:
         yield made
 
 
-def completion(text: str | None, stop: str = "stop", usage: Any = None, **message: Any) -> Step:
+def completion(text: str | None, stop: Any = "stop", usage: Any = None, **message: Any) -> Step:
     """Return what an address answers where its model says this."""
     choice = {"index": 0, "finish_reason": stop, "message": {"role": "assistant", "content": text} | message}
     told = {"prompt_tokens": 1200, "completion_tokens": 50, "total_tokens": 1250} if usage is None else usage
@@ -436,6 +436,12 @@ def refusal(address: str, model: str = "m-1", key_variable: str = "KEY_OF_A_TEST
     with pytest.raises(RaterError) as error:
         ask(address, model, key_variable)
     return error.value
+
+
+def test_an_odd_cause_of_a_stop_is_passed_over(address: Address) -> None:
+    """An answer whose `finish_reason` is no text is an answer, and does not end the worker."""
+    address.steps = [completion(TEXT, stop=["length"])]
+    assert TEXT == ask(address.url).text
 
 
 def test_an_address_is_asked_for_one_completion(address: Address) -> None:

@@ -417,6 +417,8 @@ def verbs_of(text: str) -> set[str]:
     return set(_VERB.findall(text))
 
 
+# What an agent trusts
+
 _MAX_BYTES = 4 * 1024 * 1024
 
 

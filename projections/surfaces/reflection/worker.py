@@ -284,6 +284,8 @@ def reflection_request(session: str, end: int, trigger: str, path: str | None, r
     return Request(action, {"rater": rater, "session": session}, f"reflect:{session}:{end}")
 
 
+# The work, piece by piece
+
 LOCK: Final = "reflect.lock"
 
 DONE: Final = "done"

@@ -288,6 +288,8 @@ def _read_draws(log: Any) -> Iterator[EventRecord]:
                     yield record
 
 
+# Verdicts in plain words and as JSON
+
 NOT_KNOWN: Final = "not known yet"
 ARMS: Final = ("told", "held")
 _GROUPS: Final = {view.PLAYBOOK: "the playbook", view.NEW: "new entries"}
