@@ -11,13 +11,15 @@ import os
 
 from tallybook.ledger import line, scan, search
 from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Any
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog
@@ -43,6 +45,30 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
     for batch in _find_raw(log, needles):
         redacted = redaction.check_erased(batch, redacted, find_redacted, os.path.basename(log.log_file))
         yield batch
+
+
+def find_or_read(
+    log: JsonlLog,
+    needles: Collection[bytes],
+    find: Callable[[Any, Collection[bytes]], Iterator[RawBatch]] = find_batches,
+) -> Iterator[RawBatch]:
+    """Yield the batches of a log that hold one of these byte strings, in order, as ``find`` does.
+
+    Other batches are not read. If one that holds them is damaged, the whole log is read: that explains damage better.
+    """
+    last = 0
+    with suppress(DamagedLedgerError):
+        for batch in find(log, needles):
+            last = batch.last
+            yield batch
+        return
+    # What was found before the damage is not yielded twice.
+    yield from (batch for batch in log.read() if batch.last > last and any(needle in batch.data for needle in needles))
+
+
+def bytes_of(field: str, value: str) -> bytes:
+    """Return the bytes of a field in the log: every writer writes it in the same way."""
+    return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
 
 
 def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:

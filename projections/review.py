@@ -17,7 +17,7 @@ from tallybook.projections.comparison.similarity import describe_difference, fin
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.playbook.view import REDACTED
+from tallybook.projections.playbook.entry import REDACTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

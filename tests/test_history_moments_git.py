@@ -11,8 +11,8 @@ from helpers.authors import HUMAN
 from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import playbook_dict
-from tallybook.projections.playbook.view import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.workspace.project import Project

@@ -29,8 +29,8 @@ from tallybook import compat
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.playbook.view import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading

@@ -15,7 +15,7 @@ from helpers.authors import HUMAN
 from helpers.redactions import PRIVATE, TOLD, counts, holding, project_with_secret, strike, strike_nothing, texts
 from tallybook import compat
 from tallybook.ledger.storage import redaction
-from tallybook.projections.playbook.view import REDACTED
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text

@@ -15,7 +15,7 @@ from helpers.redactions import PRIVATE, TOLD, held, holding, project_with_secret
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
-from tallybook.projections.playbook.view import REDACTED
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 
 if TYPE_CHECKING:

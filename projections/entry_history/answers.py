@@ -12,8 +12,9 @@ from tallybook.ledger.events import Entry
 from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses, text_of
 from tallybook.projections.event_rows import by_json, kind_of, reference, summary, when_json
 from tallybook.projections.fold import UndoneEvent
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import entry_json
-from tallybook.projections.playbook.view import REDACTED, UNDONE, UNKNOWN
+from tallybook.projections.playbook.view import UNDONE, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

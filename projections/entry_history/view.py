@@ -13,8 +13,9 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
+from tallybook.projections.playbook.entry import REDACTED, add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.view import CHANGES, REDACTED, UNDONE, Playbook, add_rating, settle
+from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook, settle
 
 if TYPE_CHECKING:
     from collections.abc import Collection

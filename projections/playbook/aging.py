@@ -19,7 +19,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 if TYPE_CHECKING:
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch
-    from tallybook.projections.playbook.view import MutableEntry
+    from tallybook.projections.playbook.entry import MutableEntry
 
 DAY_US: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallybook.ledger.events import Entry
-    from tallybook.projections.playbook.view import MutableEntry
+    from tallybook.projections.playbook.entry import MutableEntry
 
 
 @attrs.frozen

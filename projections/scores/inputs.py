@@ -18,7 +18,8 @@ import msgspec
 
 from tallybook.ledger import events
 from tallybook.projections.entry_history.answers import normalize_words
-from tallybook.projections.playbook.view import CHANGES, REDACTED, Playbook, settle
+from tallybook.projections.playbook.entry import REDACTED
+from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import component_id
 
 if TYPE_CHECKING:

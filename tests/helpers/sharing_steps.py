@@ -17,7 +17,8 @@ from tallybook.ledger.sharing.book import count
 from tallybook.ledger.sharing.engines.engine import EngineError, Run
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.view import PLAYBOOK, REDACTED
+from tallybook.projections.playbook.entry import REDACTED
+from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.histories.joining import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.writing import proposals, redact

@@ -17,11 +17,12 @@ from tallybook.ledger.errors import DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CHAIN_CHARS, LINE_END, SECTION, START, Position, first_seq, head_field, place_of
+from tallybook.ledger.lookup import bytes_of
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
-from tallybook.projections.surfaces.history.reading import bytes_of, current, log_with_book, search
+from tallybook.projections.surfaces.history.reading import current, log_with_book, search
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:

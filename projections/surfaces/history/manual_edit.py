@@ -16,8 +16,9 @@ from tallybook.ledger.events import ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.playbook_constants import SECTIONED
 from tallybook.projections.fold import fold, history
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import entries_by_section
-from tallybook.projections.playbook.view import PLAYBOOK, REDACTED, VERSION, Playbook
+from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tallybook.ledger.codec import decode
-from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.lookup import find_batches
+from tallybook.ledger.lookup import find_or_read
 from tallybook.ledger.names import BY_SECTION, PREFIX
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
 from tallybook.ledger.storage import redacted_digests
@@ -80,26 +77,16 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     return fold_log(form, log, until, cold=cold)
 
 
-def bytes_of(field: str, value: str) -> bytes:
-    """Return the bytes of a field in the log: every writer writes it in the same way."""
-    return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
-
-
 def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
-    """Yield the batches of a log that hold one of these byte strings, in order.
+    """Return the batches of a log that hold one of these byte strings, in order.
 
-    Other batches are not read, so damage in them is found by ``verify``.
+    Others are not read unless one of these is damaged, so damage in them is found by ``verify``.
     """
-    last = 0
+    if log_with_book(log):
+        return find_or_read(log, needles, type(log).find)
     if isinstance(log, JsonlLog):
-        # Reading the whole log explains damage better.
-        with suppress(DamagedLedgerError):
-            for batch in log.find(needles) if log_with_book(log) else find_batches(log, needles):
-                last = batch.last
-                yield batch
-            return
-    # What was found before the damage is not yielded twice.
-    yield from (batch for batch in log.read() if batch.last > last and any(needle in batch.data for needle in needles))
+        return find_or_read(log, needles)
+    return (batch for batch in log.read() if any(needle in batch.data for needle in needles))
 
 
 def log_with_book(log: Log) -> TypeGuard[SharedLog]:

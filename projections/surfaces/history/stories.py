@@ -19,7 +19,7 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, 
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.lookup import read_batches_at
+from tallybook.ledger.lookup import bytes_of, read_batches_at
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
 from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
@@ -37,7 +37,7 @@ from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form
-from tallybook.projections.surfaces.history.reading import Opened, bytes_of, fold_view, log_with_book, open_log, search
+from tallybook.projections.surfaces.history.reading import Opened, fold_view, log_with_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

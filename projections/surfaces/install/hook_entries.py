@@ -23,6 +23,7 @@ import attrs
 import tallybook
 from tallybook.ledger import event_json
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.surfaces.install.places import UNCHANGED
 from tallybook.projections.surfaces.workspace import installation
 
 if TYPE_CHECKING:
@@ -195,8 +196,6 @@ def is_there(program: str) -> bool:
     path = os.path.expandvars(os.path.expanduser(program))  # noqa: PTH111 - as a shell does it: a home may be unknown
     return "$" in path or shutil.which(path) is not None
 
-
-UNCHANGED: Final = "nothing was changed"
 
 _MARK = "\ufeff"
 _LINE_END = re.compile(r"\r\n|\n|\r")

@@ -18,12 +18,13 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import gemini, table
-from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace import project as projects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+
+UNCHANGED: Final = "nothing was changed"
 
 
 class Prompt(NamedTuple):

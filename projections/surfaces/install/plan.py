@@ -16,7 +16,7 @@ from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.install import hook_entries, places
-from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
+from tallybook.projections.surfaces.install.places import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing.record import write

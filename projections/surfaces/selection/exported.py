@@ -10,9 +10,9 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
 from tallybook.ledger.storage import disk
 from tallybook.projections.lift.view import PLAYBOOK
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.inject import leave_out_expired
 from tallybook.projections.playbook.render import playbook_dict
-from tallybook.projections.playbook.view import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access

@@ -15,10 +15,10 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF, BookTaken, EventsVoided, NamesMeant
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
+from tallybook.ledger.lookup import find_or_read
 from tallybook.ledger.sharing.landing import SHARED, Reader, Sent
 from tallybook.ledger.sharing.numbers import SharedNumber, book_number
 from tallybook.projections.fold import UNDOABLE
-from tallybook.projections.surfaces.history.reading import search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -194,7 +194,7 @@ def read_syncs(own: JsonlLog) -> list[Sync]:
     """Return the syncs of this machine, in order."""
     return [
         Sync(record.seq, event.seq, dict(zip(event.names, event.new_names, strict=False)), record.at)
-        for batch in decode(search(own, (_TAKEN,)))
+        for batch in decode(find_or_read(own, (_TAKEN,)))
         for record in batch.records
         if isinstance(event := record.event, BookTaken)
     ]

@@ -17,7 +17,7 @@ from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointMatched
 from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
-from tallybook.ledger.lookup import find_batches, read_batch_at, read_batches_at
+from tallybook.ledger.lookup import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
@@ -38,7 +38,6 @@ from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
-from tallybook.projections.surfaces.history.reading import bytes_of, search
 from tallybook.projections.surfaces.sharing.own_history import (
     Frontier,
     OwnHistory,
@@ -330,7 +329,7 @@ class SharedLog(JsonlLog):
             form.number_in_book(state)
             # What only the own ledger has does not depend on the book.
             own_kinds = {kind for kind in form.view.table if kind in KIND_OF} - SHARED - {BookTaken}
-            own = search(self.own, [bytes_of("kind", KIND_OF[kind]) for kind in own_kinds])
+            own = find_or_read(self.own, [bytes_of("kind", KIND_OF[kind]) for kind in own_kinds])
             latest = state.latest_batch
             fold(form.view, decode(self._own_part(own)), state)
             state.latest_batch = latest
