@@ -67,8 +67,8 @@ OF_BOOK: Final = frozenset({events.BookOpened, events.BookRules, events.BookBloc
 KINDS: Final = {kind: version for kind, (cls, version) in events.EVENT_TYPES.items() if cls in SHARED | OF_BOOK}
 """The table: kind → its newest version in a book; the fields and bounds are those of its class."""
 OWN_KINDS: Final = frozenset(events.EVENT_TYPES.keys() - KINDS.keys())
-"""Kinds that only a machine's own ledger has. One that is added after the first release is not among them: programs
-that do not know it take it in."""
+"""Kinds that only a machine's own ledger has. A kind that is added after the first release must be left out here:
+programs that do not know it take it in."""
 
 _NUMBERS: Final = {
     cls: tuple(field.name for field in attrs.fields(attrs.resolve_types(cls)) if field.type in {int, int | None})

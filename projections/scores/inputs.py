@@ -1,4 +1,4 @@
-"""The measurements of a session, folded from its events in any order; those of the playbook are made of its own events.
+"""The measurements of a session, folded from its events in any order; some are computed from events of the playbook.
 
 Nothing here depends on the configuration, so another configuration has the same inputs. Pure.
 """

@@ -1,4 +1,4 @@
-"""The agents: what each of them describes, the table of them, which of them calls, and in whose shell a command runs.
+"""The table of agents, and how to tell which of them called a hook or runs this shell.
 
 The caller is told from the payload and the environment: agents run each other's settings files and inherit each other's
 variables, so neither the file that names a hook nor one variable says who calls it.

@@ -332,7 +332,7 @@ def _cut(text: str) -> str:
     "--policy",
     type=click.Choice([*POLICIES, LIFT]),
     default=SPEC_POLICY.name,
-    help="Prune by this policy; the playbook's own is sticky.",
+    help="Prune by this policy; playbook.json follows sticky.",
 )
 @click.option("--floor", metavar="N", type=_COUNT, help="Prune at N harmful ratings or more.")
 @click.option("--margin", metavar="N", type=_COUNT, help="Prune at N more harmful than helpful ratings or more.")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Verb, example="tallybook verify --json")
-@click.option("--expect", metavar="SEQ:CHAIN", help="Require this event and chain, noted elsewhere before.")
+@click.option("--expect", metavar="SEQ:CHAIN", help="Require event SEQ to have the chain value CHAIN.")
 @click.option("--salvage", "salvaging", is_flag=True, help="Show the playbook folded from the undamaged events.")
 def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify every event of the ledger.

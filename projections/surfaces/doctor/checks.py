@@ -1,4 +1,4 @@
-"""The checks of a ledger, the playbook, and choices: settings, modes, git, a shared book, a person's playbook."""
+"""Checks of the ledger, playbook.json, settings, file modes, git, the shared book and a person's own playbook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The film: moments, events and what each moment changes, read from the ledger once. README.md has the format."""
+"""The timeline of the page: each moment, its events and what changed, read in one pass. README.md has the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The own ledger of a machine in a book: its frontier, its pending batches, what it does not share, and arrivals."""
+"""This machine's ledger next to a book: the last event of the book taken in, pending batches, events never shared."""
 
 from __future__ import annotations
 

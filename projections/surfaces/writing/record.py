@@ -1,6 +1,7 @@
 """The one way of a write: decide under the lock, encode, append, fold, render; or wait in the spool.
 
-Every verb, hook and library call that records something passes its requests to `write`.
+Every verb and library call that changes the playbook passes its requests to `write`. Hooks that note what a session was
+given or cited, measurements, redactions and syncs append through the log itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What the ratings of agents come to: one vote an entry and lineage, and none that prunes what a person wrote.
+"""Limits on agents' ratings: one vote an entry and lineage, and none prunes what a person wrote.
+
+A lineage is a session with those that resumed or forked it.
 
 Every batch is decided here before it is appended, whichever of marks, MCP, reflection, a verb and the spool it is from.
 An extraction result that a program records as the rater reflector counts as it is, as the specification says.
