@@ -55,6 +55,20 @@ def test_pending_events_have_the_numbers_of_the_own_ledger(anna: SharedMachine) 
     assert ("Be kind", 2, 0) == anna.entries()["kpt_003"]
 
 
+def test_redact_names_events_as_it_takes_them(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """The number that `redact` prints for an event of the book is the one that `redact` takes and `log` lists."""
+    anna, bela = pair
+    anna.run("add", "One that waits here")
+    bela.run("add", "Call Mr Durian")
+    bela.sync()
+    anna.sync()
+    (found,) = anna.json("redact", "--text", "Durian", "--reason", "a name", "--dry-run")["events"]
+    (listed,) = [row for row in anna.lines("log") if row["id"] == found["id"]]
+    assert (listed["seq"], listed["book"]) == (found["seq"], found["book"])
+    shown = anna.run("redact", f"book:{found['book']}", "--reason", "a name", "--dry-run").out
+    assert f"event book:{found['book']}, point.added" in shown
+
+
 def test_commands_answer_with_the_numbers_that_log_lists(anna: SharedMachine) -> None:
     """What a command in a shared project answers begins and ends with an event that `log` lists, a repetition too."""
     rated = ("add units", "rate kpt_003 helpful", "rate kpt_003 harmful --reason unkind", "pin kpt_003")

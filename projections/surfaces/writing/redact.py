@@ -15,6 +15,7 @@ from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, chained_bytes
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.landing import REDACTED, SHARED, redaction_links
+from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
@@ -377,8 +378,11 @@ def _search_all(
     own = log.own.read() if reading.log_with_book(log) else ()
     events, bodies = _search(log, chain(log.read(), own, pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
-    others, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
-    return tuple(({event.id: event for event in events} | {other.id: other for other in others}).values()), bodies
+    copied, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
+    shown = {event.id for event in events}
+    # A number of a copy is one of the book.
+    others = (attrs.evolve(copy, seq=shared_number(BOOK + copy.seq)) for copy in copied if copy.id not in shown)
+    return (*events, *others), bodies
 
 
 def _search(
