@@ -228,6 +228,14 @@ def test_a_secret_is_masked(here: Project, there: Project) -> None:
 # Refusals
 
 
+def test_an_empty_path_is_refused(here: Project, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty path, as an unset variable gives it, does not mean the working directory."""
+    monkeypatch.chdir(here.root)
+    answer = run("import", "--ledger", "")
+    assert (2, "") == (answer.code, answer.out)
+    assert answer.err.startswith("tallybook: --ledger: its path is empty; ")
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [

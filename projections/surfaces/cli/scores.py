@@ -188,8 +188,8 @@ def _configured(project: Project, *, as_json: bool) -> None:
 def score(project: Project, /, **options: Any) -> None:
     """Show the scores of the agent.
 
-    Days are counted back from the last scored event. Outdated score files are written. With `enabled: false` in
-    scoring-config.yaml, the answer is that scoring is off.
+    Days are counted back from the last scored event. Outdated score files are written. With `enabled: false` under
+    `scoring:` in scoring-config.yaml, the answer is that scoring is off.
 
     --json answers {date, component_scores, session_scores, grade, coverage, days, trend, focus}; for a session or a day
     the content of its file, and coverage; for a trend {metric, period, data, trend, forecast, from, to}; where scoring

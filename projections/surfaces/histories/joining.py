@@ -333,6 +333,9 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
         BadInputError: There is no such ledger.
         NewerLedgerError: Its format is from the future.
     """
+    if not source:
+        # An unset variable: the working directory is not meant.
+        raise BadInputError("--ledger", "its path is empty", _HINT)
     with _open(project, source) as copy:
         if not histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True):
             raise BadInputError(f"--ledger {source}", "has no event that its chain proves", _HINT)
