@@ -220,6 +220,13 @@ def test_no_payload_breaks_the_hook(here: Project, payload: bytes) -> None:
     assert before == (here.ledger / "events.jsonl").read_bytes()
 
 
+def test_a_payload_that_is_no_object_is_noted_as_that(here: Project) -> None:
+    """What `doctor` shows of such a payload says what is wrong with it, in words of ours."""
+    call(b"[]")
+    noted = (here.ledger / "hook-error").read_text(encoding="utf-8")
+    assert "the hook's payload: is not a JSON object" in noted
+
+
 @pytest.mark.parametrize(
     "text",
     [

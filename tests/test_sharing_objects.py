@@ -99,6 +99,14 @@ def test_a_store_that_is_not_there_cannot_be_reached(address: str, monkeypatch: 
     assert (1, False, False) == (len(message.splitlines()), "secret" in message, "anna" in message)
 
 
+def test_a_folder_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
+    """A book in a folder that does not exist names the command that creates it; waiting would not help."""
+    folder = tmp_path / "no store"
+    with pytest.raises(UnreachableError, match="is not a folder") as caught:
+        objects_engine(f"file://{folder}").read(0)
+    assert f"mkdir -p '{folder}'" in caught.value.hint
+
+
 # ---- Objects ----
 
 

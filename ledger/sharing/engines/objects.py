@@ -88,6 +88,8 @@ class ObjectStore(Store):
                     # A folder lists what is left of a put that was cut short, and in no order.
                     if match and int(match[1]) > after:
                         entries.append(Entry(int(match[1]), row["e_tag"] or "", row["size"]))
+        except UnreachableError:
+            raise
         except Exception as error:
             raise UnreachableError(self.address, _reason(error)) from error
         return sorted(entries)
@@ -104,6 +106,8 @@ class ObjectStore(Store):
             return bytes(obstore.get(self._connect(), self._key(number)).bytes())
         except FileNotFoundError:
             return None
+        except UnreachableError:
+            raise
         except Exception as error:
             raise UnreachableError(self.address, _reason(error)) from error
 
@@ -124,6 +128,8 @@ class ObjectStore(Store):
             return ""
         try:
             version = obstore.head(self._connect(), self._key(entries[-1].number)).get("version")
+        except UnreachableError:
+            raise
         except Exception as error:
             raise UnreachableError(self.address, _reason(error)) from error
         if version is None:
@@ -165,6 +171,9 @@ class ObjectStore(Store):
         if self._client is None:
             parts, given = self._parts, dict(parse_qsl(self._parts.query))
             scheme, limit = parts.scheme, timedelta(seconds=self._limit_s)
+            if scheme == "file" and not os.path.isdir(parts.path):
+                hint = f"create the folder (`mkdir -p {shlex.quote(parts.path)}`), and run this again"
+                raise UnreachableError(self.address, f"{parts.path} is not a folder", hint)
             options: dict[str, Any] = {_OPTIONS[scheme][name]: value for name, value in given.items()}
             if scheme != "file":
                 is_plain = given.get("endpoint", "").startswith("http:")

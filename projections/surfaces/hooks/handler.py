@@ -111,7 +111,13 @@ def _read_arguments(arguments: Sequence[str]) -> str | None:
 
 
 def read_payload(document: Mapping[str, Any]) -> Payload:
-    """Return a payload as its agent means it; one of an unknown caller is read as Claude Code's."""
+    """Return a payload as its agent means it; one of an unknown caller is read as Claude Code's.
+
+    Raises:
+        BadInputError: It is not a JSON object.
+    """
+    if not isinstance(document, dict):
+        raise BadInputError("the hook's payload", "is not a JSON object", "its agent has to send one")
     agent, marks = table.recognise(document)
     payload = table.load(agent or table.CLAUDE).read(document)
     if payload.event == injection.PROMPT:

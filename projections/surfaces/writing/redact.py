@@ -397,7 +397,7 @@ def _search(
         unredactable = chained_bytes(raw.data)
         if wanted.is_in_values(unredactable):
             lines = enumerate(unredactable.split(b"\n"), raw.first)
-            bodies += [seq for seq, line in lines if wanted.is_in_values(line)]
+            bodies += [shared_number(seq) for seq, line in lines if wanted.is_in_values(line)]
         # Other events neither have free text nor seal bytes that may be text.
         if FREE_MARK in raw.data or SEAL in raw.data:
             events += [
