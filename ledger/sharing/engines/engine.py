@@ -14,6 +14,7 @@ line of JSON with their sizes and then their bytes. Whoever reads a full thousan
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from itertools import accumulate, pairwise
 import json
@@ -43,7 +44,7 @@ class Entry(NamedTuple):
     author: str = ""
 
 
-class Store:
+class Store(ABC):
     """Holds the runs of one book.
 
     Attributes:
@@ -58,22 +59,23 @@ class Store:
     segments: Store | None = None
     knows_authors: bool = False
 
+    @abstractmethod
     def list(self, after: int) -> Sequence[Entry]:
         """Return the numbers in use after a number, ascending.
 
         Raises:
             UnreachableError: It does not answer.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the runs of these numbers; a number that is free, or that it does not return, is left out.
 
         Raises:
             UnreachableError: It does not answer.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def put(self, number: int, data: bytes) -> str | None:
         """Store a run, if the number is free; what holds the book is created if this user may create it.
 
@@ -88,8 +90,8 @@ class Store:
             ReadOnlyError: This user may not write.
             UnreachableError: It does not answer, and nothing was stored.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def erase(self, before: int) -> None:
         """Replace the bytes of every run under a smaller number by nothing; the numbers stay in use.
 
@@ -97,17 +99,16 @@ class Store:
             ReadOnlyError: This user may not do that.
             UnreachableError: It does not answer.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def describe_remains(self) -> str:
         """Return what keeps the bytes of erased runs, and the command that removes them; empty where nothing does.
 
         Raises:
             UnreachableError: It does not answer.
         """
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a store that keeps nothing open leaves it as it is
         """Close connections, and remove temporary files."""
 
 
