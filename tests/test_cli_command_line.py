@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.real_command import assert_refused
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.command_line import Answer, Run
+    from helpers.command_line import Run
 
 
 COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
@@ -226,15 +227,6 @@ def protected_bytes(project: Project) -> dict[str, bytes]:
     """Return the bytes that no failing command may change."""
     files = (project.ledger / "events.jsonl", project.playbook)
     return {path.name: path.read_bytes() for path in files if path.is_file()}
-
-
-def assert_refused(answer: Answer, code: int, says: str) -> None:
-    """Check that an answer is one line of error on standard error, with this exit code."""
-    assert (code, "") == (answer.code, answer.out)
-    assert answer.err.startswith("tallybook: ")
-    assert "\n" == answer.err[-1]
-    assert 1 == len(answer.err.splitlines())
-    assert says in answer.err
 
 
 # What is refused, so that nothing is recorded

@@ -238,7 +238,7 @@ FAULTS: dict[str, tuple[Callable[[Project], object], str, str, str, bool]] = {
     ),
     "a payload": (_leave_a_payload, "spool", "note", "1 payload waiting", True),
     "a damaged payload": (_damage_the_spool, "spool", "bad", "spool/2026-junk.json: cannot be read", False),
-    "an owed redaction": (_interrupt_a_redaction, "redaction", "bad", "may still be on disk", True),
+    "an awaiting redaction": (_interrupt_a_redaction, "redaction", "bad", "may still be on disk", True),
     "a text that is back": (_restore_a_redacted_text, "redaction", "bad", " was redacted and is in the log", False),
     "a manual edit": (_edit_the_playbook, "playbook.json", "note", "has a manual edit", True),
     "no playbook": (lambda here: here.playbook.unlink(), "playbook.json", "note", "is missing", True),
@@ -349,7 +349,7 @@ def script(project: Path) -> Script:
 
 
 @pytest.fixture
-def owed(project: Path, script: Script) -> Project:
+def awaiting(project: Path, script: Script) -> Project:
     """Return a project in which that session is to be reflected on."""
     return asked_for(project, script)
 
@@ -371,28 +371,28 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
         return [(finding.level, finding.message, finding.fix) for finding in agents.check_reflection(project)]
 
 
-# What is owed
+# What is awaiting
 
 
 @pytest.mark.usefixtures("client")
-def test_pending_sessions_are_counted(owed: Project, project: Path) -> None:
+def test_pending_sessions_are_counted(awaiting: Project, project: Path) -> None:
     """The command that reflects on them is named."""
     choose(rater="claude")
-    assert ("note", "1 session awaiting reflection", "run `tallybook reflect`") == found(owed)[0]
-    ask_again(owed, Script(kept(project) / "s2.jsonl", "s2").user("And this"))
-    assert "2 sessions awaiting reflection" == found(owed)[0][1]
+    assert ("note", "1 session awaiting reflection", "run `tallybook reflect`") == found(awaiting)[0]
+    ask_again(awaiting, Script(kept(project) / "s2.jsonl", "s2").user("And this"))
+    assert "2 sessions awaiting reflection" == found(awaiting)[0][1]
 
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(("tries", "says"), [(1, "once"), (6, "6 times")])
-def test_a_failed_reflection_is_reported_with_its_cause(owed: Project, tries: int, says: str) -> None:
+def test_a_failed_reflection_is_reported_with_its_cause(awaiting: Project, tries: int, says: str) -> None:
     """The finding gives session, tries, cause and reason; a failure of another rater is none of this one."""
     choose(rater="claude")
-    written(owed, *[ReflectionFailed("claude", "unavailable", 0, 0, "no login")] * tries)
+    written(awaiting, *[ReflectionFailed("claude", "unavailable", 0, 0, "no login")] * tries)
     message = f"session s1: reflection failed {says}: unavailable: no login"
-    assert ("note", message, "run `tallybook reflect` to try now") == found(owed)[1]
+    assert ("note", message, "run `tallybook reflect` to try now") == found(awaiting)[1]
     choose(rater="codex")
-    assert message not in [finding[1] for finding in found(owed)]
+    assert message not in [finding[1] for finding in found(awaiting)]
 
 
 @pytest.mark.parametrize("rater", ["none", "claude"])
@@ -411,34 +411,34 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
 
 
 @pytest.mark.usefixtures("client")
-def test_a_spent_budget_is_reported_if_sessions_are_pending(owed: Project) -> None:
+def test_a_spent_budget_is_reported_if_sessions_are_pending(awaiting: Project) -> None:
     """The finding says what goes on today; without pending sessions it is no problem."""
     choose(rater="claude", tokens_per_day=1000)
-    written(owed, ReflectionCompleted("claude", 900, 200))
+    written(awaiting, ReflectionCompleted("claude", 900, 200))
     spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow"
-    (told,) = [finding for finding in found(owed) if finding[1] == spent]
+    (told,) = [finding for finding in found(awaiting) if finding[1] == spent]
     assert ("note", "run `tallybook reflect --tokens N`") == (told[0], told[2])
-    assert spent not in [message for _, message, _ in found(owed, 24 * HOUR_US)]
+    assert spent not in [message for _, message, _ in found(awaiting, 24 * HOUR_US)]
 
 
 # What the rater lacks
 
 
 @pytest.mark.parametrize("rater", raters.CLIENTS)
-def test_a_missing_client_is_a_problem(owed: Project, monkeypatch: pytest.MonkeyPatch, rater: str) -> None:
+def test_a_missing_client_is_a_problem(awaiting: Project, monkeypatch: pytest.MonkeyPatch, rater: str) -> None:
     """Someone who chose it learns of it before a session does."""
     choose(rater=rater)
     monkeypatch.setenv("PATH", "/nowhere")
-    level, message, hint = found(owed)[0]
+    level, message, hint = found(awaiting)[0]
     assert ("bad", f"the rater is {rater}, and `{rater}` is not on PATH") == (level, message)
     assert hint.startswith(f"install `{rater}`, or choose another `rater`, in the settings ")
 
 
-def test_an_address_needs_a_model_and_the_key_that_it_names(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_needs_a_model_and_the_key_that_it_names(awaiting: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thing that is missing is one line; an address that names no key needs none."""
 
     def bad() -> list[str]:
-        return [message for level, message, _ in found(owed) if level == "bad"]
+        return [message for level, message, _ in found(awaiting) if level == "bad"]
 
     choose(rater="openai")
     assert ["the rater is openai, and no address is set", "the rater is openai, and no model is set"] == bad()

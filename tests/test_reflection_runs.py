@@ -60,7 +60,7 @@ def script(project: Path) -> Script:
 
 
 @pytest.fixture
-def owed(project: Path, script: Script) -> Project:
+def awaiting(project: Path, script: Script) -> Project:
     """Return a project in which that session is to be reflected on."""
     return asked_for(project, script)
 
@@ -91,26 +91,26 @@ def hook(event: str, script: Script, **fields: Any) -> str:
     return call(payload)
 
 
-def test_without_a_rater_citations_are_recorded(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_rater_citations_are_recorded(awaiting: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a rater no model is asked, and the answer says how to choose one."""
     assert 0 == run_here(["reflect"])
     out, err = capsys.readouterr()
     assert "s1: 0 rated, 0 tokens\n" == out
     assert "no rater is chosen" in err
-    assert ([PointCited("kpt_001", "message")], []) == (events(owed, PointCited), events(owed, PointNoted))
-    assert [] == events(owed, PointRated, ReflectionStarted)
+    assert ([PointCited("kpt_001", "message")], []) == (events(awaiting, PointCited), events(awaiting, PointNoted))
+    assert [] == events(awaiting, PointRated, ReflectionStarted)
     assert 0 == run_here(["reflect"])
     assert "no session awaits reflection\n" == capsys.readouterr().out
 
 
-def test_a_rater_rates_pending_sessions(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rater_rates_pending_sessions(awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     """Entries that it names are rated and learned texts added, with the session as provenance."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
     assert "s1: 1 rated, learned kpt_002, 1,250 tokens\n" == capsys.readouterr().out
-    points = {point["name"]: point for point in commands.show(owed)["key_points"]}
+    points = {point["name"]: point for point in commands.show(awaiting)["key_points"]}
     assert (1, "Run the tests first.") == (points["kpt_001"]["helpful"], points["kpt_002"]["text"])
-    story, _ = commands.why(owed, "kpt_001")
+    story, _ = commands.why(awaiting, "kpt_001")
     rated = [step for step in story["trail"] if step["kind"] == "point.rated"]
     assert [("reflector", "s1", "claude-haiku-4-5")] == [
         (step["by"]["rater"], step["by"]["session"], step["by"]["model"]) for step in rated
@@ -118,19 +118,21 @@ def test_a_rater_rates_pending_sessions(owed: Project, client: Client, capsys: p
 
 
 def test_the_answer_in_json_has_outcome_cost_and_pieces(
-    owed: Project, client: Client, capsys: pytest.CaptureFixture[str]
+    awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The JSON answer gives the outcome, the cost, and the result of each piece."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert ("done", 1250, ["kpt_002"]) == (told["ended"], told["tokens"], told["pieces"][0]["added"])
-    assert owed.playbook.exists()
+    assert awaiting.playbook.exists()
 
 
-def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_sends_and_records_nothing(
+    awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It shows what would be sent, and an estimate of the cost."""
-    before = owed.ledger.joinpath("events.jsonl").read_bytes()
+    before = awaiting.ledger.joinpath("events.jsonl").read_bytes()
     assert 0 == run_here(["reflect", "--rater", "claude", "--dry-run"])
     out = capsys.readouterr().out
     assert "User: Fix it\nAgent: Done as [kpt_001] says." in out
@@ -138,7 +140,7 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
     assert 0 == run_here(["reflect", "--rater", "claude", "--dry-run", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told["tokens"] == told["pieces"][0]["tokens"] > 4_000
-    assert ([], before) == (client.asked, owed.ledger.joinpath("events.jsonl").read_bytes())
+    assert ([], before) == (client.asked, awaiting.ledger.joinpath("events.jsonl").read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -158,18 +160,20 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
         (["--tokens", "-1"], "--tokens"),
     ],
 )
-def test_bad_input_is_one_line(owed: Project, capsys: pytest.CaptureFixture[str], words: list[str], what: str) -> None:
+def test_bad_input_is_one_line(
+    awaiting: Project, capsys: pytest.CaptureFixture[str], words: list[str], what: str
+) -> None:
     """The line says what, where, and what to do; nothing is recorded and no model is asked."""
-    before = events(owed, object)
-    assert 2 == run_here(["reflect", *(word.format(project=owed.root, kept=kept(owed.root)) for word in words)])
+    before = events(awaiting, object)
+    assert 2 == run_here(["reflect", *(word.format(project=awaiting.root, kept=kept(awaiting.root)) for word in words)])
     err = capsys.readouterr().err
     assert what in err
     assert 1 == len([line for line in err.splitlines() if line.startswith("tallybook: ")])
-    assert before == events(owed, object)
+    assert before == events(awaiting, object)
 
 
 def test_old_transcripts_are_reflected_on_from_the_oldest(
-    owed: Project, client: Client, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+    awaiting: Project, client: Client, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each session of a folder is reflected on once, at the time when it happened, after an estimate."""
     folder = tmp_path_factory.mktemp("old")
@@ -180,22 +184,22 @@ def test_old_transcripts_are_reflected_on_from_the_oldest(
     out, err = capsys.readouterr()
     assert "note: 3 sessions in 3 pieces, about " in err
     assert ["s1", "c", "b", "a"] == [line.partition(":")[0] for line in out.splitlines()]
-    heads = [record for batch in decode(open_log(owed).read()) for record in batch.records]
+    heads = [record for batch in decode(open_log(awaiting).read()) for record in batch.records]
     read = {record.by.session: record.when for record in heads if isinstance(record.event, TranscriptRead)}
     assert "2026-11-19T10:00:00.000000Z" == read["c"]
     assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
     assert ("every session in the folder was reflected on\n", 4) == (capsys.readouterr().out, len(client.asked))
 
 
-def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_days_budget_is_kept(awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     """No piece begins that could cost more than is left of the budget; the rest stays pending."""
     client.plans(TEXT)
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "4000"])
     assert "note: a day's tokens are too few for a single piece; the rest stays pending\n" == capsys.readouterr().err
-    assert ([], []) == (client.asked, events(owed, ReflectionStarted, TranscriptRead))
+    assert ([], []) == (client.asked, events(awaiting, ReflectionStarted, TranscriptRead))
     assert 0 == run_here(["reflect", "--rater", "claude", "--tokens", "6000"])
-    script = Script(kept(owed.root) / "s1.jsonl").user("more")
-    ask_again(owed, script)
+    script = Script(kept(awaiting.root) / "s1.jsonl").user("more")
+    ask_again(awaiting, script)
     capsys.readouterr()
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "5500"])
     assert "note: the day's tokens are spent; the rest stays pending\n" == capsys.readouterr().err
@@ -204,7 +208,7 @@ def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.Cap
 
 @pytest.mark.usefixtures("diagnostic_mode")
 def test_the_function_of_the_specification_asks_the_chosen_rater(
-    owed: Project, client: Client, script: Script, diagnostics: Any
+    awaiting: Project, client: Client, script: Script, diagnostics: Any
 ) -> None:
     """Load, reflect, update and save work in a row, with the rater that the settings choose."""
     messages = compat.load_transcript(script.path)
@@ -216,22 +220,22 @@ def test_the_function_of_the_specification_asks_the_chosen_rater(
         asyncio.run(compat.extract_keypoints(messages, playbook))
     result = asyncio.run(compat.extract_keypoints(messages, playbook, "mine"))
     compat.save_playbook(compat.update_playbook_data(playbook, result))
-    assert [1, 0] == [point["helpful"] for point in commands.show(owed)["key_points"]]
+    assert [1, 0] == [point["helpful"] for point in commands.show(awaiting)["key_points"]]
     assert TEXT in diagnostics("mine")[0]
 
 
 def test_a_hook_within_a_reflection_does_nothing(
-    owed: Project, script: Script, monkeypatch: pytest.MonkeyPatch
+    awaiting: Project, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that is asked through the agent's client is not a session of the user."""
-    before = events(owed, object)
+    before = events(awaiting, object)
     monkeypatch.setenv("TALLYBOOK_REFLECTING", "1")
     assert "" == hook("SessionStart", script, source="startup")
     assert "" == hook("SessionEnd", script)
-    assert before == events(owed, object)
+    assert before == events(awaiting, object)
 
 
-def test_a_worker_outlives_its_killed_session_end(owed: Project, client: Client, script: Script) -> None:
+def test_a_worker_outlives_its_killed_session_end(awaiting: Project, client: Client, script: Script) -> None:
     """The agent kills the process group of its hooks after a second; the worker is not in it."""
     choose(rater="claude")
     client.plans(said(TEXT) | {"sleep_s": 1.5})
@@ -248,45 +252,45 @@ def test_a_worker_outlives_its_killed_session_end(owed: Project, client: Client,
             os.killpg(agent.pid, signal.SIGKILL)
         except ProcessLookupError:
             assert 0 == agent.wait()
-    settle(owed)
-    assert 1 == len(events(owed, PointRated))
+    settle(awaiting)
+    assert 1 == len(events(awaiting, PointRated))
 
 
-def test_a_span_is_rated_once_however_it_is_delivered(owed: Project, client: Client, script: Script) -> None:
+def test_a_span_is_rated_once_however_it_is_delivered(awaiting: Project, client: Client, script: Script) -> None:
     """PreCompact, SessionEnd, a doubled installation and a resume in a copied transcript rate it once."""
     choose(rater="claude")
     client.plans(TEXT)
     for event in ("PreCompact", "PreCompact", "SessionEnd", "SessionEnd"):
         hook(event, script)
-    settle(owed)
-    resumed = Script(kept(owed.root) / "s2.jsonl", "s2")
+    settle(awaiting)
+    resumed = Script(kept(awaiting.root) / "s2.jsonl", "s2")
     resumed.path.write_bytes(script.path.read_bytes())
     client.plans(NOTHING)
     resumed.user("Go on from there")
     hook("SessionEnd", resumed)
-    settle(owed, TranscriptRead, 2)
-    assert 1 == len(events(owed, PointRated))
+    settle(awaiting, TranscriptRead, 2)
+    assert 1 == len(events(awaiting, PointRated))
     assert [1, 1] == ["Fix it" in client.asked[0]["prompt"], "Fix it" not in client.asked[-1]["prompt"]]
 
 
-def test_a_missing_transcript_is_reported_once(owed: Project, client: Client, script: Script) -> None:
+def test_a_missing_transcript_is_reported_once(awaiting: Project, client: Client, script: Script) -> None:
     """It is no longer pending, and no model is asked."""
     script.path.unlink()
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert [ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")] == events(owed, ReflectionFailed)
+    assert [ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")] == events(awaiting, ReflectionFailed)
     assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert ([], 1) == (client.asked, len(events(owed, ReflectionFailed, ReflectionRequested)) - 1)
+    assert ([], 1) == (client.asked, len(events(awaiting, ReflectionFailed, ReflectionRequested)) - 1)
 
 
-def test_a_failure_of_the_background_worker_is_noted(owed: Project) -> None:
+def test_a_failure_of_the_background_worker_is_noted(awaiting: Project) -> None:
     """The output of such a process is not read, so doctor reports the failure."""
     prompts = Path.home() / ".claude" / "prompts"
     prompts.mkdir(parents=True)
     (prompts / "reflection.txt").write_text("forgot it", encoding="utf-8")
     choose(rater="claude")
     assert 0 == run(["reflect", "--unattended"]).returncode
-    assert "reflection.txt: has no {transcript}" in (owed.ledger / "hook-error").read_text(encoding="utf-8")
+    assert "reflection.txt: has no {transcript}" in (awaiting.ledger / "hook-error").read_text(encoding="utf-8")
 
 
 HOUR_S = 3600

@@ -313,29 +313,29 @@ def write_marker(path: str, text: str) -> None:
         disk.replace_cache_file(path, text.encode("utf-8", "surrogatepass"))
 
 
-# What agents' marks ask of a person, told once a day: at a session's start or after a command. The marker holds the day
-# on which it was told last, a space, and the sentence.
+# What agents' marks ask of a person, shown once a day: at a session's start or after a command. The marker holds the
+# day on which it was shown last, a space, and the sentence.
 
 
 def put_notice(project: AnyProject, text: str, names: Sequence[str] = ()) -> None:
-    """Write down what is to be told, empty for nothing; at once where the last notice had not these names."""
+    """Save the next notice, empty for none; it is shown at once if it has a name that the last one had not."""
     day, before = read_notice(project)
     day = _NO_DAY if any(name not in before for name in names) else day
     write_marker(marker_file(project, NOTICE), f"{day} {text}")
 
 
 def take_notice(project: AnyProject) -> str:
-    """Return what is to be told, which counts as told; empty for nothing, or if something was told today."""
+    """Return the notice and note that it was shown; empty without one, or if one was shown today."""
     day, text = read_notice(project)
     today = clock.utc_now().at[:10]
     if not text or day == today:
         return ""
-    # The sentence stays and is told on another day again, until a person decides.
+    # The sentence stays and is shown again on another day, until a person decides.
     write_marker(marker_file(project, NOTICE), f"{today} {text}")
     return text
 
 
 def read_notice(project: AnyProject) -> tuple[str, str]:
-    """Return the day on which something was told last, and what is to be told, today or later; empty for nothing."""
+    """Return the day on which a notice was shown last, and the next notice; empty for none."""
     day, _, text = read_marker(marker_file(project, NOTICE)).partition(" ")
     return day or _NO_DAY, text

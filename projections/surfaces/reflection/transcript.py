@@ -115,7 +115,7 @@ class Line:
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """Return its turns, none for most kinds of lines."""
-        turns = [_turn(block, one.role, self.asked_ids) for one in self.messages for block in one.blocks]
+        turns = [_turn(block, message.role, self.asked_ids) for message in self.messages for block in message.blocks]
         return tuple(turn for turn in turns if turn is not None and turn.text)
 
 

@@ -367,8 +367,8 @@ def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
     # A text that was redacted on one side is no other history: the chain covers its sum and not the text.
-    differs = next((one.first for one, other in pairs if chained_bytes(one.data) != chained_bytes(other.data)), 0)
-    redacted = [one.first for one, other in pairs if one.raw != other.raw and one.chain == other.chain]
+    differs = next((ours.first for ours, theirs in pairs if chained_bytes(ours.data) != chained_bytes(theirs.data)), 0)
+    redacted = [ours.first for ours, theirs in pairs if ours.raw != theirs.raw and ours.chain == theirs.chain]
     end = copy[-1].last if copy else 0
     why = "is not what its runs make, which every machine reads in its place"
     false = [SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
