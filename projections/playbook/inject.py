@@ -51,7 +51,7 @@ class Selection(NamedTuple):
     """What is selected for a session, before a draw withholds some of it.
 
     Attributes:
-        chosen: The entries that were selected, in the order in which they are told.
+        chosen: The entries that were selected, in the order in which they are injected.
         lines: Their lines, and a last line that counts the entries left out, if any.
         candidates: The entries that were selected from.
         left_out: For the project's entries (False) and the person's own (True), cause → how many were left out for it.
@@ -80,9 +80,9 @@ class Selection(NamedTuple):
                 mine.append(text)
             elif entry["name"] not in held:
                 by_section.setdefault(section, [_heading(section)] if section else []).append(text)
-        told = [text for texts in by_section.values() for text in texts]
-        told += [OWN_HEADING, *mine] if mine else []
-        return fill(self.template, [*told, *self.lines[len(self.chosen) :]] if told else [])
+        lines = [text for texts in by_section.values() for text in texts]
+        lines += [OWN_HEADING, *mine] if mine else []
+        return fill(self.template, [*lines, *self.lines[len(self.chosen) :]] if lines else [])
 
 
 def names_of(entries: Iterable[Mapping[str, Any]], *, own: bool = False) -> tuple[str, ...]:
