@@ -422,7 +422,8 @@ def _edit(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
             change="kept" if is_kept else "changed",
             helpful_before=now.helpful,
             harmful_before=now.harmful,
-            text=now.text if is_kept else event.text,
+            # Its own text is erased wherever this event comes to, so that must not be the text of the entry.
+            text=REDACTED if event.text is None else now.text if is_kept else event.text,
         ),
     )
 

@@ -31,7 +31,8 @@ def evolve(entry: Entry | None, event: Any) -> Entry | None:
             after = entry or Entry(event.name, _text(event.text), event.helpful, event.harmful)
         case events.PointEdited():
             # Where an edit left the text, its own copy of that may be redacted, or be another one's by now.
-            text = entry.text if entry and event.change == "kept" and event.text is None else _text(event.text)
+            stays = entry and event.change == "kept" and event.text in {None, REDACTED}
+            text = entry.text if entry and stays else _text(event.text)
             after = Entry(event.name, text, event.helpful, event.harmful)
         case events.PointReworded():
             after = entry and Entry(event.name, _text(event.text), entry.helpful, entry.harmful)
