@@ -170,3 +170,16 @@ def test_any_sequence_leaves_every_moment_unchanged(
         assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
     assert moments == {seq: commands.show(here, str(seq)) for seq in moments}
     assert commands.verify(here).ok
+
+
+@pytest.mark.parametrize("broken", [{}, {"txt": "two"}, {"text": " "}])
+def test_an_item_without_a_text_leaves_its_entry_as_it_was(here: Project, run: Run, broken: dict[str, str]) -> None:
+    """An edit that loses the text of an entry removes nothing, and a note names the entry."""
+    document = read(here)
+    document["key_points"][1] = {"name": "kpt_002"} | broken
+    del document["key_points"][2]
+    edit(here, document, kpt_001={"text": "changed"})
+    result = run("rate", "kpt_001", "helpful", "--project", str(here.root))
+    assert "note: playbook.json: kpt_002: has no text there, and stays as it was" in result.err
+    assert {"kpt_001": (1, 0), "kpt_002": (1, 0)} == counts(here)
+    assert ["changed", "two"] == [kp["text"] for kp in read(here)["key_points"]]

@@ -85,6 +85,7 @@ class LegacyFile:
         shared_stamp: The moment of a shared book that Tallybook wrote into it, ``SEQ:CHAIN``; None without one.
         sections: Heading → names of its entries, in a file of the later format; None in any other.
         until: Name → last day, for its entries that hold until a date; None where it has no such key.
+        without_text: Name of an item that holds no text, and that no entry has → its index among the file's items.
     """
 
     items: tuple[LegacyItem, ...]
@@ -96,6 +97,7 @@ class LegacyFile:
     shared_stamp: str | None = None
     sections: Mapping[str, list[str]] | None = None
     until: Mapping[str, str] | None = None
+    without_text: Mapping[str, int] = attrs.field(factory=dict)
 
     @property
     def top_keys(self) -> dict[str, Any]:
@@ -210,6 +212,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     skipped: list[ItemSkipped] = []
     problems: list[Problem] = []
     sections: dict[str, list[str]] = {}
+    without_text: dict[str, int] = {}
     if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _list_own_keys(keys):
         problems.append(Problem(f"{source}: sections", "ignored, because the file also has key_points; kept unchanged"))
     for index, slot in enumerate(slots):
@@ -221,6 +224,8 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             # Its number counts all the same: a generated name follows the highest one before it (REQ-SCORE-004).
             naming.note_number(slot.name)
             skipped.append(ItemSkipped(index, reason, slot.original))
+            if slot.name:
+                without_text[slot.name] = index
             notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept only in the ledger",)
         else:
             item, notes = _read_entry(index, slot, naming.assign(slot.name))
@@ -245,6 +250,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         shared_stamp=_find_book_stamp(keys),
         sections=sections if "sections" in keys and "sections" in _list_own_keys(keys) else None,
         until=_read_days(keys),
+        without_text={name: index for name, index in without_text.items() if name not in naming.used},
     )
 
 

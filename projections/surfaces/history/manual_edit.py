@@ -60,14 +60,13 @@ def find_edit(
         form: The form in which ``playbook.json`` is rendered.
     """
     base = edited.state
-    entries = _named_entries(legacy, base)
+    by_index = _named_entries(legacy, base)
     if base.rewrites < state.rewrites:
-        entries = tuple(_without_redacted(entry, base) for entry in entries)
-    new_names = {
-        item.entry.name: entry.name
-        for item, entry in zip(legacy.items, entries, strict=True)
-        if item.entry.name != entry.name
-    }
+        by_index = {index: _without_redacted(entry, base) for index, entry in by_index.items()}
+    pairs = ((item.entry.name, by_index[item.index].name) for item in legacy.items)
+    new_names = {name: new_name for name, new_name in pairs if name != new_name}
+    by_index |= {index: base.entries[name] for name, index in legacy.without_text.items() if name in base.entries}
+    entries = tuple(by_index[index] for index in sorted(by_index))
     by_section = is_by_section(legacy, form)
     top, placed = (_sectioned_top if by_section else _flat_top)(legacy, state, base, new_names)
     if redacted.refusal_in_json(top) is not None:
@@ -170,14 +169,14 @@ def _without_redacted(entry: Entry, base: Playbook) -> Entry:
     return attrs.evolve(entry, text=REDACTED) if before is not None and before.text == REDACTED else entry
 
 
-def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
-    """Return a file's entries; one without a name gets the name of the entry whose text it has.
+def _named_entries(legacy: LegacyFile, base: Playbook) -> dict[int, Entry]:
+    """Return a file's entries by their index; one without a name gets the name of the entry whose text it has.
 
     So restoring an old file changes only what it says otherwise, and renames nothing.
     """
     by_text = {entry.text: entry for entry in base.entries.values()}
-    taken_names = {item.entry.name for item in legacy.items if not _is_unnamed(item)}
-    entries = []
+    taken_names = {item.entry.name for item in legacy.items if not _is_unnamed(item)}.union(legacy.without_text)
+    entries = {}
     for item in legacy.items:
         entry = item.entry
         same = by_text.get(entry.text) if _is_unnamed(item) else None
@@ -185,8 +184,8 @@ def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
             taken_names.add(same.name)
             # A file without counts says nothing about them.
             entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
-        entries.append(entry)
-    return tuple(entries)
+        entries[item.index] = entry
+    return entries
 
 
 def _is_unnamed(item: LegacyItem) -> bool:

@@ -164,7 +164,12 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
         Problem(f"{project.playbook.name}: {heading}", "is no section of this format; its entries are in OTHERS")
         for heading in manual_edit.unknown_headings(legacy, form)
     )
-    problems = (*legacy.problems, *unknown, *_problems(project, refusals))
+    without_text = (
+        Problem(f"{project.playbook.name}: {name}", "has no text there, and stays as it was")
+        for name in legacy.without_text
+        if name in base.entries
+    )
+    problems = (*legacy.problems, *without_text, *unknown, *_problems(project, refusals))
     return ExaminedFile(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
 
 
