@@ -59,12 +59,12 @@ def test_a_team_moves_from_git_to_an_object_store(team: Team, monkeypatch: pytes
     team.run("anna", "rate", "kpt_001", "helpful")
     team.sync("anna")
     # Ben is told, and nothing of his leaves before he says yes.
-    told = json.loads(team.run("ben", "sync", "--json").out)
+    told = json.loads(team.run("ben", "sync", "--json", code=1).out)
     assert {"engine": "objects", "address": address_of(team), "name": "main"} == told["moved"]
     assert (1, 0) == (told["pending"], told["published"])
     command = f"tallybook share objects {address_of(team)} --book main"
-    for words in (("sync",), ("share", "status")):
-        answer = team.run("ben", *words)
+    for words, code in ((("sync",), 1), (("share", "status"), 0), (("doctor",), None)):
+        answer = team.run("ben", *words, code=code)
         assert command in answer.out + answer.err
     assert address_of(team) == json.loads(team.run("ben", "share", "status", "--json").out)["moved"]["address"]
     monkeypatch.setattr(cli, "can_ask", lambda: True)
@@ -123,7 +123,7 @@ def test_a_move_that_dies_goes_on(team: Team, monkeypatch: pytest.MonkeyPatch) -
         patch.setattr(Engine, "seal", lambda *words: 1 / (seal(*words) is None))
         with pytest.raises(ZeroDivisionError):
             move(team, "anna")
-    assert json.loads(team.run("anna", "sync", "--json").out)["moved"]
+    assert json.loads(team.run("anna", "sync", "--json", code=1).out)["moved"]
     for machine in ("anna", "ben"):
         move(team, machine)
     assert team.entries("anna") == team.entries("ben")
@@ -139,7 +139,7 @@ def test_a_book_moves_back_and_a_false_seal_is_lifted(team: Team) -> None:
     with team.open_engine() as engine:
         engine.seal(engine.read(0).end, Place("git", "https://example.com/evil", "main"))
     team.run("ben", "rate", "kpt_001", "helpful")
-    assert 1 == json.loads(team.run("ben", "sync", "--json").out)["pending"]
+    assert 1 == json.loads(team.run("ben", "sync", "--json", code=1).out)["pending"]
     assert "moved to" in team.run("ben", "share", "objects", address_of(team), "--yes", code=2).err
     team.run("ben", "share", "repair", "--yes")
     team.sync("ben", "anna")
@@ -150,7 +150,7 @@ def test_a_project_that_shares_again_elsewhere_moves_the_book(team: Team) -> Non
     """Who turned sharing off and types another address moves the book; no engine is said to have lost it."""
     team.run("anna", "share", "off")
     assert 0 == move(team, "anna")["restored"]
-    assert json.loads(team.run("ben", "sync", "--json").out)["moved"]["address"] == address_of(team)
+    assert json.loads(team.run("ben", "sync", "--json", code=1).out)["moved"]["address"] == address_of(team)
 
 
 def test_a_team_leaves_a_host_that_is_gone(team: Team) -> None:

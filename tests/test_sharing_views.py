@@ -20,6 +20,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events
 from tallybook.projections.surfaces.history.events import event_parts
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -67,6 +68,19 @@ def test_redact_names_events_as_it_takes_them(pair: tuple[SharedMachine, SharedM
     assert (listed["seq"], listed["book"]) == (found["seq"], found["book"])
     shown = anna.run("redact", f"book:{found['book']}", "--reason", "a name", "--dry-run").out
     assert f"event book:{found['book']}, point.added" in shown
+
+
+def test_own_reasons_stay_here_and_are_shown_here(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A reason leaves no machine, and each view of the machine that gave it has it, before the sync and after it."""
+    anna, bela = pair
+    anna.run("retire", "kpt_003", "--reason", "it is unkind")
+    for machine, reason in ((anna, "it is unkind"), (anna, "it is unkind"), (bela, "")):
+        retired = [row for row in machine.lines("log") if row["kind"] == "point.retired"]
+        assert [reason] == [row["free"]["reason"] for row in retired]
+        assert [reason or None] == [row["reason"] for row in machine.json("show", "--gone")]
+        anna.sync()
+        bela.sync()
+    assert b"unkind" not in b"".join(SharedLog(bela.project.ledger).copy.pieces())
 
 
 def test_commands_answer_with_the_numbers_that_log_lists(anna: SharedMachine) -> None:

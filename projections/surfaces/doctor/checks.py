@@ -37,6 +37,7 @@ from tallybook.projections.surfaces.writing import secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.workspace.project import Project
 
 _LOCKS = {"lock": disk.LOCK_WAIT_MS, "head": disk.LOCK_WAIT_MS, "render.lock": playbook_file.RENDER_WAIT_MS}
@@ -297,16 +298,25 @@ def check_sharing(project: Project) -> Iterator[Finding]:
         yield Finding(NOTE, f"the book {part.name} was never taken in", sync)
     if part is not None and part.engine not in ENGINES:
         yield Finding(BAD, f"{part.engine!r} is not an engine of this Tallybook", "run `tallybook share` with another")
-    runs = [text for run in sync_results.read(project) for text in run["problems"] if SKIPPED in text]
-    for text in dict.fromkeys(runs):
-        fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
-        yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)
+    yield from _check_syncs(project, part)
     misfit = None if part is not None else membership.find_misfit(project)
     if misfit is not None:
         yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")
     elif part is None and reading.log_with_book(log):
         why = "nothing is sent or fetched here: the ledger has a shared book, and no settings of this user share it"
         yield Finding(NOTE, why, "run: tallybook share ENGINE ADDRESS")
+
+
+def _check_syncs(project: Project, part: Membership | None) -> Iterator[Finding]:
+    """Say what the last sync met, and which runs syncs skipped."""
+    results = sync_results.read(project)
+    for text in results[-1]["problems"] if results and part is not None else ():
+        if SKIPPED not in text:
+            yield Finding(NOTE, f"the last sync: {text}", "run `tallybook share status` for the engine's present state")
+    runs = [text for run in results for text in run["problems"] if SKIPPED in text]
+    for text in dict.fromkeys(runs):
+        fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
+        yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)
 
 
 def check_personal(project: Project) -> Iterator[Finding]:

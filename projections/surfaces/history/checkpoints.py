@@ -280,7 +280,8 @@ class Form(Generic[S]):
         book: Returns the playbook in a state; an empty one for a view that holds none.
         key: What else decides the state, such as a configuration.
         number_in_book: Gives the events in a state of a shared book the numbers of a shared history, which then goes on
-            from its checkpoint; None for a view that depends on the order of own and shared events.
+            from its checkpoint, and own ones their reasons, by a function from an event's id; None for a view that
+            depends on the order of own and shared events.
     """
 
     name: str
@@ -289,7 +290,7 @@ class Form(Generic[S]):
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook] = lambda _: Playbook()
     key: str = ""
-    number_in_book: Callable[[S], None] | None = None
+    number_in_book: Callable[[S, Callable[[str], str | None]], None] | None = None
 
 
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)

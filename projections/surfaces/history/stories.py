@@ -428,10 +428,18 @@ def _unpack(values: Mapping[str, Any]) -> EntryStatuses:
     )
 
 
-def _number_in_book(state: EntryStatuses) -> None:
+_REASONED: Final = frozenset(
+    kind for kind, (cls, _) in events.EVENT_TYPES.items() if "reason" in attrs.fields_dict(cls)
+)
+
+
+def _number_in_book(state: EntryStatuses, find_reason: Callable[[str], str | None]) -> None:
     def number(event: EventReference | EventRecord) -> NamedEvent:
         named = name_event(event)
-        return named._replace(row=named.row | {"seq": shared_number(BOOK + named.row["seq"])})
+        # A rating or an update, as most are, has none to look for.
+        reason = find_reason(named.row["id"]) if named.kind in _REASONED else None
+        row = named.row | {"seq": shared_number(BOOK + named.row["seq"])}
+        return named._replace(row=row, reason=reason or named.reason)
 
     state.last_changes = {name: number(event) for name, event in state.last_changes.items()}
     state.undone = {name: (text, number(by)) for name, (text, by) in state.undone.items()}

@@ -239,7 +239,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 
     It takes in others' events and publishes own ones. What is not published within the limit waits for the next sync.
     --rejoin takes a history of the book that differs from this machine's, sets the old copy aside, and publishes what
-    the new history lacks.
+    the new history lacks. Where the book moved, it names the place, asks on a terminal, and otherwise ends with 1.
 
     --json answers {taken, published, pending, tries, end, restored, skipped, refusal, set_aside, moved, unsealed};
     --rejoin: {copy, kept, taken, landed, end, missing, pending}
@@ -290,7 +290,8 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
         engine_name, address, name = result.moved
         options = {"name": name, "yes": True, "read_only": part.read_only}
         return _join(project, engine_name, address, _NO_OPTIONS | options, as_json=False)
-    return 0
+    # A job that runs only this must not go on for ever without what the others write.
+    return EXIT_NO if result.moved else 0
 
 
 def _require_consent(action: str, what: str, options: Mapping[str, Any], *, as_json: bool) -> None:

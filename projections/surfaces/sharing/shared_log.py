@@ -61,6 +61,10 @@ if TYPE_CHECKING:
     Landing = list[tuple[Landed, RawBatch | None]]
 
 
+_NO_REASON: Final = b'"reason":""'
+_REASONED: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED if "reason" in attrs.fields_dict(cls))
+
+
 @attrs.define
 class BookState(Playbook):
     """The playbook, with who made its entries.
@@ -243,8 +247,31 @@ class SharedLog(JsonlLog):
         """Yield batches of the own ledger, batches of the book, and all pending ones, as views read them."""
         yield from self._own_part(own)
         for batch in book:
-            yield renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1))
-        yield from (raw for _, raw in self.landed() if raw is not None)
+            yield self._with_reasons(renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1)))
+        yield from (self._with_reasons(raw) for _, raw in self.landed() if raw is not None)
+
+    def _with_reasons(self, batch: RawBatch) -> RawBatch:
+        """Return a batch with the reasons of this machine's events, which stay in the own ledger."""
+        if not any(_NO_REASON in line for line in batch.lines):
+            return batch
+        return batch._replace(lines=[self._with_reason(line) for line in batch.lines])
+
+    def _with_reason(self, line: bytes) -> bytes:
+        reason = self._find_reason(head_field(line, b"id")) if _NO_REASON in line else None
+        return line.replace(_NO_REASON, bytes_of("reason", reason)) if reason else line
+
+    def _find_reason(self, id_: str) -> str | None:
+        """Return the reason of an event of this machine; None where the own ledger has none."""
+        return self._reasons.get(own_id(id_)) or None
+
+    @cached_property
+    def _reasons(self) -> dict[str, str]:
+        """Return id → reason of the events of the own ledger that give one."""
+        batches = decode(find_or_read(self.own, _REASONED))
+        records: Iterator[tuple[str, Any]] = (
+            (record.id, record.event) for batch in batches for record in batch.records
+        )
+        return {id_: event.reason for id_, event in records if getattr(event, "reason", "")}
 
     def _own_part(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
         """Yield what the book does not share of batches of the own ledger, with the names of the book."""
@@ -320,13 +347,13 @@ class SharedLog(JsonlLog):
 
     def state(self, form: Form[S]) -> S:
         """Return the state of a view at this moment."""
-        pending = list(decode(raw for _, raw in self.landed() if raw is not None))
+        pending = list(decode(self._with_reasons(raw) for _, raw in self.landed() if raw is not None))
         is_rewritten = any(type(event) in REWRITING for batch in pending for event in batch.events)
         if form.number_in_book is None or is_rewritten or not self.history.frontier.seq:
             state = fold_history(form.view, lambda: decode(self.read()))
         else:
             state = self._book_state(form, self.history.frontier.seq)
-            form.number_in_book(state)
+            form.number_in_book(state, self._find_reason)
             # What only the own ledger has does not depend on the book.
             own_kinds = {kind for kind in form.view.table if kind in KIND_OF} - SHARED - {BookTaken}
             own = find_or_read(self.own, [bytes_of("kind", KIND_OF[kind]) for kind in own_kinds])
