@@ -93,23 +93,14 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
 
 # Undone events
 
-# Agents report these; they say nothing about what the playbook holds.
-_REPORTS = {"playbook.injected", "point.cited"}
-_ABOUT_PLAYBOOK = {
+_UNDOABLE = ("playbook.", "point.", "metrics.", "benchmark.", "feedback.", "baseline.", "session.ended", "lift.")
+# What agents, transcripts and raters reported has happened: after an undo it still counts as read and as given.
+_REPORTS = ("playbook.injected", "point.cited")
+UNDOABLE: frozenset[type[Any]] = frozenset(
     cls
     for kind, (cls, _) in events.EVENT_TYPES.items()
-    if kind.startswith(("playbook.", "point.")) and kind not in _REPORTS
-}
-_ABOUT_SCORES = {
-    events.MetricsRecorded,
-    events.BenchmarkRecorded,
-    events.FeedbackRecorded,
-    events.BaselineSet,
-    events.SessionEnded,
-}
-_ABOUT_LIFT = {events.LiftAsked, events.LiftStopped}
-# What agents, transcripts and raters reported has happened: after an undo it still counts as read and as given.
-UNDOABLE: frozenset[type[Any]] = frozenset({events.EventsVoided} | _ABOUT_PLAYBOOK | _ABOUT_SCORES | _ABOUT_LIFT)
+    if kind == "events.voided" or (kind.startswith(_UNDOABLE) and kind not in _REPORTS)
+)
 """Kinds that can be undone: those that change the playbook, a score or a question of lift, and undo itself."""
 
 
@@ -181,15 +172,14 @@ def mark_undone(batches: Iterable[Batch], undone_ids: UndoneIds) -> Iterator[Bat
     previous_last = 0
     for batch in batches:
         # Line heads are decoded only where an event may be undone, as that is slow.
-        may_be_undone = previous_last < undone_ids.last and undone_ids.may_touch(batch)
-        yield batch.with_records([_mark(record, undone_ids) for record in batch.records]) if may_be_undone else batch
+        if previous_last < undone_ids.last and undone_ids.may_touch(batch):
+            undos: list[Any] = [(record, undone_ids.by(record)) for record in batch.records]
+            yield batch.with_records(
+                [attrs.evolve(record, event=UndoneEvent(record.event, by)) if by else record for record, by in undos]
+            )
+        else:
+            yield batch
         previous_last = batch.last
-
-
-def _mark(record: EventRecord, undone_ids: UndoneIds) -> EventRecord:
-    by = undone_ids.by(record)
-    change: dict[str, Any] = {"event": UndoneEvent(record.event, by)} if by is not None else {}
-    return attrs.evolve(record, **change)
 
 
 def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int | None = None) -> S:
@@ -200,9 +190,16 @@ def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int 
         read: Returns history from the beginning; called a second time where an event is undone.
         until: As for ``fold``.
     """
-    undos: dict[int, EventRecord] = {}
-    state = fold(_collecting_view(view, undos), read(), until=until)
-    undone_ids = find_undone(undos.values())
+    undos: list[EventRecord] = []
+
+    def read_and_watch() -> Iterator[Batch]:
+        for batch in read():
+            yield batch
+            # Only after the fold has taken it: a batch after the moment is asked for, and left.
+            undos.extend(undos_in(batch))
+
+    state = fold(view, read_and_watch(), until=until)
+    undone_ids = find_undone(undos)
     # Batches appended between the two reads are left out: an undo among them was not considered.
     return fold(view, mark_undone(read(), undone_ids), until=state.seq) if undone_ids.last else state
 
@@ -226,25 +223,3 @@ def undos_in(batch: Batch) -> list[EventRecord]:
     if events.EventsVoided not in map(type, batch.events):
         return []
     return [record for record in batch.records if isinstance(record.event, events.EventsVoided)]
-
-
-def _collecting_view(view: View[S], undos: dict[int, EventRecord]) -> View[S]:
-    """Return the same view, which also collects every ``events.voided`` by its number.
-
-    Its table has a row for undos although the view's own may not: ``settle`` then runs only as it would without that.
-    """
-    own_change, settle = view.table.get(events.EventsVoided), view.settle
-
-    def add(state: S, event: Any, batch: Batch) -> None:
-        undos.update((record.seq, record) for record in undos_in(batch))
-        if own_change is not None:
-            own_change(state, event, batch)
-
-    def settle_own(state: S, batch: Batch) -> None:
-        if settle and any(type(event) in view.table for event in batch.events):
-            settle(state, batch)
-
-    # A view with its own row for undos needs no second check of which batches concern it.
-    return View(
-        view.start, {**view.table, events.EventsVoided: add}, settle if own_change or settle is None else settle_own
-    )

@@ -17,6 +17,7 @@ from helpers.repository import ROOT
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.history.moments import find
 from tallybook.projections.surfaces.history.stories import WITH_EDIT, AmbiguousEntryError
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -217,7 +218,7 @@ def test_words_that_fit_several_entries_select_none(learned_again: Project) -> N
     with pytest.raises(AmbiguousEntryError) as several:
         commands.why(learned_again, "type hints")
     assert ["kpt_001", "kpt_003"] == [match["name"] for match in several.value.matches]
-    assert "kpt_001" == commands.why(learned_again, "type hints", "8")[0]["name"]
+    assert "kpt_001" == commands.why(learned_again, "type hints", find(learned_again, "8"))[0]["name"]
 
 
 @pytest.mark.usefixtures("learned_again")

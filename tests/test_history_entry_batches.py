@@ -31,6 +31,7 @@ from tallybook.projections.entry_history.answers import explain
 from tallybook.projections.entry_history.view import ENTRIES, entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.moments import find
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -66,7 +67,8 @@ def stories_of(log: JsonlLog) -> dict[tuple[str, int | None], Any]:
 def check(log: JsonlLog) -> None:
     """Compare each answer of `why` with the whole history."""
     for (name, moment), told in stories_of(log).items():
-        assert told == commands.why(project_of(log), name, None if moment is None else str(moment))
+        here = project_of(log)
+        assert told == commands.why(here, name, None if moment is None else find(here, str(moment)))
 
 
 @settings(

@@ -17,7 +17,7 @@ from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.history import sql
+from tallybook.projections.surfaces.history import moments, sql
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 
@@ -44,7 +44,7 @@ def here(project: Path) -> Project:
 
 def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any, ...]]:
     """Return the rows that a query answers."""
-    return list(sql.query(project, query, when).rows)
+    return list(sql.query(project, query, moments.find(project, when) if when else None).rows)
 
 
 def test_every_event_is_a_row(here: Project) -> None:

@@ -78,7 +78,7 @@ def test_it_finds_what_a_linear_scan_finds(
     turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
     found = search(condition, lambda: batches, (begin, end), last=last)
     expected = turned[-1 if last else 0] if turned else None
-    assert (expected, truths[0]) == (found.turn.moment if found.turn else None, found.began)
+    assert (expected, truths[0]) == (found.moment, found.began)
 
 
 def find(batches: Sequence[Batch], text: str) -> Search:
@@ -121,6 +121,6 @@ STORY = history(
 )
 def test_the_event_is_the_one_that_made_it_true(text: str, moment: int, seq: int) -> None:
     """Within its batch it is the event that made the condition true for good, the closing one for a prune."""
-    turn = find(STORY, text).turn
-    assert turn is not None
-    assert (moment, seq) == (turn.moment, turn.record.seq)
+    found = find(STORY, text)
+    assert found.record is not None
+    assert (moment, seq) == (found.moment, found.record.seq)

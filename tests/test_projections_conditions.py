@@ -98,7 +98,8 @@ def test_every_name_can_be_a_term(name: str) -> None:
         text = f"{quote}{name.replace(quote, quote * 2)}{quote}"
         condition = parse(f"exists({text}) or {text}.helpful > 1")
         assert {name} == condition.names
-        assert {name} == parse(f"{condition.terms[0].text} and {condition.terms[1].text} > 1").names
+        exists, helpful = condition.terms
+        assert {name} == parse(f"{exists} and {helpful} > 1").names
 
 
 REFUSED: list[tuple[str, int, str]] = [

@@ -27,7 +27,7 @@ from tallybook.projections import event_rows, fold
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.records import Batch, EventRecord
 
@@ -67,6 +67,8 @@ STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
 }
 """Status → the test of an entry for it."""
 
+COUNT: Final = "count"
+"""The term that reads no entry: how many the playbook has."""
 FIELDS: Final = ("helpful", "harmful", "text")
 """Fields of an entry; an entry that left has its last values, a name never used has none."""
 
@@ -78,42 +80,25 @@ Test = Callable[[Values], bool]
 
 
 @attrs.frozen
-class Term:
-    """A value that a condition reads from a playbook.
-
-    Attributes:
-        text: The term as a condition has it.
-        value: Returns its value: a number, a text, a boolean, or None for a name never used.
-        name: The entry that it reads, None for the playbook itself.
-    """
-
-    text: str
-    value: Callable[[Playbook], Any]
-    name: str | None = None
-
-
-@attrs.frozen
 class Condition:
     """A condition on a playbook.
 
     Attributes:
         text: As it was given.
-        terms: The values that it reads, each once.
+        terms: Term, as a condition has it → what returns its value in a playbook: a number, a text, a boolean, or None
+            for a name never used.
+        names: The names of the entries that it reads.
         holds: The test of the whole condition.
     """
 
     text: str
-    terms: tuple[Term, ...]
+    terms: Mapping[str, Callable[[Playbook], Any]]
+    names: frozenset[str]
     holds: Test
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Return the names of the entries that it reads."""
-        return frozenset(term.name for term in self.terms if term.name is not None)
 
     def values(self, book: Playbook) -> Values:
         """Return the values of the terms in a playbook."""
-        return {term.text: term.value(book) for term in self.terms}
+        return {term: value(book) for term, value in self.terms.items()}
 
 
 @attrs.frozen
@@ -170,7 +155,8 @@ class _Parser:
         self.tokens = tokens
         self.next = 0
         self.depth = 0
-        self.terms: dict[str, Term] = {}
+        self.terms: dict[str, Callable[[Playbook], Any]] = {}
+        self.names: set[str] = set()
 
     @property
     def token(self) -> Token:
@@ -235,42 +221,50 @@ class _Parser:
             name = self.parse_name()
             self.expect(")")
             has_status = STATUSES[status]
-            return self.add(Term(f"{status}({_name(name)})", lambda book: has_status(book, name), name))
+            return self.add(f"{status}({_name(name)})", lambda book: has_status(book, name))
         begin = self.token
         left, is_text = self.parse_term()
         if is_text:
-            return self.parse_search(left)
+            self.expect("contains")
+            token = self.take()
+            if token.kind != "text":
+                raise self.error("expected a text in quotes", token)
+            words = token.value.casefold()
+            return lambda values: (text := left(values)) is not None and words in text.casefold()
         if not self.sees(*COMPARED):
             raise self.error(f"expected one of {' '.join(sorted(COMPARED))}")
         compare = COMPARED[self.take().value]
         right, is_text = self.parse_term()
         if is_text:
             raise self.error("expected a number", begin)
-        return lambda values: _compare(compare, left(values), right(values))
 
-    def parse_search(self, field: Callable[[Values], Any]) -> Test:
-        """Parse the rest of a search of a text; case does not matter, and a name never used has no text."""
-        self.expect("contains")
-        token = self.take()
-        if token.kind != "text":
-            raise self.error("expected a text in quotes", token)
-        words = token.value.casefold()
-        return lambda values: words in text.casefold() if (text := field(values)) is not None else False
+        def holds(values: Values) -> bool:
+            numbers = (left(values), right(values))
+            # With the value of a name never used every comparison is false.
+            return None not in numbers and compare(*numbers)
+
+        return holds
 
     def parse_term(self) -> tuple[Callable[[Values], Any], bool]:
         """Parse a number, ``count`` or a field; return also whether it is a text."""
         if self.sees_field():
             name = self.parse_name()
             self.expect(".")
-            return self.parse_field(name)
+            if not self.sees(*FIELDS):
+                raise self.error(f"expected one of {', '.join(FIELDS)}")
+            field = self.take().value.lower()
+            # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left has
+            # it, and a name never used has none.
+            value = lambda book: getattr(book.entries.get(name) or book.gone.get(name), field, None)  # noqa: E731
+            return self.add(f"{_name(name)}.{field}", value), field == "text"
         token = self.take()
         if token.kind == "number":
             if len(token.value) > MAX_DIGITS:
                 raise self.error(f"expected at most {MAX_DIGITS} digits", token)
             number = int(token.value)
             return lambda _: number, False
-        if token.kind == "word" and token.value.lower() == "count":
-            return self.add(Term("count", lambda book: len(book.entries))), False
+        if token.kind == "word" and token.value.lower() == COUNT:
+            return self.add(COUNT, lambda book: len(book.entries)), False
         raise self.error("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", token)
 
     def sees_field(self) -> bool:
@@ -278,22 +272,17 @@ class _Parser:
         after = self.tokens[min(self.next + 1, len(self.tokens) - 1)]
         return self.token.kind in _NAMES and (after.kind, after.value) == ("sign", ".")
 
-    def parse_field(self, name: str) -> tuple[Callable[[Values], Any], bool]:
-        if not self.sees(*FIELDS):
-            raise self.error(f"expected one of {', '.join(FIELDS)}")
-        field = self.take().value.lower()
-        return self.add(Term(f"{_name(name)}.{field}", lambda book: _value(book, name, field), name)), field == "text"
-
     def parse_name(self) -> str:
         token = self.take()
         if token.kind not in _NAMES or not token.value:
             raise self.error("expected the name of an entry", token)
+        self.names.add(token.value)
         return token.value
 
-    def add(self, term: Term) -> Callable[[Values], Any]:
+    def add(self, term: str, value: Callable[[Playbook], Any]) -> Callable[[Values], Any]:
         """Add a term to those of the condition, and return the function that gives its value."""
-        self.terms.setdefault(term.text, term)
-        return itemgetter(term.text)
+        self.terms.setdefault(term, value)
+        return itemgetter(term)
 
 
 def _name(name: str) -> str:
@@ -302,18 +291,6 @@ def _name(name: str) -> str:
         return name
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
-
-
-def _value(book: Playbook, name: str, field: str) -> Any:
-    """Return the current or last value of an entry's field; None for a name never used."""
-    # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left has it.
-    entry = book.entries.get(name) or book.gone.get(name)
-    return None if entry is None else getattr(entry, field)
-
-
-def _compare(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Compare two numbers; with the value of a name never used every comparison is false."""
-    return left is not None and right is not None and compare(left, right)
 
 
 def parse(text: str) -> Condition:
@@ -326,20 +303,7 @@ def parse(text: str) -> Condition:
     holds = parser.parse_any()
     if parser.token.kind != "end":
         raise parser.error("expected and, or, or the end")
-    return Condition(text, tuple(parser.terms.values()), holds)
-
-
-@attrs.frozen
-class TurningPoint:
-    """A moment at which a condition became true.
-
-    Attributes:
-        moment: Number of the last event of the batch: the condition holds after it, and did not before it.
-        record: The event of the batch that made it true.
-    """
-
-    moment: int
-    record: EventRecord
+    return Condition(text, parser.terms, frozenset(parser.names), holds)
 
 
 @attrs.frozen
@@ -350,17 +314,20 @@ class Search:
         condition: The condition.
         book: The playbook where the search ended.
         began: Whether the condition held at the start of the search.
-        turn: When it became true, None where it did not.
-        before: Values of the condition's terms before the turn, or at the end.
-        after: Values after the turn, or at the end.
+        before: Values of the condition's terms before it became true, or at the end.
+        after: Values after it became true, or at the end.
+        moment: Number of the last event of the batch after which it holds and before which it did not; None where it
+            did not become true.
+        record: The event of that batch that made it true; None with ``moment``.
     """
 
     condition: Condition
     book: Playbook
     began: bool
-    turn: TurningPoint | None
     before: Values
     after: Values
+    moment: int | None = None
+    record: EventRecord | None = None
 
 
 def search(condition: Condition, read: Read, span: tuple[int, int | None] = (0, None), *, last: bool = False) -> Search:
@@ -399,10 +366,10 @@ def search(condition: Condition, read: Read, span: tuple[int, int | None] = (0, 
             if not last:
                 break
     if turn is None:
-        return Search(condition, book, began, None, after, after)
+        return Search(condition, book, began, after, after)
     batch, number, before, after = turn
     record = _find_event(condition, read, batch, undos[:number])
-    return Search(condition, book, began, TurningPoint(batch.last, record), before, after)
+    return Search(condition, book, began, before, after, batch.last, record)
 
 
 def _playbook_at(read: Read, undos: Sequence[EventRecord], until: int) -> Playbook:
@@ -440,15 +407,14 @@ def turn_json(result: Search) -> dict[str, Any]:
         the event, both None where the condition never became true; each term with its value before and after that
         moment, or at the end; and whether the condition held at the start of the search.
     """
-    event, turn = None, result.turn
-    if turn is not None:
-        record = turn.record
+    event = None
+    if (record := result.record) is not None:
         event = {"seq": record.seq, "at": record.at} | ({} if record.when is None else {"when": record.when})
         event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.by_json(record.by)}
         event |= {"summary": event_rows.summary(record.event)}
     return {
         "condition": result.condition.text,
-        "moment": None if turn is None else turn.moment,
+        "moment": result.moment,
         "event": event,
         "before": result.before,
         "after": result.after,

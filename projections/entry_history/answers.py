@@ -9,10 +9,10 @@ import unicodedata
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
-from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses, text_of
+from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses
 from tallybook.projections.event_rows import by_json, kind_of, reference, summary, when_json
 from tallybook.projections.fold import UndoneEvent
-from tallybook.projections.playbook.entry import REDACTED
+from tallybook.projections.playbook.entry import REDACTED, text_of
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import UNDONE, UNKNOWN
 
@@ -83,24 +83,22 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
         unless it was pruned; ``reason`` of the event, or None; ``into``, the entry that it was merged into, or None;
         ``event`` that took it out, as ``brief``.
     """
-    gone = [_grave(state, name) for name in state.names if name not in state.book.entries]
-    return sorted(gone, key=lambda row: int(row["event"]["seq"]))
-
-
-def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
-    # Of an entry whose addition was undone the playbook has the name alone.
-    entry = state.book.gone.get(name) or Entry(name, state.text(name))
-    status = state.book.status_of(name)
-    event = name_event(state.undone[name][1] if status == UNDONE else state.last_changes[name])
-    rule = state.book.policy.rule if status == "pruned" else None
-    pruned = {"summary": _describe_prune(entry, rule)} if rule is not None else {}
-    return entry_json(entry) | {
-        "status": status,
-        "rule": rule,
-        "reason": event.reason,
-        "into": state.book.merged.get(name),
-        "event": event.row | pruned,
-    }
+    rows = []
+    for name in state.names:
+        if name in state.book.entries:
+            continue
+        # Of an entry whose addition was undone the playbook has the name alone.
+        entry = state.book.gone.get(name) or Entry(name, state.text(name))
+        status = state.book.status_of(name)
+        event = name_event(state.undone[name][1] if status == UNDONE else state.last_changes[name])
+        rule = state.book.policy.rule if status == "pruned" else None
+        summary_of_prune = {} if rule is None else {"summary": _describe_prune(entry, rule)}
+        rows.append(
+            entry_json(entry)
+            | {"status": status, "rule": rule, "reason": event.reason, "into": state.book.merged.get(name)}
+            | {"event": event.row | summary_of_prune}
+        )
+    return sorted(rows, key=lambda row: int(row["event"]["seq"]))
 
 
 # Entries by their words, and the other names of their advice
@@ -219,26 +217,28 @@ def explain(
         # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
         addition = story.undone_addition
         exit_event = last or story.decision or (None if addition is None else addition.by)
-    noted = (step.record for step in story.trail if isinstance(step.record.event, events.PointNoted))
+    notes = [
+        {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}
+        for record in (*story.early_notes, *(step.record for step in story.trail))
+        if isinstance(record.event, events.PointNoted)
+    ]
+    seeds = [step.record.event for step in story.trail if isinstance(step.record.event, events.PointSeeded)]
+    # By number, because one rating can be among the last ones and the one before a prune.
+    deciding = {record.seq: record for record in _deciding_events(story)}
+    if exit_event is not None:
+        deciding[exit_event.seq] = exit_event
+    injections, citations = (uses.get(story.name, Uses()) for uses in (statuses.injections, statuses.citations))
     return story_json(story), {
-        "origin": story.origin,
-        "original": story.original,
-        "notes": [_note(record) for record in (*story.early_notes, *noted)],
-        "told": _uses(statuses.injections.get(story.name, Uses())),
-        "cited": _uses(statuses.citations.get(story.name, Uses())),
+        "origin": seeds[-1].origin if seeds else None,
+        "original": seeds[-1].original if seeds else None,
+        "notes": notes,
+        "told": {"count": injections.count, "last": injections.last and name_event(injections.last).row},
+        "cited": {"count": citations.count, "last": citations.last and name_event(citations.last).row},
         "stood": story.entry is not None or last is not None,
         "vanished_by": None if exit_event is None else _brief(story, exit_event),
-        "deciding": [_brief(story, record) for record in deciding_events(story, exit_event)],
+        "deciding": [_brief(story, deciding[seq]) for seq in sorted(deciding)],
         "lineage": lineage(statuses, story.name),
     } | ({"until": day} if (day := story.book.until.get(story.name)) else {})
-
-
-def _note(record: EventRecord) -> dict[str, Any]:
-    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}  # type: ignore[attr-defined]
-
-
-def _uses(uses: Uses) -> dict[str, Any]:
-    return {"count": uses.count, "last": None if uses.last is None else name_event(uses.last).row}
 
 
 def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
@@ -270,18 +270,21 @@ def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord 
     return story.last_exit
 
 
-def deciding_events(story: Story, exit_event: EventRecord | None = None) -> list[EventRecord]:
-    """Return the events that decided about an entry, in order.
+def _deciding_events(story: Story) -> Iterator[EventRecord]:
+    """Yield the events that decided about an entry, in no order.
 
     These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
-    most, and the last harmful one before a prune; the undos of its events; and ``exit_event``.
+    most, and the last harmful one before a prune; the undos of its events, and the undone event that had added it.
     """
     ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
-    # By number, because one rating can be among the last ones and the one before a prune.
-    chosen = {record.seq: record for record in (*ratings[-MAX_RATINGS:], *_turning_points(story), *_undos(story))}
-    if exit_event is not None:
-        chosen[exit_event.seq] = exit_event
-    return [chosen[seq] for seq in sorted(chosen)]
+    yield from ratings[-MAX_RATINGS:]
+    yield from _turning_points(story)
+    for ignored in story.ignored:
+        undone_event: Any = ignored.record.event
+        if isinstance(undone_event, UndoneEvent):
+            yield undone_event.by
+            if isinstance(undone_event.event, events.MAKERS):
+                yield ignored.record
 
 
 def _turning_points(story: Story) -> Iterator[EventRecord]:
@@ -305,16 +308,6 @@ def _turning_points(story: Story) -> Iterator[EventRecord]:
             last_harmful = record
 
 
-def _undos(story: Story) -> Iterator[EventRecord]:
-    """Yield the undos of the entry's events, and the undone event that had added it."""
-    for ignored in story.ignored:
-        undone_event = ignored.record.event
-        if isinstance(undone_event, UndoneEvent):
-            yield undone_event.by
-            if isinstance(undone_event.event, events.MAKERS):
-                yield ignored.record
-
-
 def story_json(story: Story) -> dict[str, Any]:
     """Return a story in the stable shape that ``why --json`` answers.
 
@@ -332,7 +325,7 @@ def story_json(story: Story) -> dict[str, Any]:
         "status": story.status,
         "helpful": 0 if last is None else last.helpful,
         "harmful": 0 if last is None else last.harmful,
-        "rule": story.rule,
+        "rule": story.book.policy.rule if story.status == "pruned" else None,
         "decided_by": None if decision is None else reference(decision),
         "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
         "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],

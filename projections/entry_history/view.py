@@ -13,12 +13,12 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.entry import REDACTED, add_rating
+from tallybook.projections.playbook.entry import REDACTED, add_rating, text_of
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from tallybook.ledger.records import Batch, EventRecord
 
@@ -116,9 +116,6 @@ class Story:
             this entry were folded, the other entries in it are incomplete.
         last: The last state of the entry, None where it never existed.
         decision: The event that took it out; None while it is in the playbook, and where it never was.
-        rule: The rule by which it was pruned, None where it was not.
-        origin: Shape of the entry in a legacy file, None where it was not imported.
-        original: The item of that file where it differs from the entry, empty elsewhere; None once redacted.
         trail: The events that changed it, in order.
         ignored: The events that changed nothing, in order.
         early_notes: Notes that come before the entry: in a shared history the own notes come before the book.
@@ -131,9 +128,6 @@ class Story:
     book: Playbook
     last: Entry | None = None
     decision: EventRecord | None = None
-    rule: str | None = None
-    origin: str | None = None
-    original: str | None = None
     trail: list[Step] = attrs.field(factory=list)
     ignored: list[IgnoredEvent] = attrs.field(factory=list)
     early_notes: list[EventRecord] = attrs.field(factory=list)
@@ -203,23 +197,28 @@ def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
     return (name, book.merged.get(name, name), *getattr(event, "merged", ()))
 
 
-def text_of(event: Any) -> str:
-    """Return the text that an event gives an entry."""
-    return REDACTED if event.text is None else str(event.text)
-
-
 def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
     """Apply a batch event by event; line heads are decoded only for events of a story."""
     was_present: dict[str, bool] = {}
     has_changes = False
     for index, event in enumerate(batch.events):
-        if not _count_uses(state, batch, index):
-            changes = type(event) in CHANGES
-            has_changes = has_changes or changes
-            if state.stories and (changes or isinstance(event, events.PointNoted)):
-                _apply_told_event(state, batch, index, was_present)
-            else:
-                _apply_event(state, batch, index)
+        if isinstance(event, events.PlaybookInjected):
+            _count_uses(state.injections, dict.fromkeys(event.names), EventPlace(batch, index))
+            continue
+        if isinstance(event, events.PointCited):
+            _count_uses(state.citations, (event.name,), EventPlace(batch, index))
+            continue
+        changes = type(event) in CHANGES
+        has_changes = has_changes or changes
+        is_told = state.stories and (changes or isinstance(event, events.PointNoted))
+        before = [(story, story.entry) for story in (_stories_with(state, event) if is_told else ())]
+        _apply_event(state, batch, index)
+        if isinstance(event, events.EventsVoided):
+            for story in state.stories.values():
+                story.last_undo_batch = batch
+        for story, entry in before:
+            was_present.setdefault(story.name, entry is not None)
+            _add_event(story, batch.records[index], entry)
     for name, is_old in was_present.items():
         story = state.stories[name]
         # An entry that one batch adds and takes out is in the playbook at no moment.
@@ -230,18 +229,8 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
         settle(state.book, batch)
 
 
-def _count_uses(state: EntryStatuses, batch: Batch, index: int) -> bool:
-    """Count the uses in an event, and return whether it is an injection or a citation: neither changes a status."""
-    event = batch.events[index]
-    if isinstance(event, events.PlaybookInjected):
-        uses, names = state.injections, dict.fromkeys(event.names)
-    elif isinstance(event, events.PointCited):
-        uses, names = state.citations, {event.name: None}
-    else:
-        return False
-    place = EventPlace(batch, index)
+def _count_uses(uses: dict[str, Uses], names: Iterable[str], place: EventPlace) -> None:
     uses |= {name: Uses(uses[name].count + 1 if name in uses else 1, place) for name in names}
-    return True
 
 
 def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
@@ -280,26 +269,6 @@ def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
 # Stories
 
 
-def _apply_told_event(state: EntryStatuses, batch: Batch, index: int, was_present: dict[str, bool]) -> None:
-    """Apply an event, and add it to the stories that it is in.
-
-    Args:
-        state: The state.
-        batch: The batch of the event.
-        index: Its index there.
-        was_present: Name of a story in the batch → whether its entry was there before; names are added.
-    """
-    event = batch.events[index]
-    before = [(story, story.entry) for story in _stories_with(state, event)]
-    _apply_event(state, batch, index)
-    if isinstance(event, events.EventsVoided):
-        for story in state.stories.values():
-            story.last_undo_batch = batch
-    for story, entry in before:
-        was_present.setdefault(story.name, entry is not None)
-        _add_event(story, batch.records[index], entry)
-
-
 def _stories_with(state: EntryStatuses, event: Any) -> list[Story]:
     """Return the stories that an event can be in."""
     if isinstance(event, events.EventRedacted):
@@ -326,38 +295,22 @@ def _is_about(story: Story, event: Any) -> bool:
 
 def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
     """Add an event to the story by its effect on the entry."""
-    event, after = record.event, story.entry
+    event, after, is_about = record.event, story.entry, _is_about(story, record.event)
     if after is None and before is not None:
         story.decision = record
-        story.rule = story.book.policy.rule if isinstance(event, events.PlaybookUpdated) else None
         story.trail.append(Step(record, before.helpful, before.harmful))
-    elif after is not None and (after is not before or (isinstance(event, _BESIDE_KINDS) and _is_about(story, event))):
-        story.decision = story.rule = None
-        _add_step(story, record, after)
-        if isinstance(event, events.PointSeeded):
-            story.origin, story.original = event.origin, event.original
+    elif after is not None and (after is not before or (isinstance(event, _BESIDE_KINDS) and is_about)):
+        story.decision, story.last = None, after
+        story.trail.append(Step(record, after.helpful, after.harmful))
     # An entry that was joined to another is not in the playbook, so the event that joined it ends its story.
     elif isinstance(event, events.PointMatched) and event.name == story.name:
-        _add_step(story, record, Entry(event.name, text_of(event), event.helpful, event.harmful))
-        story.decision = record
-    elif _is_about(story, event):
-        _add_unchanged(story, record)
-
-
-def _add_step(story: Story, record: EventRecord, after: Entry) -> None:
-    """Add a step after which the entry is as given."""
-    story.last = after
-    story.trail.append(Step(record, after.helpful, after.harmful))
-
-
-def _add_unchanged(story: Story, record: EventRecord) -> None:
-    """Add an event that names the entry and did not change it."""
-    event, last = record.event, story.last
-    if isinstance(event, events.EventRedacted | events.PointNoted) and last is not None:
-        story.trail.append(Step(record, last.helpful, last.harmful))
-    elif isinstance(event, events.PointNoted):
+        story.decision, story.last = record, Entry(event.name, text_of(event), event.helpful, event.harmful)
+        story.trail.append(Step(record, event.helpful, event.harmful))
+    elif isinstance(event, events.EventRedacted | events.PointNoted) and is_about and story.last is not None:
+        story.trail.append(Step(record, story.last.helpful, story.last.harmful))
+    elif isinstance(event, events.PointNoted) and is_about:
         story.early_notes.append(record)
-    else:
+    elif is_about:
         story.ignored.append(IgnoredEvent(record, _reason(story, event)))
 
 

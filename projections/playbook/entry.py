@@ -26,16 +26,16 @@ def evolve(entry: Entry | None, event: Any) -> Entry | None:
         case events.PointRated():
             after = entry and add_rating(entry, event.rating)
         case events.PointAdded():
-            after = entry or Entry(event.name, _text(event.text))
+            after = entry or Entry(event.name, text_of(event))
         case events.PointSeeded():
-            after = entry or Entry(event.name, _text(event.text), event.helpful, event.harmful)
+            after = entry or Entry(event.name, text_of(event), event.helpful, event.harmful)
         case events.PointEdited():
             # Where an edit left the text, its own copy of that may be redacted, or be another one's by now.
             stays = entry and event.change == "kept" and event.text in {None, REDACTED}
-            text = entry.text if entry and stays else _text(event.text)
+            text = entry.text if entry and stays else text_of(event)
             after = Entry(event.name, text, event.helpful, event.harmful)
         case events.PointReworded():
-            after = entry and Entry(event.name, _text(event.text), entry.helpful, entry.harmful)
+            after = entry and Entry(event.name, text_of(event), entry.helpful, entry.harmful)
         case events.PointRemoved() | events.PointRetired():
             after = None
         case _:
@@ -43,8 +43,9 @@ def evolve(entry: Entry | None, event: Any) -> Entry | None:
     return after
 
 
-def _text(text: str | None) -> str:
-    return REDACTED if text is None else text
+def text_of(event: Any) -> str:
+    """Return the text that an event gives an entry."""
+    return REDACTED if event.text is None else str(event.text)
 
 
 def add_rating(entry: Entry, rating: str) -> Entry:

@@ -11,7 +11,7 @@ import attrs
 from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
 from tallybook.projections.fold import State, UndoneEvent, View
-from tallybook.projections.playbook.entry import REDACTED, Entries, MutableEntry, Past, add_rating, evolve
+from tallybook.projections.playbook.entry import Entries, MutableEntry, Past, add_rating, evolve, text_of
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 
 if TYPE_CHECKING:
@@ -215,8 +215,7 @@ def _apply(state: Playbook, event: Any, _: Batch) -> None:
 def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
     # The second most frequent event takes a short way: a new entry has no counts to prune by.
     if event.name not in state.mutable:
-        text = REDACTED if event.text is None else event.text
-        state.mutable[event.name] = MutableEntry(event.name, text, 0, 0)
+        state.mutable[event.name] = MutableEntry(event.name, text_of(event), 0, 0)
         _mark_present(state, event.name)
 
 

@@ -361,23 +361,19 @@ def drift(project: Project, state: Playbook | None = None) -> str | None:
     return None
 
 
-def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def why(project: Project, words: str, moment: Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and the extra parts of the story, as ``stories.story_of`` finds it."""
     from tallybook.projections.entry_history.answers import explain
     from tallybook.projections.surfaces.history.stories import add_arrivals, story_of
 
-    story, more = explain(*story_of(project, words, when))
+    story, more = explain(*story_of(project, words, moment))
     add_arrivals(project, story, more)
     return story, more
 
 
-def history_at(project: Project, when: str | Moment | None) -> Callable[[], Iterator[Batch]]:
+def history_at(project: Project, moment: Moment | None) -> Callable[[], Iterator[Batch]]:
     """Return a reader of history, from its beginning to a moment, None for its end."""
-    if when is None:
-        return lambda: reading.batches(project)
-    from tallybook.projections.surfaces.history import moments
-
-    return (moments.find(project, when) if isinstance(when, str) else when).history
+    return (lambda: reading.batches(project)) if moment is None else moment.history
 
 
 def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:

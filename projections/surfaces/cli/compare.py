@@ -17,7 +17,7 @@ from tallybook.ledger.events import PointRetired
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
-from tallybook.projections.comparison.conditions import parse, search, turn_json
+from tallybook.projections.comparison.conditions import COUNT, parse, search, turn_json
 from tallybook.projections.comparison.playbooks import Exclusion, fold_alternative
 from tallybook.projections.comparison.playbooks import difference_json as whatif_json
 from tallybook.projections.fold import fold
@@ -104,7 +104,7 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
             raise _make_reversed_error(bounds)
         result = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
-        if result.turn is None and name not in result.book.used:
+        if result.record is None and name not in result.book.used:
             # The search need not have read the events of other entries.
             raise UnknownEntryError(name, find_name(name, current(log).used))
     return result
@@ -143,8 +143,7 @@ def _search_shared(
 def _search(project: Project, condition: Condition, bounds: tuple[int, int | None], *, last: bool) -> Search:
     log = open_log(project)
     # A condition that counts entries depends on every event, one that names entries on those about them.
-    is_named = all(term.name is not None for term in condition.terms)
-    read = history_of(log, condition.names) if is_named else lambda: decode(log.read())
+    read = history_of(log, condition.names) if COUNT not in condition.terms else lambda: decode(log.read())
     return search(condition, read, bounds, last=last)
 
 
@@ -194,7 +193,7 @@ def bisect(project: Project, /, **options: Any) -> int:
     search_result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
     result = turn_json(search_result)
     reply(result, _turn_lines(result, last=options["last"]), as_json=options["as_json"])
-    return EXIT_NO if search_result.turn is None else 0
+    return EXIT_NO if search_result.record is None else 0
 
 
 _SEQ_DIGITS: Final = 18

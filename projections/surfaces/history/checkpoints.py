@@ -20,7 +20,7 @@ import os
 from pathlib import Path
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar
 
 import attrs
 import msgspec
@@ -165,12 +165,12 @@ class Blob:
 
 
 def _checksum(content: bytes | memoryview) -> bytes:
+    make_digest: Any = sha256
     if len(content) > _LARGE_BYTES:
         # OpenSSL takes a while to load, and is several times as fast.
-        from hashlib import sha256 as fast_sha256
+        from hashlib import sha256 as make_digest
 
-        return fast_sha256(content).hexdigest()[:_SUM_CHARS].encode()
-    return sha256(content).hexdigest()[:_SUM_CHARS].encode()
+    return bytes(make_digest(content).hexdigest()[:_SUM_CHARS].encode())
 
 
 def begin(ledger: Path) -> None:
@@ -192,7 +192,16 @@ def sweep(ledger: Path) -> None:
         if stamp.exists() and now_us - _changed_us(stamp) < caches.DAY_US:
             return
         if caches.find_folder(ledger) is not None and stamp.parent.exists():
-            _sweep(stamp.parent, now_us)
+            stamp.touch(0o600)
+            for folder in stamp.parent.glob("*/*"):
+                # Other files in the user's cache folder stay, whatever their age.
+                with suppress(OSError):
+                    is_cache = (
+                        _FOLDER.fullmatch(folder.relative_to(stamp.parent).as_posix()) and not folder.is_symlink()
+                    )
+                    if is_cache and _is_unneeded(folder, now_us):
+                        _remove(folder)
+                        folder.parent.rmdir()
 
 
 def _remove(folder: Path) -> None:
@@ -224,22 +233,6 @@ def _is_own(base: Path) -> bool:
         return os.name != "posix" or base.stat().st_uid == os.geteuid()
     except OSError:
         return False
-
-
-def _sweep(base: Path, now_us: int) -> None:
-    """Sweep the user's cache folder.
-
-    Raises:
-        OSError: The folder cannot be read or written.
-    """
-    Path(base, SWEEP_STAMP).touch(0o600)
-    for folder in base.glob("*/*"):
-        with suppress(OSError):
-            # Other files in the user's cache folder stay, whatever their age.
-            is_cache = _FOLDER.fullmatch(folder.relative_to(base).as_posix()) and not folder.is_symlink()
-            if is_cache and _is_unneeded(folder, now_us):
-                _remove(folder)
-                folder.parent.rmdir()
 
 
 def _is_unneeded(folder: Path, now_us: int) -> bool:
@@ -304,13 +297,13 @@ def position_of(state: State) -> Position:
 def fold_log(form: Form[S], log: Log, until: int | None = None, *, cold: bool = False) -> S:
     """Return the state of a view of one log at its end or as of a moment, as ``reading.fold_view``."""
     blob = Blob.of(log, form.name, form.key)
-    checkpoint = None if blob is None or cold else _load(form, blob)
-    state = None if blob is None or checkpoint is None else _resume(form, blob.log, checkpoint, until)
-    if state is None:
-        checkpoint, state = None, fold_history(form.view, lambda: decode(log.read()), until)
+    resumed = None if blob is None or cold else _resume(form, blob, until)
+    state, due = resumed or (fold_history(form.view, lambda: decode(log.read()), until), 0)
     # A view has one checkpoint, near the end: the state of an earlier moment must not take its place.
-    if blob is not None and until is None and (checkpoint is None or checkpoint.is_outgrown_by(state)):
-        _store(form, blob, state)
+    if blob is not None and until is None and state.latest_batch is not None and state.end > due:
+        # Where it cannot be stored, the next reader reads more.
+        with suppress(*FAULTS):
+            blob.write(state.seq, msgspec.msgpack.encode([state.latest_batch.begin, form.pack(state)]))
     return state
 
 
@@ -318,59 +311,33 @@ class _RewrittenError(Exception):
     """An event after a checkpoint redacts or undoes earlier ones."""
 
 
-class Checkpoint(NamedTuple, Generic[S]):
-    """A saved state and the batch that it is bound to.
+def _resume(form: Form[S], blob: Blob, until: int | None) -> tuple[S, int] | None:
+    """Return the state of a checkpoint folded further, and the offset after which a new one is worth its writing.
 
-    Attributes:
-        begin: Offset of the batch folded last, which is read again: that proves the ledger is the same.
-        size: Its size in bytes.
-        state: The state, without that batch.
+    None where there is no checkpoint that can be used, or this history does not go on from it.
     """
-
-    begin: int
-    size: int
-    state: S
-
-    def is_outgrown_by(self, state: State) -> bool:
-        """Return whether so much was folded after it that a new one is worth its writing."""
-        return state.end - self.begin > max(TAIL_BYTES, self.size // _TAIL_PART)
-
-
-def _load(form: Form[S], blob: Blob) -> Checkpoint[S] | None:
-    """Return the checkpoint in a blob, None where there is none that can be used."""
-    body = blob.read()
+    body = blob.read() or b""
     try:
-        begin, values = msgspec.msgpack.decode(body or b"")
-        return Checkpoint(begin, len(body or b""), form.unpack(values))
+        begin, values = msgspec.msgpack.decode(body)
+        state = form.unpack(values)
     except FAULTS:
         return None
-
-
-def _store(form: Form[Any], blob: Blob, state: State) -> None:
-    """Store a state as the checkpoint of its form; where that fails, the next reader reads more."""
-    if state.latest_batch is not None:
-        with suppress(*FAULTS):
-            blob.write(state.seq, msgspec.msgpack.encode([state.latest_batch.begin, form.pack(state)]))
-
-
-def _resume(form: Form[S], log: JsonlLog, checkpoint: Checkpoint[S], until: int | None) -> S | None:
-    """Return the state of a checkpoint folded further; None where this history does not go on from it."""
-    state = checkpoint.state
     try:
-        batch = read_batch_at(log, checkpoint.begin)
+        # The batch folded last is read again: that proves the ledger is the same.
+        batch = read_batch_at(blob.log, begin)
         if batch is None or (batch.last, batch.chain) != (state.seq, state.chain):
             return None
         if until is not None and until < state.seq:
             return None
         [state.latest_batch] = decode([batch])
-        later = _read_on(log, batch.position)
+        later = _read_on(blob.log, batch.position)
         fold(form.view, later, state, until)
         # A redaction after the moment concerns it, too.
         deque(later, 0)
     except (DamagedLedgerError, _RewrittenError):
         # The ledger is damaged, or the position lies in a part that was sealed since. A fold from the first event says.
         return None
-    return state
+    return state, begin + max(TAIL_BYTES, len(body) // _TAIL_PART)
 
 
 def _read_on(log: JsonlLog, position: Position) -> Iterator[Batch]:

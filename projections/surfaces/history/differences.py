@@ -126,6 +126,6 @@ def _without_events(side: AsOf[Playbook]) -> AsOf[EntryStatuses]:
 
 
 def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
-    batch = side.state.latest_batch
+    batch, seq = side.state.latest_batch, side.state.seq
     at = None if batch is None else batch.at
-    return {"seq": side.number(side.state.seq), "at": at, "commit": side.commit or None}
+    return {"seq": seq if seq <= side.end else None, "at": at, "commit": side.commit or None}

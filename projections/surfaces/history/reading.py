@@ -72,9 +72,16 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     Raises:
         TallybookError: The ledger is damaged or cannot be read.
     """
-    if log_with_book(log):
-        return _fold_shared(form, log, until)
-    return fold_log(form, log, until, cold=cold)
+    if not log_with_book(log):
+        return fold_log(form, log, until, cold=cold)
+    # Of a ledger with a book in it the moment is one of the own ledger, and the checkpoints are of the book alone.
+    log_then = log if until is None else log.at(until)
+    if form.view is not PLAYBOOK:
+        return log_then.state(form)
+    if until is not None and not log_then.history.frontier.number:
+        # Before the ledger was in a book.
+        return fold_log(form, log_then.own, until)
+    return cast("S", log_then.playbook())
 
 
 def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
@@ -92,20 +99,6 @@ def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
 def log_with_book(log: Log) -> TypeGuard[SharedLog]:
     """Return whether a ledger has a shared book in it."""
     return isinstance(log, JsonlLog) and type(log) is not JsonlLog
-
-
-def _fold_shared(form: Form[S], log: SharedLog, until: int | None) -> S:
-    """Return the state of a view of a ledger with a book in it, as of a moment of the own ledger.
-
-    Its checkpoints are of the book alone.
-    """
-    log = log if until is None else log.at(until)
-    if form.view is not PLAYBOOK:
-        return log.state(form)
-    if until is not None and not log.history.frontier.number:
-        # Before the ledger was in a book.
-        return fold_view(form, log.own, until)
-    return cast("S", log.playbook())
 
 
 def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
@@ -157,10 +150,6 @@ class Opened:
     def playbook(self, *, cold: bool = False) -> Playbook:
         """Return the playbook at the end of the ledger, as ``reading.current``: each time as it is then."""
         return fold_view(PLAYBOOK_FORM, self.log, cold=cold)
-
-    def state(self, form: Form[S], until: int | None = None) -> S:
-        """Return the state of a view at the end of the ledger or as of a moment, as ``reading.fold_view``."""
-        return fold_view(form, self.log, until)
 
     def rendering_of(self, state: Playbook) -> bytes:
         """Return the bytes of ``playbook.json`` for a playbook, in the form that the settings name."""

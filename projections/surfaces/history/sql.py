@@ -161,20 +161,20 @@ class Table:
     rows: Iterator[tuple[Any, ...]]
 
 
-def query(project: Project, text: str, when: str | Moment | None = None) -> Table:
+def query(project: Project, text: str, moment: Moment | None = None) -> Table:
     """Return the result of a query.
 
     Args:
         project: The project.
         text: One SELECT, WITH or VALUES, or PRAGMA table_info.
-        when: The moment up to which history counts; None for now.
+        moment: The moment up to which history counts; None for now.
 
     Raises:
         BadInputError: SQLite refuses the query, or it is more than a query, or takes longer than ``LIMIT_S``.
     """
     shared = log_with_book(open_log(project))
     columns = {name: own | (_SHARED_COLUMNS[name] if shared else {}) for name, own in COLUMNS.items()}
-    rows = _answer(text, commands.history_at(project, when), columns)
+    rows = _answer(text, commands.history_at(project, moment), columns)
     return Table(_distinct(next(rows)), rows)
 
 

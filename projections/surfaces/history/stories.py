@@ -42,7 +42,6 @@ from tallybook.projections.surfaces.history.reading import Opened, fold_view, lo
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.entry_history.view import EventReference, Story
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=State)
 WITH_EDIT: Final = "now, with a manual edit of playbook.json that is not recorded yet"
-_CHAIN_FITS: Final = "its chain fits, but "
 UNVERIFIED: Final = (
     "the chain was not verified, so a changed ledger is shown as it is; `tallybook verify` finds changes"
 )
@@ -81,10 +79,6 @@ class AsOf(Generic[S]):
     def has_edit(self) -> bool:
         """Return whether a manual edit that is not recorded yet is in it."""
         return self.state.seq > self.end
-
-    def number(self, seq: int) -> int | None:
-        """Return the number of an event in the state, None for one that is not recorded yet."""
-        return seq if seq <= self.end else None
 
     def without_numbers(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return rows that name an event each, with neither number nor id where it is not recorded yet."""
@@ -115,15 +109,26 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
     Raises:
         BadInputError: There is no such moment; the error begins with ``option``.
     """
-    if when is None:
-        return _ask_now(project, form)
-    from tallybook.projections.surfaces.history import moments
+    from tallybook.projections.surfaces.history import moments, playbook_file
 
-    log = open_log(project)
-    moment = moments.find(project, when, option, log)
-    state = state_at(form, log, moment)
-    end = PENDING + state.seq if log_with_book(log) and not moment.commit else state.seq
-    return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
+    opened = Opened(project)
+    log = opened.log
+    moment = None if when is None else moments.find(project, when, option, log)
+    if moment is None or not moment.is_apart:
+        state = fold_view(form, log, None if moment is None else moment.seq)
+    else:
+        # The history of a commit, or of the book alone, is another than the project's own.
+        state = fold_history(form.view, moment.history)
+        if moment.in_book is not None:
+            book = form.book(state)
+            book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
+    end = PENDING + state.seq if log_with_book(log) and (moment is None or not moment.commit) else state.seq
+    if moment is not None:
+        return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
+    file = playbook_file.examine(opened, form.book(state))
+    if not file.events:
+        return AsOf(state, describe(state, state.seq), end)
+    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
 
 
 def last_rendering(project: Project, *, edited: bool = False) -> Playbook | None:
@@ -149,30 +154,6 @@ def last_rendering(project: Project, *, edited: bool = False) -> Playbook | None
     return Playbook(rendered.seq, entries=entries, used=set(entries), top=top, adopted_at=updated)
 
 
-def state_at(form: Form[S], log: Log, moment: Moment) -> S:
-    """Return the state of a view as of a moment of a ledger, from the nearest checkpoint on where there may be one."""
-    # The history of a commit, or of the book alone, is another than the project's own.
-    if not moment.is_apart:
-        return fold_view(form, log, moment.seq)
-    state = fold_history(form.view, moment.history)
-    if moment.in_book is not None:
-        book = form.book(state)
-        book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
-    return state
-
-
-def _ask_now(project: Project, form: Form[S]) -> AsOf[S]:
-    from tallybook.projections.surfaces.history import playbook_file
-
-    opened = Opened(project)
-    log, state = opened.log, opened.state(form)
-    end = PENDING + state.seq if log_with_book(log) else state.seq
-    file = playbook_file.examine(opened, form.book(state))
-    if not file.events:
-        return AsOf(state, describe(state, state.seq), end)
-    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
-
-
 def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
     """Return the playbook now or as of a moment without comparing any chain value.
 
@@ -182,13 +163,11 @@ def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
         BadInputError: There is no such moment, or it is one of a commit's own history.
         DamagedLedgerError: Lines are missing, or cannot be read at all.
     """
-    log = open_log(project)
-    moment: Moment | None = None
-    if when is not None:
-        from tallybook.projections.surfaces.history import moments
+    from tallybook.projections.surfaces.history import moments
 
-        # Moments other than numbers are looked up with proof, as ever.
-        moment = moments.find_here(project, when, "--at")
+    log = open_log(project)
+    # Moments other than numbers are looked up with proof, as ever.
+    moment = None if when is None else moments.find_here(project, when, "--at")
     read = partial(log.read, verify=False)
     try:
         until = None if moment is None else moment.seq
@@ -201,7 +180,8 @@ def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
         str(state.last_updated)
     except DamagedLedgerError as error:
         # The decoder says that the chain fits, which was not verified.
-        unproven = [problem._replace(message=problem.message.removeprefix(_CHAIN_FITS)) for problem in error.problems]
+        messages = (problem.message.removeprefix("its chain fits, but ") for problem in error.problems)
+        unproven = [problem._replace(message=text) for problem, text in zip(error.problems, messages, strict=True)]
         raise DamagedLedgerError(unproven) from error
     return AsOf(state, description, state.seq, (*(() if moment is None else moment.notes), UNVERIFIED))
 
@@ -218,7 +198,7 @@ class AmbiguousEntryError(TallybookError):
 
 
 def story_of(
-    project: Project, words: str, when: str | Moment | None = None
+    project: Project, words: str, moment: Moment | None = None
 ) -> tuple[Story, EntryStatuses, Callable[[int | None], Story]]:
     """Return the story of the entry of a name, or of the only one that had a text with these words.
 
@@ -230,23 +210,27 @@ def story_of(
         AmbiguousEntryError: The words fit several.
     """
     log = open_log(project)
-    if isinstance(when, str):
-        from tallybook.projections.surfaces.history import moments
-
-        when = moments.find(project, when, log=log)
-    moment: Moment | None = when
-    until = None if moment is None or moment.is_apart else moment.seq
+    is_apart = moment is not None and moment.is_apart
+    until = None if moment is None or is_apart else moment.seq
     if log_with_book(log) and until is not None:
         log, until = log.at(until), None
-    # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
-    is_searched = (moment is None or not moment.is_apart) and (log_with_book(log) or checkpoints.is_long(log))
-    statuses = fold_view(STATUS_FORM, log, until) if is_searched else None
-    read_all = None if is_searched else _reader_of_all(log, moment if until is None else None)
-    end = until if statuses is None or log_with_book(log) else statuses.seq
+    end = until
+    statuses: EntryStatuses | None = None
+    read_all: Callable[[], Iterable[Batch]] | None = None
+    if moment is not None and is_apart:
+        read_all = moment.history
+    elif log_with_book(log) or checkpoints.is_long(log):
+        # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
+        statuses = fold_view(STATUS_FORM, log, until)
+        end = until if log_with_book(log) else statuses.seq
+    else:
+        # A short ledger is read once.
+        batches = list(decode(log.read()))
+        read_all = lambda: batches  # noqa: E731
 
     def fold_with(name: str) -> Callable[[int | None], EntryStatuses]:
         read = read_all or history_of(log, {name}, None if statuses is None else statuses.links)
-        return lambda moment: fold_history(entries_view({name}), read, moment)
+        return lambda seq: fold_history(entries_view({name}), read, seq)
 
     name, fold_as_of = words, fold_with(words)
     folded = fold_as_of(end)
@@ -261,15 +245,7 @@ def story_of(
         if names:
             name, fold_as_of = names[0], fold_with(names[0])
             folded = fold_as_of(end)
-    return folded.stories[name], state, lambda moment: fold_as_of(moment).stories[name]
-
-
-def _reader_of_all(log: Log, moment: Moment | None) -> Callable[[], Iterable[Batch]]:
-    """Return what reads a whole history up to a moment, None for the end of a ledger; a short ledger is read once."""
-    if moment is not None:
-        return moment.history
-    batches = list(decode(log.read()))
-    return lambda: batches
+    return folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name]
 
 
 def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
@@ -316,16 +292,13 @@ def history_of(
     if isinstance(log, JsonlLog):
         # Reading the whole log explains damage better.
         with suppress(DamagedLedgerError):
-            linking = search(log, [*map(_kind, LINKING)]) if links is None else _read_linked(log, links)
+            if links is None:
+                linking = search(log, [bytes_of("kind", events.KIND_OF[kind]) for kind in LINKING])
+            else:
+                linking = log.read_linked(links) if log_with_book(log) else read_batches_at(log, links.values())
             batches = list(_find(log, names, list(decode(linking))))
             return lambda: batches
     return lambda: decode(log.read())
-
-
-def _read_linked(log: JsonlLog, links: Mapping[int, int]) -> Iterator[RawBatch]:
-    if log_with_book(log):
-        return log.read_linked(links)
-    return read_batches_at(log, links.values())
 
 
 def _find(log: JsonlLog, names: Collection[str], linking: Sequence[Batch]) -> Iterator[Batch]:
@@ -336,7 +309,11 @@ def _find(log: JsonlLog, names: Collection[str], linking: Sequence[Batch]) -> It
         merges += [{event.name, event.to} for event in batch.events if isinstance(event, events.PointMatched)]
         for undo in undos_in(batch):
             undone.add(undo, cast("events.EventsVoided", undo.event))
-    kin = _find_kin(names, merges)
+    # With every entry that was ever merged with one of them, directly or not.
+    kin, size = set(names), -1
+    while len(kin) > size:
+        size = len(kin)
+        kin = kin.union(*(merged for merged in merges if merged & kin))
     last = 0
     named = decode(search(log, [bytes_of("name", name) for name in kin]))
     rewriting = [batch for batch in linking if not REWRITING.isdisjoint(map(type, batch.events))]
@@ -346,31 +323,13 @@ def _find(log: JsonlLog, names: Collection[str], linking: Sequence[Batch]) -> It
             yield batch
             last = batch.last
             if _leaves_open(batch, kin, undone):
-                for following in _read_up_to_update(log, batch, kin, undone):
+                # Up to an update after which none of these entries can be due.
+                later = log.read_on(batch) if log_with_book(log) else log.read(Position(last, batch.chain, batch.end))
+                for following in decode(later):
                     yield following
                     last = following.last
-
-
-def _kind(kind: type[Any]) -> bytes:
-    return bytes_of("kind", events.KIND_OF[kind])
-
-
-def _read_up_to_update(log: JsonlLog, batch: Batch, names: Collection[str], undone: UndoneIds) -> Iterator[Batch]:
-    """Yield the batches after one, up to an update after which none of these entries can be due."""
-    later = log.read_on(batch) if log_with_book(log) else log.read(Position(batch.last, batch.chain, batch.end))
-    for following in decode(later):
-        yield following
-        if _leaves_open(following, names, undone) is False:
-            return
-
-
-def _find_kin(names: Collection[str], merges: Iterable[set[str]]) -> set[str]:
-    """Return entries with every entry that was ever merged with one of them, directly or not."""
-    kin, size = set(names), -1
-    while len(kin) > size:
-        size = len(kin)
-        kin = kin.union(*(merged for merged in merges if merged & kin))
-    return kin
+                    if _leaves_open(following, kin, undone) is False:
+                        break
 
 
 def _leaves_open(batch: Batch, names: Collection[str], undone: UndoneIds) -> bool | None:
