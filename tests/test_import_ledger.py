@@ -107,6 +107,20 @@ def test_two_that_adopted_the_same_file_count_it_once(tmp_path: Path, tmp_path_f
     assert {"one": (13, 0)} == counts(projects[0])
 
 
+@pytest.mark.parametrize("sources", [["whole"], ["half"], ["half", "whole"]])
+def test_a_lost_ledger_comes_back_with_each_rating_once(here: Project, tmp_path: Path, sources: list[str]) -> None:
+    """A ledger that began with the counts of a lost one takes these off for the ratings that a copy brings."""
+    for copy in ("half", "whole"):
+        for name in ("kpt_001", "kpt_001", commands.add(here, copy, HUMAN).added[0]):
+            commands.rate(here, name, "helpful", HUMAN)
+        shutil.copytree(here.ledger, tmp_path / copy)
+    shutil.rmtree(here.ledger)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    for source in sources:
+        bring(here, tmp_path / source)
+        assert {"one": (6, 0), "half": (1, 0), "whole": (1, 0)} == counts(here)
+
+
 def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: Project, tmp_path: Path) -> None:
     """After a sync its kpt_002 is what it made as kpt_001, and its kpt_001 another machine's, which is not here."""
     anna, ben = make_machines(tmp_path, "anna", "ben")

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 import os
 from pathlib import Path
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -24,11 +24,13 @@ from tallybook.ledger.events import (
     EventRedacted,
     EventRepeated,
     NamesMeant,
+    PointEdited,
     PointMatched,
+    PointSeeded,
     RedactionLinked,
 )
 from tallybook.ledger.histories import Histories
-from tallybook.ledger.line import LOG_NAME, START, Stamp, batch_key, frame
+from tallybook.ledger.line import LOG_NAME, START, Stamp, batch_key, frame, split_long_texts
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
@@ -45,7 +47,7 @@ from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
-from tallybook.projections.fold import fold_history
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
@@ -61,14 +63,14 @@ from tallybook.projections.surfaces.writing import redact as redacting
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.events import Entry, Event
+    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage.redacted_digests import Redactions
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+    from tallybook.projections.surfaces.sharing.shared_log import BookState, SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -193,12 +195,63 @@ def _land(
 
 def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories) -> Landing:
     redactions = redacted_digests.load(project.ledger)
-    landing = Landing(log, own, redactions)
     here = {batch.chain for batch in own}
-    for chain in every.last():
-        if chain not in here:
-            landing.land([link.batch for link in every.path(chain)])
+    paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
+    landing = Landing(log, own, redactions)
+    # In a book the seeds are joined to its entries.
+    doubled = {} if log_with_book(log) else _doubled_counts(Landing(log, own, redactions), own, paths)
+    seeded = {name: landing.entries[name] for name in doubled}
+    landing.set_counts(dict.fromkeys(doubled, (0, 0)))
+    landing.land_all(paths)
+    counts: dict[str, tuple[int, int]] = {}
+    for name, entry in seeded.items():
+        now = landing.entries.get(name)
+        own_helpful, own_harmful = entry.helpful - doubled[name][0], entry.harmful - doubled[name][1]
+        if now is not None and (own_helpful or own_harmful):
+            counts[name] = now.helpful + own_helpful, now.harmful + own_harmful
+    landing.set_counts(counts)
     return landing
+
+
+def _doubled_counts(
+    trial: Landing, own: Sequence[RawBatch], paths: Sequence[Sequence[RawBatch]]
+) -> dict[str, tuple[int, int]]:
+    """Return what of the counts of seeds the ratings in other histories bring as well: name → (helpful, harmful).
+
+    A ledger that is lost leaves its counts in ``playbook.json``, which the next ledger adopts.
+    """
+    seeds: dict[str, tuple[int, int]] = {}
+    # The same file adopted there lands without its counts.
+    keys = {batch_key(raw.data) for path in paths for raw in path}
+    for batch in decode(own):
+        is_there = batch.records[0].key in keys
+        for record in batch.records:
+            event = record.event
+            if isinstance(event, PointSeeded) and not is_there:
+                seeds[event.name] = event.helpful, event.harmful
+            elif isinstance(event, PointEdited) and event.name in seeds and record.by.rater == BY["rater"]:
+                # An earlier import took off what it brought.
+                helpful, harmful = seeds[event.name]
+                helpful += event.helpful - event.helpful_before
+                harmful += event.harmful - event.harmful_before
+                seeds[event.name] = max(helpful, 0), max(harmful, 0)
+    before = dict(trial.entries)
+    seeds = {name: counts for name, counts in seeds.items() if name in before and any(counts)}
+    if not seeds:
+        return {}
+    trial.set_counts(dict.fromkeys(seeds, (0, 0)))
+    trial.land_all(paths)
+    brought: dict[str, tuple[int, int]] = {}
+    for entry in trial.entries.values():
+        if entry.name in seeds or entry.name not in before:
+            helpful, harmful = brought.get(entry.text, (0, 0))
+            brought[entry.text] = helpful + entry.helpful, harmful + entry.harmful
+    doubled: dict[str, tuple[int, int]] = {}
+    for name, counts in seeds.items():
+        entry = before[name]
+        helpful, harmful = brought.get(entry.text, (0, 0))
+        doubled[name] = min(counts[0], entry.helpful, helpful), min(counts[1], entry.harmful, harmful)
+    return {name: counts for name, counts in doubled.items() if any(counts)}
 
 
 # ---- The project's own log ----
@@ -256,12 +309,16 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
         raise DamagedLedgerError(problems)
     if missing := dict.fromkeys(id_ for _, id_ in erased):
         # The redaction is an event of another history; without one here, the text would count as damaged.
-        now, last = clock.utc_now(), batches[-1].position
-        drafts = [encode(EventRedacted(id_, _REASON)) for id_ in missing]
-        at = clock.clamp_time(now.at, last.at)
-        batches.append(frame(drafts, Stamp(last, at, BY, lambda: clock.new_id(now.unix_us), clock.new_salt)))
+        batches.append(_frame([EventRedacted(id_, _REASON) for id_ in missing], batches[-1].position))
         data += batches[-1].raw
     return bytes(data), tuple(batches)
+
+
+def _frame(events: Iterable[Event], end: Position) -> RawBatch:
+    """Return events of the import as the batch after a position."""
+    at = clock.clamp_time(clock.utc_now().at, end.at)
+    drafts = split_long_texts([encode(event) for event in events])
+    return frame(drafts, Stamp(end, at, BY, _new_id, clock.new_salt))
 
 
 def _repair(project: Project, repair: Repair, every: Histories) -> list[str]:
@@ -547,6 +604,30 @@ class Landing:
         masked = secrets.mask(text).text
         self.arrival.masked += masked != text
         return masked
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Return the entries of the ledger, with what has landed."""
+        return self._ground.state.entries
+
+    def set_counts(self, counts: Mapping[str, tuple[int, int]]) -> None:
+        """Give entries other counts, (helpful, harmful), in a batch of their own."""
+        edits = []
+        for name, (helpful, harmful) in counts.items():
+            entry = self.entries[name]
+            seen = {"helpful_before": entry.helpful, "harmful_before": entry.harmful}
+            edits.append(PointEdited(name, helpful, harmful, change="kept", text=entry.text, **seen))
+        if edits:
+            raw = _frame(edits, self._end)
+            self._end = raw.position
+            self._ground.landed.append(raw)
+            self.arrival.batches.append(raw)
+            fold(BOOK_VIEW, decode([raw]), cast("BookState", self._ground.state))
+
+    def land_all(self, histories: Iterable[Sequence[RawBatch]]) -> None:
+        """Land histories one after another."""
+        for history in histories:
+            self.land(history)
 
     def land(self, history: Sequence[RawBatch]) -> None:
         """Land every batch of a history, given from its first line on, that is not here yet.
