@@ -31,6 +31,11 @@ EXIT_BAD_INPUT = 2
 EXIT_DAMAGED = 3
 EXIT_NOT_WRITTEN = 4
 EXIT_INTERRUPTED = 130
+NOT_UNICODE = (
+    "contains a broken character (half of a surrogate pair), which UTF-8 cannot store; send the text as UTF-8, or "
+    "leave that character out"
+)
+"""Why a text is refused that is not Unicode, and what to do."""
 
 
 class Problem(NamedTuple):

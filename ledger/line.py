@@ -20,7 +20,7 @@ from __future__ import annotations
 import binascii
 from io import BytesIO
 
-from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.errors import NOT_UNICODE, BadInputError, CannotWriteError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
 
 TYPE_CHECKING = False
@@ -385,7 +385,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
                 free = FREE_MARK + value
             core = f'{head},"by":{by},\t{what}'.encode()
         except UnicodeEncodeError as error:
-            raise BadInputError("text", "contains half of a surrogate pair, which is not Unicode text") from error
+            raise BadInputError("text", NOT_UNICODE) from error
         end = b"}" if part < size else b""
         line = b'{"crc":"%08x",%b' % (binascii.crc32(core), core)
         if len(line) + len(free) + FRAME_BYTES > MAX_LINE_BYTES:

@@ -19,6 +19,7 @@ from tallybook.ledger.decisions.update import (
     decide_extraction,
     read_extraction,
 )
+from tallybook.ledger.errors import NOT_UNICODE
 from tallybook.ledger.events import (
     Entry,
     PointAdded,
@@ -64,9 +65,6 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
     assert len({*standing, *(event.text for event in added)}) == len(standing) + len(added)
 
 
-HALF = "contains half of a surrogate pair, which is not Unicode text"
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -74,7 +72,7 @@ HALF = "contains half of a surrogate pair, which is not Unicode text"
         (None, "expected a text, got NoneType"),
         ("", "the text is empty"),
         (" \n ", "the text is empty"),
-        ("a\udc80", HALF),
+        ("a\udc80", NOT_UNICODE),
     ],
 )
 def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str) -> None:
@@ -94,8 +92,8 @@ def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str)
         ({"name": "kpt_001", "rating": 1}, "expected a text as rating"),
         ({"name": "n" * 1201, "rating": "helpful"}, "the name has 1,201 characters, at most 200 are taken"),
         ({"name": "kpt_001", "rating": "r" * 1101}, "the rating has 1,101 characters, at most 100 are taken"),
-        ({"name": "kpt\ud800", "rating": "helpful"}, f"the name {HALF}"),
-        ({"name": "kpt_001", "rating": "\ud800"}, f"the rating {HALF}"),
+        ({"name": "kpt\ud800", "rating": "helpful"}, f"the name {NOT_UNICODE}"),
+        ({"name": "kpt_001", "rating": "\ud800"}, f"the rating {NOT_UNICODE}"),
     ],
 )
 def test_an_unusable_evaluation_is_reported_with_the_reason(evaluation: object, reason: str) -> None:

@@ -77,7 +77,9 @@ def find_flaws(value: Json) -> tuple[str, ...]:
     numbers = [part for part in parts if isinstance(part, JsonNumber)]
     flaws = {
         "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
-        "contains half of a surrogate pair": any(isinstance(part, str) and part != mend_text(part) for part in parts),
+        "contains a broken character, recorded as \ufffd": any(
+            isinstance(part, str) and part != mend_text(part) for part in parts
+        ),
         "holds a number that many cannot read": any(number.is_infinite for number in numbers),
     }
     return tuple(flaw for flaw, is_present in flaws.items() if is_present)

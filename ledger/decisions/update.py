@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import NOT_UNICODE, BadInputError
 from tallybook.ledger.events import Entry
 from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, find_section
@@ -101,7 +101,7 @@ def _unicode_fault(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "contains half of a surrogate pair, which is not Unicode text"
+        return NOT_UNICODE
     return None
 
 

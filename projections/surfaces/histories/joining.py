@@ -30,7 +30,7 @@ from tallybook.ledger.events import (
     RedactionLinked,
 )
 from tallybook.ledger.histories import Histories
-from tallybook.ledger.line import LOG_NAME, START, Stamp, batch_key, frame, split_long_texts
+from tallybook.ledger.line import LOG_NAME, START, Stamp, batch_key, frame
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
@@ -317,8 +317,7 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
 def _frame(events: Iterable[Event], end: Position) -> RawBatch:
     """Return events of the import as the batch after a position."""
     at = clock.clamp_time(clock.utc_now().at, end.at)
-    drafts = split_long_texts([encode(event) for event in events])
-    return frame(drafts, Stamp(end, at, BY, _new_id, clock.new_salt))
+    return frame([encode(event) for event in events], Stamp(end, at, BY, _new_id, clock.new_salt))
 
 
 def _repair(project: Project, repair: Repair, every: Histories) -> list[str]:

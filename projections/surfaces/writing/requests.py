@@ -18,7 +18,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
 from tallybook.ledger.decisions.operations import Translation, translate
 from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal
-from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
+from tallybook.ledger.errors import NOT_UNICODE, BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.event_json import REFUSALS, structure
 from tallybook.ledger.events import (
     BaselineSet,
@@ -271,9 +271,7 @@ def _check_top(top: str) -> None:
     try:
         dumps(value).encode()
     except UnicodeEncodeError as error:
-        raise BadInputError(
-            "top", "contains half of a surrogate pair, which is not Unicode text", event_json.HINT
-        ) from error
+        raise BadInputError("top", NOT_UNICODE) from error
 
 
 @attrs.frozen
