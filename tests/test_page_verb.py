@@ -207,6 +207,16 @@ def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) 
     assert f"note  redaction: docs/old.HTM is a page, which no redaction reaches; {fix}" in run("doctor").out
 
 
+def test_redact_lists_the_files_whose_exported_entries_hold_the_text(here: Project, run: Run) -> None:
+    """A block that an export wrote keeps a redacted text until the next export."""
+    assert 0 == run("export", "agents-md").code
+    words = ("redact", "--text", "use types", "--reason", "a name", "--yes", "--expect", "1")
+    assert ["AGENTS.md"] == json.loads(run(*words, "--dry-run", "--json").out)["blocks"]
+    assert "AGENTS.md has it among exported entries; write them again with `tallybook export" in run(*words).out
+    assert 0 == run("export", "agents-md").code
+    assert "use types" not in (here.root / "AGENTS.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def measured(project: Path, run: Run) -> Project:
     """Return a project with an entry and two measured sessions, and a baseline."""

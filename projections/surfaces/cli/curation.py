@@ -365,7 +365,8 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
     wherever it occurs.
 
-    --json answers {events, files, stands, bodies, alike, unrecorded, mine, foreign, pages, beyond, unsearched}
+    --json answers {events, files, stands, bodies, alike, unrecorded, mine, foreign, pages, blocks, beyond,
+    unsearched}
     """
     event = None if event is None else find_event(open_log(project), event)
     target = RedactionTarget(event, None if options["text"] is None else read_text(options["text"]))
@@ -405,8 +406,11 @@ def _confirm_redaction(preview: RedactionResult, *, as_json: bool) -> None:
 def _print_redaction(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
     from tallybook.projections.surfaces.page.document import find_pages
+    from tallybook.projections.surfaces.selection.exported import find_blocks
 
     erased, pages = done.erased, list(map(str, find_pages(project)))
+    texts = (getattr(event.event, "text", None) for event in done.events)
+    blocks = find_blocks(project, filter(None, texts))
     value = {
         "events": [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events],
         "files": list(map(str, erased.files)),
@@ -418,10 +422,15 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
         "foreign": list(map(str, erased.foreign)),
         "unsearched": erased.unsearched,
         "pages": pages,
+        "blocks": blocks,
         "beyond": OUT_OF_REACH,
     }
     what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
     lines = [*_redaction_lines(done, result), *(f"out of reach: {path} {what}" for path in pages)]
+    lines += (
+        f"not redacted: {name} has it among exported entries; write them again with `tallybook export agents-md {name}`"
+        for name in blocks
+    )
     if result == "redacted":
         lines += _engine_lines(project, done)
     else:

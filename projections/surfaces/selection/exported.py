@@ -17,10 +17,11 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
 from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.votes import VOTES_FORM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tallybook.projections.surfaces.workspace.project import Project
@@ -102,6 +103,13 @@ def find_old(project: Project) -> Iterator[tuple[str, str, str]]:
             # An export refuses such a file until a person has mended it.
             what, _, hint = str(error).removeprefix(f"{name}: ").removesuffix("; nothing was written").partition("; ")
             yield name, what, f"{hint}; {again}"
+
+
+def find_blocks(project: Project, texts: Iterable[str]) -> list[str]:
+    """Return the files whose block holds one of these texts of entries, or what looks the same."""
+    wanted = TextSearch([blocks.line({"text": text, "name": ""}).removesuffix(" []") for text in texts])
+    found = (blocks.find(project, [name]) for name in blocks.FILES)
+    return sorted({block.name for block in found if block and any(map(wanted.is_in, block.lines))})
 
 
 def choose(project: Project, name: str) -> Chosen:
