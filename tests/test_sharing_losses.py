@@ -76,6 +76,28 @@ def test_a_branch_that_was_forced_back_and_went_on_is_rejoined(team: Team) -> No
     assert (team.ledger("anna") / "book" / "1").exists()
 
 
+def test_what_a_shorter_history_has_after_a_gap_is_published_once(team: Team) -> None:
+    """Numbers of a history that is gone do not say what the new one had when a batch was recorded."""
+    for text in ("Read the docs", "Ask before deleting", "Prefer plain code"):
+        team.run("ben", "add", text)
+    team.sync("ben")
+    team.share("dora")
+    team.force(team.batches()[:1])
+    team.share("cleo")
+    team.run("cleo", "add", "Name things well")
+    team.sync("cleo")
+    # Of the entry that this rates no machine brings back the making, so what follows it is known by its ids alone.
+    team.run("dora", "rate", "kpt_102", "helpful")
+    team.run("dora", "add", "Measure first")
+    team.run("dora", "sync", "--rejoin")
+    for _ in range(2):
+        team.sync("dora")
+        ids = team.ids()
+        assert len(ids) == len(set(ids))
+        team.run("dora", "share", "verify")
+    assert 1 == json.loads(team.run("dora", "share", "status", "--json").out)["pending"]
+
+
 def test_fresh_runs_of_another_history_count_where_a_piece_ends_before_them(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,12 +43,12 @@ class Sent:
     Attributes:
         records: Its events.
         means: Name in it → id of the event that made the entry; with the entries that it makes.
-        taken: The book's event number that the machine's playbook contained then.
+        frontier: Number and chain value of the book's last event that the machine's playbook contained then.
     """
 
     records: tuple[EventRecord, ...]
     means: Mapping[str, str]
-    taken: int = 0
+    frontier: tuple[int, str] = (0, "")
 
     @property
     def ids(self) -> list[str]:
@@ -73,24 +73,24 @@ class Reader:
     before it was shared, and in what a process appends that had opened the ledger before that.
 
     Attributes:
-        taken: The book's event number that the ledger had taken in.
+        frontier: Number and chain value of the book's last event that the ledger had taken in.
         made: Name → id of the event by which the ledger made the entry, as far as it was read.
     """
 
     def __init__(
         self,
         ids_of_session: Callable[[str, int], Sequence[str]],
-        taken: int = 0,
+        frontier: tuple[int, str] = (0, ""),
         made_before: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """Begin at the ledger's beginning, or after it had taken in a book up to an event number.
 
         Args:
             ids_of_session: Returns the ids of what a session did before an event number that can be undone.
-            taken: The event number; 0 for the beginning.
+            frontier: That number, and its chain value; 0 for the beginning.
             made_before: Returns ``made`` of what the ledger has before that; called only where a batch needs it.
         """
-        self.taken = taken
+        self.frontier = frontier
         self.made: dict[str, str] = {}
         self._ids_of_session = ids_of_session
         self._made_before: Callable[[], Mapping[str, str]] | None = made_before
@@ -104,18 +104,18 @@ class Reader:
             if isinstance(event, events.NamesMeant):
                 means |= zip(event.names, event.ids, strict=False)
             elif isinstance(event, events.BookTaken):
-                self.taken = event.seq
+                self.frontier = event.seq, event.chain
         made: dict[str, str] = {}
         if not means:
             # In a book an entry that is new has no entry before it, even where the ledger once made one of its name.
-            new = {record.event.name for record in records if self.taken and _is_new(record.event)}
+            new = {record.event.name for record in records if self.frontier[0] and _is_new(record.event)}
             means = self._own_entries({name for record in records for name in names_in(record.event)} - new)
         for record in records:
             event = record.event
             if isinstance(event, events.MAKERS) and not (isinstance(event, events.PointEdited) and event.name in means):
                 made[event.name] = record.id
         self.made |= made
-        return Sent(tuple(records), means | made, self.taken)
+        return Sent(tuple(records), means | made, self.frontier)
 
     def _own_entries(self, names: set[str]) -> dict[str, str]:
         """Return the entries that the ledger made under names: name → id."""

@@ -92,7 +92,7 @@ def read_history(
         deque(map(before.read, takewhile(lambda batch: batch.last <= start.seq, decode(read(START)))), maxlen=0)
         return before.made
 
-    reader = Reader(find_session, taken, find_made)
+    reader = Reader(find_session, (taken, ""), find_made)
     frontier, end, stamp = Frontier(taken), start, (0, "")
     found: list[tuple[Position, Batch, Sent]] = []
     for batch in decode(read(start)):
@@ -102,9 +102,6 @@ def read_history(
         for event in batch.events:
             if isinstance(event, BookTaken):
                 takes = True
-                if event.upto < frontier.upto:
-                    # Another history of the book was taken, which may have any of them.
-                    found = [(position, one, attrs.evolve(sent, taken=0)) for position, one, sent in found]
                 frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
                 stamp = (batch.last, batch.chain)
         is_shared = any(type(event) in SHARED for event in batch.events)

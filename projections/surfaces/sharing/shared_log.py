@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
     from tallybook.ledger.search import Delivery
+    from tallybook.ledger.sharing.landing import Sent
     from tallybook.ledger.sharing.replica import Replica
     from tallybook.projections.fold import State
 
@@ -407,15 +408,21 @@ class SharedLog(JsonlLog):
     def _ids_here(self) -> frozenset[str]:
         """Return the ids of pending events that the book has already."""
         taken = self.history.frontier.seq
-        waiting = [sent for sent in self.history.pending if sent.taken < taken]
-        if not waiting:
+        known = {sent.frontier: self.known_end(sent) for sent in self.history.pending}
+        ids = {id_ for sent in self.history.pending if known[sent.frontier] < taken for id_ in sent.ids}
+        if not ids:
             # Nothing came in since they were recorded.
             return frozenset()
-        ids = {id_ for sent in waiting for id_ in sent.ids}
-        found = ids.intersection(self.copy.ids(min(sent.taken for sent in waiting)))
+        found = ids.intersection(self.copy.ids(min(known.values())))
         if found and self.copy.end().seq > taken:
             found = ids.intersection(id_ for batch in self.read_book() for id_ in replica.find_ids(batch.data))
         return frozenset(found)
+
+    def known_end(self, sent: Sent) -> int:
+        """Return the number of the last event of this history that the playbook contained when a batch was recorded."""
+        seq, chain = sent.frontier
+        # Numbers of another history that was taken since mean nothing here.
+        return seq if not chain or self.copy.has(chain) else 0
 
     def _links(self) -> list[frozenset[str]]:
         """Return the ids of events whose texts were equal before they were redacted, as far as this moment knows."""

@@ -512,7 +512,7 @@ class Sync:
         self._append_taken(end, self.upto, self.renamed)
         reached = next(
             (
-                (position, batch.taken)
+                (position, self.log.known_end(batch))
                 for position, batch in zip(before.positions, before.pending, strict=False)
                 if batch.records[-1].seq > self.upto
             ),
