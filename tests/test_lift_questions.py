@@ -9,7 +9,6 @@ from pathlib import Path
 import stat
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import pytest
 
 from helpers.hook_calls import START, events
@@ -755,7 +754,7 @@ def test_verify_names_a_draw_that_differs(here: Project, run: Run) -> None:
     run("lift", "ask", "playbook")
     hook(here, "s1")
     (drawn,) = injections(here)
-    other = attrs.evolve(drawn, names=drawn.held, held=drawn.names)
+    other = drawn.evolve(names=drawn.held, held=drawn.names)
     record.write(here, [Request(PlainEvents((other,)), {"rater": "tallybook", "session": "s1"})])
     done = run("verify")
     seq = list(commands.list_events(here))[-1]["seq"]

@@ -90,7 +90,7 @@ class Translation:
         """Propose a change, or make it."""
         cause = self.cause((*((change.name,) if change.name else ()), *change.merged), result)
         if cause:
-            self.changes.append(attrs.evolve(change, cause=cause))
+            self.changes.append(change.evolve(cause=cause))
         else:
             made, self.state = make(change, self.state)
             self.changes += made

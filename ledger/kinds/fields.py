@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 import json
-from typing import Any, Final, NoReturn, TypeGuard
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeGuard, dataclass_transform
 
 import attrs
 
@@ -32,13 +32,32 @@ PERCENT: Final = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.
 NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
+EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {}
+"""Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
+KIND_OF: Final[dict[type[Any], str]] = {}
+"""Class of an event → its kind on disk."""
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(attrs.field,))
 class Event:
     """Base of every event class: events are shown, compared and hashed by the values of their fields."""
 
-    # attrs would generate and compile these methods for each class, which takes longer than to make the class itself,
-    # and every command makes all the classes. No slots: attrs makes such a class twice, and msgspec would write its
-    # fields in the order of the alphabet.
+    # What makes a class one of attrs, for the type checker.
+    __attrs_attrs__: ClassVar[Any]
+
+    def __init_subclass__(cls, kind: str = "", version: int = 1) -> None:
+        """Make a frozen class of attrs, and enter it into the tables where it is a kind on disk."""
+        # attrs would generate and compile the methods below for each class, which takes longer than to make the class
+        # itself, and every command makes all the classes. No slots: attrs makes such a class twice, and msgspec would
+        # write its fields in the order of the alphabet.
+        attrs.frozen(cls, eq=False, repr=False, slots=False)
+        if kind:
+            EVENT_TYPES[kind] = (cls, version)
+            KIND_OF[cls] = kind
+
+    def evolve(self, **changes: Any) -> Self:
+        """Return the same event with other values in these fields."""
+        return type(self)(**attrs.asdict(self, recurse=False) | changes)
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in attrs.fields(type(self)))

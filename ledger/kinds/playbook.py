@@ -14,8 +14,7 @@ EDITS: Final = ("", "kept", "changed", "new", "copied")
 # ---- The ledger ----
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class LedgerOpened(Event):
+class LedgerOpened(Event, kind="ledger.opened"):
     """The first line of every ledger.
 
     Attributes:
@@ -27,8 +26,7 @@ class LedgerOpened(Event):
     format: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class EventRedacted(Event):
+class EventRedacted(Event, kind="event.redacted"):
     """The free text of an earlier event is erased from disk; its proof remains.
 
     From this line on readers accept that the text is missing. A missing text without such a line is damage.
@@ -42,8 +40,7 @@ class EventRedacted(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class LogRecovered(Event):
+class LogRecovered(Event, kind="log.recovered"):
     """A range of bytes that was never acknowledged and does not verify is sealed: readers skip exactly this range.
 
     Attributes:
@@ -58,7 +55,6 @@ class LogRecovered(Event):
     digest: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
 class UnknownEvent(Event):
     """An event of a kind or version that this Tallybook does not know: kept byte for byte, ignored by every view.
 
@@ -95,8 +91,7 @@ class Entry:
     harmful: int = 0
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PlaybookAdopted(Event):
+class PlaybookAdopted(Event, kind="playbook.adopted"):
     """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
 
     Attributes:
@@ -111,8 +106,7 @@ class PlaybookAdopted(Event):
     top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointSeeded(Event):
+class PointSeeded(Event, kind="point.seeded"):
     """An entry of a legacy file, a synthetic event for its history before the ledger.
 
     Attributes:
@@ -132,8 +126,7 @@ class PointSeeded(Event):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class ItemSkipped(Event):
+class ItemSkipped(Event, kind="item.skipped"):
     """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
 
     Attributes:
@@ -147,8 +140,7 @@ class ItemSkipped(Event):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointAdded(Event):
+class PointAdded(Event, kind="point.added"):
     """A new entry; it starts without ratings.
 
     Attributes:
@@ -164,8 +156,7 @@ RATINGS: Final = ("helpful", "harmful", "neutral")
 """The ratings that Tallybook knows; any other is recorded and has no effect."""
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointRated(Event):
+class PointRated(Event, kind="point.rated"):
     """A rating of an entry, recorded as received.
 
     Attributes:
@@ -178,8 +169,7 @@ class PointRated(Event):
     rating: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PlaybookUpdated(Event):
+class PlaybookUpdated(Event, kind="playbook.updated"):
     """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
 
     Attributes:
@@ -194,8 +184,7 @@ class PlaybookUpdated(Event):
     ignored: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointEdited(Event):
+class PointEdited(Event, kind="point.edited", version=2):
     """A manual edit of ``playbook.json`` gave an entry these values.
 
     Attributes:
@@ -219,8 +208,7 @@ class PointEdited(Event):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointRemoved(Event):
+class PointRemoved(Event, kind="point.removed"):
     """A manual edit removed an entry from ``playbook.json``.
 
     Attributes:
@@ -230,8 +218,7 @@ class PointRemoved(Event):
     name: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PlaybookOrdered(Event):
+class PlaybookOrdered(Event, kind="playbook.ordered"):
     """A new order of entries, in effect from the ``playbook.edited`` of the same batch.
 
     A long order is split over several events; their names are concatenated.
@@ -244,8 +231,7 @@ class PlaybookOrdered(Event):
     names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PlaybookEdited(Event):
+class PlaybookEdited(Event, kind="playbook.edited"):
     """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
 
     Attributes:
@@ -263,8 +249,7 @@ class PlaybookEdited(Event):
 # ---- Curation, by people and curators ----
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointNoted(Event):
+class PointNoted(Event, kind="point.noted"):
     """A remark that came with a rating or a citation; it has no effect.
 
     Attributes:
@@ -276,7 +261,6 @@ class PointNoted(Event):
     note: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
 class CurationEvent(Event):
     """What the curation events below have in common.
 
@@ -289,8 +273,7 @@ class CurationEvent(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointReworded(CurationEvent):
+class PointReworded(CurationEvent, kind="point.reworded"):
     """An entry gets another text; its counts stay.
 
     Attributes:
@@ -300,28 +283,23 @@ class PointReworded(CurationEvent):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointRetired(CurationEvent):
+class PointRetired(CurationEvent, kind="point.retired"):
     """An entry leaves the playbook by decision; it can be restored."""
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointRestored(CurationEvent):
+class PointRestored(CurationEvent, kind="point.restored"):
     """An entry returns with the text and counts that it had last; only a later harmful rating can prune it again."""
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointPinned(CurationEvent):
+class PointPinned(CurationEvent, kind="point.pinned"):
     """An entry is exempt from pruning, whatever its ratings."""
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointUnpinned(CurationEvent):
+class PointUnpinned(CurationEvent, kind="point.unpinned"):
     """A pinned entry can be pruned again, from the next update on."""
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointPlaced(CurationEvent):
+class PointPlaced(CurationEvent, kind="point.placed"):
     """An entry is put into a section of the playbook, in place of the one that it had.
 
     Attributes:
@@ -332,8 +310,7 @@ class PointPlaced(CurationEvent):
     section: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointLimited(CurationEvent):
+class PointLimited(CurationEvent, kind="point.limited"):
     """An entry holds until a day, in place of the one that it had: after it, it stays and is not injected.
 
     Attributes:
@@ -344,8 +321,7 @@ class PointLimited(CurationEvent):
     until: str = attrs.field(validator=check_day)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointMerged(Event):
+class PointMerged(Event, kind="point.merged"):
     """Entries that say the same are merged into one, which gets their counts and their later ratings.
 
     Attributes:
@@ -359,8 +335,7 @@ class PointMerged(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class EventsVoided(Event):
+class EventsVoided(Event, kind="events.voided"):
     """Undo: from this line on views fold the log without these events; ids, keys and names remain used.
 
     Attributes:
@@ -375,8 +350,7 @@ class EventsVoided(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointProposed(Event):
+class PointProposed(Event, kind="point.proposed", version=2):
     """A change of an entry is proposed; it changes nothing until a person accepts it.
 
     Attributes:
@@ -401,8 +375,7 @@ class PointProposed(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class ProposalDecided(Event):
+class ProposalDecided(Event, kind="playbook.decided"):
     """A proposal was accepted, with the change in the same batch, or rejected.
 
     Attributes:
@@ -416,8 +389,7 @@ class ProposalDecided(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointReviewed(Event):
+class PointReviewed(Event, kind="point.reviewed"):
     """A person decided about entries in a review; a change of them is in the same batch.
 
     Attributes:

@@ -29,8 +29,7 @@ def _check_draw(event: PlaybookInjected, _field: object, probability: float) -> 
         raise ValueError("entries are held for a question only")
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PlaybookInjected(Event):
+class PlaybookInjected(Event, kind="playbook.injected", version=3):
     """A session received the playbook, or what a draw left of it; a fork, nothing: it has what its parent was given.
 
     Attributes:
@@ -60,8 +59,7 @@ class PlaybookInjected(Event):
     file: str = ""
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointCited(Event):
+class PointCited(Event, kind="point.cited"):
     """An agent named an entry in a message or in a tool call. It shows use, not approval, so it is not a rating.
 
     Attributes:
@@ -76,8 +74,7 @@ class PointCited(Event):
 # ---- Reflection: a model rates a session ----
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class ReflectionRequested(Event):
+class ReflectionRequested(Event, kind="reflection.requested"):
     """A transcript awaits reflection up to an offset; ranges that were read before are not read again.
 
     Attributes:
@@ -91,8 +88,7 @@ class ReflectionRequested(Event):
     transcript: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class ReflectionStarted(Event):
+class ReflectionStarted(Event, kind="reflection.started"):
     """A model is about to be called. Without a later completion or failure the call was interrupted.
 
     Attributes:
@@ -105,8 +101,7 @@ class ReflectionStarted(Event):
     tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class TranscriptRead(Event):
+class TranscriptRead(Event, kind="transcript.read"):
     """A range of a transcript was evaluated; its ratings are in the same batch.
 
     Attributes:
@@ -128,8 +123,7 @@ class TranscriptRead(Event):
     rater: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class ReflectionCompleted(Event):
+class ReflectionCompleted(Event, kind="reflection.completed"):
     """A model's answer was recorded; the ranges and ratings of this batch come from it.
 
     Attributes:
@@ -143,8 +137,7 @@ class ReflectionCompleted(Event):
     output_tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class ReflectionFailed(Event):
+class ReflectionFailed(Event, kind="reflection.failed"):
     """A reflection gave no result; it is tried again later, unless its transcript is gone.
 
     Attributes:
@@ -168,8 +161,7 @@ class ReflectionFailed(Event):
 # configuration maps it to a component.
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class MetricsRecorded(Event):
+class MetricsRecorded(Event, kind="metrics.recorded"):
     """Metrics of a component.
 
     Attributes:
@@ -190,8 +182,7 @@ def _check_passed(event: BenchmarkRecorded, _field: object, total: int) -> None:
         raise ValueError(f"{event.passed} of {total} cases cannot have passed")
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class BenchmarkRecorded(Event):
+class BenchmarkRecorded(Event, kind="benchmark.recorded"):
     """The result of a benchmark of a component.
 
     Attributes:
@@ -207,8 +198,7 @@ class BenchmarkRecorded(Event):
     total: int = attrs.field(validator=(NOT_NEGATIVE, _check_passed))
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class FeedbackRecorded(Event):
+class FeedbackRecorded(Event, kind="feedback.recorded"):
     """A person's judgement of a component, or of a session as a whole.
 
     Attributes:
@@ -224,8 +214,7 @@ class FeedbackRecorded(Event):
     note: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class BaselineSet(Event):
+class BaselineSet(Event, kind="baseline.set"):
     """The value that a score is compared with from now on; earlier drops of the score are accepted.
 
     Attributes:
@@ -247,8 +236,7 @@ def _check_measures(_event: object, _field: object, numbers: Numbers) -> None:
         raise ValueError(f"numbers must be from 0, and no more can fail than there are: {dict(numbers)}")
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class SessionMeasured(Event):
+class SessionMeasured(Event, kind="session.measured"):
     """What the transcript of a session says about its work, without its subagents; a later event replaces it.
 
     Attributes:
@@ -263,8 +251,7 @@ class SessionMeasured(Event):
     numbers: Numbers = attrs.field(validator=_check_measures)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class SessionEnded(Event):
+class SessionEnded(Event, kind="session.ended"):
     """A session ended.
 
     Attributes:
@@ -274,8 +261,7 @@ class SessionEnded(Event):
     version: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class TelemetryKept(Event):
+class TelemetryKept(Event, kind="telemetry.kept"):
     """A telemetry event without a scored value; kept as evidence, and counted.
 
     Attributes:
@@ -294,8 +280,7 @@ class TelemetryKept(Event):
 _SHARE = attrs.validators.and_(attrs.validators.gt(0), attrs.validators.le(1))
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class LiftAsked(Event):
+class LiftAsked(Event, kind="lift.asked"):
     """A person asks whether something helps; sessions that begin from here on are drawn for it.
 
     Attributes:
@@ -316,8 +301,7 @@ class LiftAsked(Event):
     scoring: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class LiftStopped(Event):
+class LiftStopped(Event, kind="lift.stopped"):
     """A question is closed: nothing is withheld for it any more, and what is known stays.
 
     Attributes:

@@ -9,8 +9,7 @@ from tallybook.ledger.kinds.fields import FREE_TEXT, NAMES, NOT_NEGATIVE, Event
 # ---- In the book ----
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class BookOpened(Event):
+class BookOpened(Event, kind="book.opened"):
     """The first line of every book.
 
     Attributes:
@@ -26,8 +25,7 @@ class BookOpened(Event):
     rules: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class BookRules(Event):
+class BookRules(Event, kind="book.rules"):
     """From here on the book is folded by other rules; a program that does not know them stops here.
 
     Attributes:
@@ -37,8 +35,7 @@ class BookRules(Event):
     rules: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class BookBlock(Event):
+class BookBlock(Event, kind="book.block"):
     """Numbers of names that belong to the writer of this line, so that two machines never give an entry the same name.
 
     Attributes:
@@ -51,8 +48,7 @@ class BookBlock(Event):
     last: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class PointMatched(Event):
+class PointMatched(Event, kind="point.matched"):
     """An added or imported entry whose text another entry has already; its later ratings count for that one.
 
     If the other entry was undone, this event adds the entry itself.
@@ -73,8 +69,7 @@ class PointMatched(Event):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class EventRepeated(Event):
+class EventRepeated(Event, kind="event.repeated"):
     """An event of a delivery that the book has already from another machine; it has no effect.
 
     Attributes:
@@ -84,8 +79,7 @@ class EventRepeated(Event):
     kind: str
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class RedactionLinked(Event):
+class RedactionLinked(Event, kind="redaction.linked"):
     """Events whose text was equal before it was redacted; landing takes their texts as equal.
 
     Attributes:
@@ -98,8 +92,7 @@ class RedactionLinked(Event):
 # ---- In a machine's own ledger ----
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class BookTaken(Event):
+class BookTaken(Event, kind="book.taken"):
     """From here on this machine's playbook contains the book up to an event: the machine's frontier.
 
     Attributes:
@@ -117,8 +110,7 @@ class BookTaken(Event):
     new_names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-@attrs.frozen(eq=False, repr=False, slots=False)
-class NamesMeant(Event):
+class NamesMeant(Event, kind="names.meant"):
     """The names in this batch, in a project that shares a book, and the entries that they mean.
 
     A name of a pending entry can mean another one once the book has moved on, so the ids decide.

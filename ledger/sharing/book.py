@@ -442,7 +442,7 @@ class Publisher:
             # Why a text was redacted stays on this machine.
             return EventRedacted(event.id, "")
         texts = {field: self.mask(getattr(event, field) or "") for field in FREE_FIELDS[type(event)]}
-        return attrs.evolve(event, **texts) if texts else event
+        return event.evolve(**texts) if texts else event
 
     def _by(self, author: Author) -> dict[str, str]:
         """Return who recorded the batch, without the place of the evidence, which is a path of this machine."""

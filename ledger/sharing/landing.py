@@ -397,7 +397,7 @@ def _make(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     if isinstance(event, events.PointAdded):
         return (events.PointAdded(name, text),)
     if isinstance(event, events.PointEdited):
-        return (attrs.evolve(event, name=name, helpful=counts[0], harmful=counts[1], text=text),)
+        return (event.evolve(name=name, helpful=counts[0], harmful=counts[1], text=text),)
     return (events.PointSeeded(name, counts[0], counts[1], event.origin, text, ""),)
 
 
@@ -481,7 +481,7 @@ def _set_top(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     top = event.top or ""
     top = rename_in_top(top, {name: step.standing(name) or name for name in names_in_top(top)})
     if isinstance(event, events.PlaybookAdopted):
-        return (attrs.evolve(event, top=top),)
+        return (event.evolve(top=top),)
     # The number of the rendering that was edited means nothing on another machine.
     return (events.PlaybookEdited(None, event.source, top),)
 

@@ -200,7 +200,7 @@ class Redactions:
     def filter_notes(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Return events with empty notes in place of those that contain a redacted text."""
         return tuple(
-            attrs.evolve(event, note="")
+            event.evolve(note="")
             if isinstance(event, PointNoted) and event.note and self.refusal(event.note) is not None
             else event
             for event in events

@@ -6,8 +6,6 @@ from hashlib import sha256
 import json
 from typing import TYPE_CHECKING
 
-import attrs
-
 from tallybook.ledger.events import Numbers, PlaybookInjected
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -26,7 +24,7 @@ def injected(names: Sequence[str], left_out: int = 0) -> PlaybookInjected:
 
 def continued(parent: str) -> PlaybookInjected:
     """Return what a fork records, which is given nothing: it has what the session that it continues was given."""
-    return attrs.evolve(injected(()), left_out=Numbers({}), lineage=parent)
+    return injected(()).evolve(left_out=Numbers({}), lineage=parent)
 
 
 def give(project: Project, session: str, *names: str) -> None:

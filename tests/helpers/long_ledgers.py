@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from hypothesis import strategies as st
 
 from helpers.authors import HUMAN
@@ -103,7 +102,7 @@ def _named(event: Any, ids: Sequence[str]) -> Any:
     """Return an event that names events of this ledger by their ids."""
     known = {f"id-{number}": id_ for number, id_ in enumerate(ids, 1)}
     if isinstance(event, EventsVoided):
-        return attrs.evolve(event, ids=tuple(known.get(id_, id_) for id_ in event.ids))
+        return event.evolve(ids=tuple(known.get(id_, id_) for id_ in event.ids))
     if isinstance(event, EventRedacted):
-        return attrs.evolve(event, id=known.get(event.id, event.id))
+        return event.evolve(id=known.get(event.id, event.id))
     return event

@@ -301,7 +301,7 @@ class _Step:
             name = self._standing(event.name)
             merged = (self._standing(name) for name in event.merged)
             return events.PointMerged(name, tuple(dict.fromkeys(source for source in merged if source != name)), "")
-        return attrs.evolve(event, name=self._standing(event.name)) if isinstance(event, NAMED) else event
+        return event.evolve(name=self._standing(event.name)) if isinstance(event, NAMED) else event
 
     def _standing(self, name: str) -> str:
         name = self.edited.get(name, name)
@@ -363,7 +363,7 @@ class _Step:
             text = now.text if now is not None and is_unchanged else event.text
             return events.PointEdited(name, seen.helpful, seen.harmful, text)
         if now is None or was is None:
-            return attrs.evolve(event, name=name)
+            return event.evolve(name=name)
         text = now.text if event.text == was.text else event.text
         return events.PointEdited(
             name,

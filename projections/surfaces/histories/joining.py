@@ -746,7 +746,7 @@ class Landing:
         for field, text in texts_of(event).items():
             if text and self._redactions.refusal(text) is not None:
                 changes[field] = ""
-        return attrs.evolve(event, **changes)
+        return event.evolve(**changes)
 
     def _report(self, landed: Landed) -> None:
         """Count the ratings of a landed batch, and note what has no effect."""

@@ -210,7 +210,7 @@ class Update:
         if isinstance(payload.get("evaluations"), list):
             payload["evaluations"] = [_rename_rating(rating, names) for rating in payload["evaluations"]]
         notes = (
-            attrs.evolve(event, name=names.get(event.name, event.name)) if isinstance(event, PointNoted) else event
+            event.evolve(name=names.get(event.name, event.name)) if isinstance(event, PointNoted) else event
             for event in self.plain_events
         )
         return attrs.evolve(self, payload=payload, plain_events=tuple(notes))

@@ -73,7 +73,7 @@ def count_votes(decision: Decision, request: Request, state: Playbook, read: Cal
         if isinstance(event, events.PointRated) and not isinstance(result, events.PointRated)
     }
     remaining = [
-        attrs.evolve(result, rated=result.rated - len(dropped), ignored=result.ignored + len(dropped))
+        result.evolve(rated=result.rated - len(dropped), ignored=result.ignored + len(dropped))
         if isinstance(result, events.PlaybookUpdated)
         else result
         for _, result in results
@@ -119,12 +119,12 @@ class _Cast:
             if self.votes.maker_of(name).is_persons and self.state.prunes(worse):
                 return self._dispute(event)
         is_courtesy = by_marks and event.rating == HELPFUL and not self.votes.has_cited(session, name)
-        return attrs.evolve(event, rating=NEUTRAL) if is_courtesy else event
+        return event.evolve(rating=NEUTRAL) if is_courtesy else event
 
     def _dispute(self, event: events.PointRated) -> events.Event:
         """Return the proposal to retire an entry; a person is asked once."""
         if event.name in self.votes.disputed:
-            return attrs.evolve(event, rating=NEUTRAL)
+            return event.evolve(rating=NEUTRAL)
         self.votes.disputed.add(event.name)
         note = self.notes.get(event.name)
         reason = (note.note or "").partition(": ")[2] if note else ""
