@@ -186,7 +186,8 @@ class Ground:
         found: list[tuple[str, Any]] = [
             (record.id, record.event) for record in records if isinstance(record.event, events.TEXT_GIVERS)
         ]
-        texts = {event.name: event_id for event_id, event in found}
+        # An edit that left the text of its entry may have had another one of its own.
+        texts = {event.name: event_id for event_id, event in found if getattr(event, "change", "") != "kept"}
         return frozenset(name for name, event_id in texts.items() if event_id in equal)
 
 

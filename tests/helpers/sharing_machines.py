@@ -267,15 +267,10 @@ class Site:
         """Compare what the machine shows with the model, and note what each name means."""
         expected = self._expected(self._landed_now())
         actual = reading.current(reading.open_log(self.project))
-        self.redacted, edited = redacted_texts(self)
+        self.redacted = redacted_texts(self)
         wanted, shown = ([row[1:] for row in rows(state)] for state in (expected, actual))
-        # Where only an edit that left the text gives it, that text goes with the one which the edit had.
-        hidden = [entry.text == REDACTED and name in edited for name, entry in actual.entries.items()]
         texts = [*(text for text, *_ in shown), *[""] * len(wanted)]
-        wanted = [
-            (REDACTED if is_hidden else self._mask(row[0], text), *row[1:])
-            for row, text, is_hidden in zip(wanted, texts, [*hidden, *[False] * len(wanted)], strict=False)
-        ]
+        wanted = [(self._mask(row[0], text), *row[1:]) for row, text in zip(wanted, texts, strict=False)]
         assert wanted == shown, f"{self.label}:\n{wanted}\n{shown}"
         names = dict(zip(expected.entries, actual.entries, strict=True))
         for entry, name in names.items():

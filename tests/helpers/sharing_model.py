@@ -14,6 +14,7 @@ from tallybook.ledger import events
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.landing import names_in
 from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
@@ -359,8 +360,11 @@ class _Step:
         now, was = self.state.entries.get(name), self.intent.was.get(event.name)
         seen = self.followed.get(self._id)
         if seen is not None:
-            is_unchanged = seen.kept or was is None or event.text == was.text
-            text = now.text if now is not None and is_unchanged else event.text
+            is_unchanged = was is None or event.text == was.text
+            if seen.kept and not is_unchanged:
+                # Its own text was redacted before it landed: the entry keeps its text as long as its making stands.
+                return events.PointEdited(name, seen.helpful, seen.harmful, REDACTED, change="kept")
+            text = now.text if now is not None and (seen.kept or is_unchanged) else event.text
             return events.PointEdited(name, seen.helpful, seen.harmful, text)
         if now is None or was is None:
             return event.evolve(name=name)

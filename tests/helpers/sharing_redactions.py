@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
@@ -30,15 +30,11 @@ def note_erased(site: Site, batches: Iterable[RawBatch]) -> None:
         site.clear |= {record.id for record in records} - hidden
 
 
-def redacted_texts(site: Site) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the texts that this machine knows to be redacted: those of events that had them in the clear.
-
-    Also the names of entries that have had a manual edit whose own text was redacted before it was published: where the
-    making of such an entry was undone, nothing else gives it a text.
-    """
+def redacted_texts(site: Site) -> frozenset[str]:
+    """Return the texts that this machine knows to be redacted: those of events that had them in the clear."""
     texts: set[str] = set()
     if not site.model.redacted or not site.own.exists():
-        return frozenset(), frozenset()
+        return frozenset()
     log = SharedLog(site.project.ledger)
     book = [record for batch in decode(log.copy.read(log.history.frontier.seq)) for record in batch.records]
     own = [record for batch in decode(site.own.read()) for record in batch.records]
@@ -46,14 +42,8 @@ def redacted_texts(site: Site) -> tuple[frozenset[str], frozenset[str]]:
     # A text that was erased here before it came in comes in once more with the book.
     hidden |= site.erased - (site.clear & {record.id for record in book})
     # An edit whose own text was redacted before it was published came in as one that left the text of its entry.
-    edits: list[tuple[str, Any]] = [
-        (record.id, record.event) for record in (*book, *own) if isinstance(record.event, events.PointEdited)
-    ]
-    kept = {id_: edit.name for id_, edit in edits if edit.change == "kept" or edit.text is None}
-    here = {record.id for record in (*book, *own)} - kept.keys() - hidden
-    edited: set[str] = set()
+    here = {record.id for record in (*book, *own) if getattr(record.event, "change", "") != "kept"} - hidden
     for record in (*book, *own):
-        if isinstance(record.event, events.EventRedacted):
-            edited |= {kept[record.event.id]} if record.event.id in kept else set()
-            texts |= site.model.texts.get(record.event.id, set()) - {REDACTED} if record.event.id in here else set()
-    return frozenset(texts), frozenset(edited)
+        if isinstance(record.event, events.EventRedacted) and record.event.id in here:
+            texts |= site.model.texts.get(record.event.id, set()) - {REDACTED}
+    return frozenset(texts)
