@@ -16,8 +16,8 @@ from tallybook.ledger import events
 from tallybook.projections.comparison.similarity import describe_difference, find_pairs
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.playbook.entry import REDACTED
+from tallybook.projections.playbook.render import needs_ratings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -70,8 +70,6 @@ _CHANGING: Final = (
 )
 _NEW_TEXT: Final = (events.PointEdited, events.PointReworded)
 _USES: Final = (events.PlaybookInjected, events.PointCited, events.TranscriptRead)
-
-_DECISIONS: Final = (events.PointReviewed, events.PointProposed, events.ProposalDecided)
 
 Moment = tuple[str, int]
 """When an event was recorded, and its number: in a shared history, numbers alone are not in the order of time."""
@@ -132,30 +130,23 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             # An agent says why an entry is harmful, so that a person can judge the rating.
             if (event.note or "").startswith(f"{HARMFUL}: "):
                 state.reasons.setdefault(state.merged.get(event.name, event.name), []).append(str(event.note))
-        elif isinstance(event, _DECISIONS):
-            _note_decision(state, event, batch, index)
+        elif isinstance(event, events.PointProposed):
+            record = batch.records[index]
+            state.marked.update({record.by.session or ""} if record.by.rater == AGENT else ())
+            state.disputes.update({record.id: event.name} if why_shown(record) == DISPUTED else {})
+        elif isinstance(event, events.PointReviewed):
+            _note_decision(state, event.why, event.names, batch)
+        elif isinstance(event, events.ProposalDecided) and event.id in state.disputes:
+            # Who rejects that an entry leaves decides about the ratings against it.
+            _note_decision(state, CONTESTED, (state.disputes.pop(event.id),), batch)
         elif isinstance(event, _USES):
             _note_use(state, event, batch.records[index].by.session or "")
 
 
-def _note_decision(state: Reviews, event: Any, batch: Batch, index: int) -> None:
-    """Note a decision of a person; who rejects that an entry leaves decides about the ratings against it."""
-    if isinstance(event, events.PointProposed):
-        record = batch.records[index]
-        if record.by.rater == AGENT:
-            state.marked.add(record.by.session or "")
-        if why_shown(record) == DISPUTED:
-            state.disputes[record.id] = event.name
-        return
-    name = "" if isinstance(event, events.PointReviewed) else state.disputes.pop(event.id, "")
-    if name or isinstance(event, events.PointReviewed):
-        why, names = (CONTESTED, (name,)) if name else (event.why, event.names)
-        state.decisions[why, names] = _moment(state, _last_known(batch))
-
-
-def _last_known(batch: Batch) -> EventRecord:
-    """Return the last record of a batch whose kind is known: a decision holds for the changes of its own batch too."""
-    return next(record for record in reversed(batch.records) if not isinstance(record.event, events.UnknownEvent))
+def _note_decision(state: Reviews, why: str, names: tuple[str, ...], batch: Batch) -> None:
+    """Note a decision of a person, which holds for the changes of its own batch too."""
+    known = [record for record in batch.records if not isinstance(record.event, events.UnknownEvent)]
+    state.decisions[why, names] = _moment(state, known[-1])
 
 
 def _moment(state: Reviews, record: EventRecord) -> Moment:
@@ -178,21 +169,16 @@ def _note_effect(state: Reviews, event: Any, record: EventRecord) -> None:
         # Sessions that were given the earlier text say nothing of the new one.
         state.sessions.pop(event.name, None)
     elif isinstance(event, events.PointMerged):
-        _merge(state, event)
+        # Later citations of the merged entries, and their earlier ones, count for the entry that remains.
+        gone = {*event.merged, *(name for name, into in state.merged.items() if into in event.merged)} - {event.name}
+        state.merged |= dict.fromkeys(gone, event.name)
+        state.cited.update(() if state.cited.isdisjoint(event.merged) else (event.name,))
     elif isinstance(event, events.PointRated):
         if event.rating == HARMFUL:
             state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at
         if record.by.rater == AGENT:
             state.votes += 1
             state.marked.add(record.by.session or "")
-
-
-def _merge(state: Reviews, event: events.PointMerged) -> None:
-    """Let the later citations of merged entries, and their earlier ones, count for the entry that remains."""
-    gone = {*event.merged, *(name for name, into in state.merged.items() if into in event.merged)} - {event.name}
-    state.merged |= dict.fromkeys(gone, event.name)
-    if not state.cited.isdisjoint(event.merged):
-        state.cited.add(event.name)
 
 
 def _note_use(state: Reviews, event: Any, session: str) -> None:
@@ -216,7 +202,8 @@ def _note_use(state: Reviews, event: Any, session: str) -> None:
 
 def reviews_view(writer: str = "") -> View[Reviews]:
     """Return the view of the sessions that were given entries, of citations, and of decisions, on one machine."""
-    kinds = (*_CHANGING, *_USES, *_DECISIONS, events.PointNoted, UndoneEvent)
+    decisions = (events.PointReviewed, events.PointProposed, events.ProposalDecided)
+    kinds = (*_CHANGING, *_USES, *decisions, events.PointNoted, UndoneEvent)
     return batch_view(partial(Reviews, writer=writer), kinds, _apply_batch)
 
 
@@ -261,8 +248,15 @@ def select_items(question: Question) -> list[Item]:
 
     In the order of _ORDER, and of one kind first what a decision changes for most sessions.
     """
-    items = [*_find_contested(question), *_duplicates(question.book), *_unproven(question), *_stale(question)]
-    items += (*_find_expired(question), *select_agents_items(question))
+    book = question.book
+    items = [*_find_contested(question), *_duplicates(book), *_unproven(question)]
+    for entry in book.entries.values():
+        why, says = stale_words(entry, question.reviews, question.gone.get(entry.name, ()))
+        items += [Item(why, (entry.name,), says)] if why else []
+    for name, day in book.until.items():
+        if day < question.today and name in book.entries:
+            items.append(Item(EXPIRED, (name,), f"held until {day}, and is not injected since"))
+    items += select_agents_items(question)
     sessions = question.reviews.sessions
 
     def rank(item: Item) -> tuple[int, int]:
@@ -273,7 +267,12 @@ def select_items(question: Question) -> list[Item]:
 
 def select_agents_items(question: Question) -> list[Item]:
     """Return what agents proposed, and the entries that their ratings pruned, without what was decided."""
-    items = [*map(_proposal, question.proposals), *_find_pruned(question)]
+    items = []
+    for record in question.proposals:
+        event: Any = record.event
+        names = tuple(filter(None, (event.name, *event.merged)))
+        items.append(Item(why_shown(record), names, "\n".join(proposal_lines(record)), record))
+    items += _find_pruned(question)
     return [item for item in items if not _is_decided(question, item)]
 
 
@@ -305,7 +304,8 @@ def _find_contested(question: Question) -> Iterator[Item]:
 
 def _nearness(book: Playbook, entry: Entry) -> str:
     """Return in words how near an entry is to being pruned; empty where NEAR more harmful ratings leave it."""
-    more = next((n for n in range(NEAR + 1) if book.prunes(_with_harmful(entry, n))), None)
+    worse = [attrs.evolve(entry, harmful=entry.harmful + more) for more in range(NEAR + 1)]
+    more = next((more for more, rated in enumerate(worse) if book.prunes(rated)), None)
     if more is None or book.protects(entry):
         return ""
     if not more:
@@ -316,16 +316,6 @@ def _nearness(book: Playbook, entry: Entry) -> str:
 def _reasons(reviews: Reviews, name: str) -> Iterator[str]:
     """Return the latest reasons for which an entry was rated harmful, each once."""
     return islice(dict.fromkeys(reversed(reviews.reasons.get(name, ()))), MAX_REASONS)
-
-
-def _with_harmful(entry: Entry, more: int) -> Entry:
-    return events.Entry(entry.name, entry.text, entry.helpful, entry.harmful + more)
-
-
-def _proposal(record: EventRecord) -> Item:
-    event: Any = record.event
-    names = tuple(filter(None, (event.name, *event.merged)))
-    return Item(why_shown(record), names, "\n".join(proposal_lines(record)), record)
 
 
 def why_shown(record: EventRecord) -> str:
@@ -347,12 +337,6 @@ def _find_pruned(question: Question) -> Iterator[Item]:
             yield Item(LEFT, (name,), "; ".join((what, *_reasons(question.reviews, name), back)))
 
 
-def _find_expired(question: Question) -> Iterator[Item]:
-    for name, day in question.book.until.items():
-        if day < question.today and name in question.book.entries:
-            yield Item(EXPIRED, (name,), f"held until {day}, and is not injected since")
-
-
 def _duplicates(book: Playbook) -> Iterator[Item]:
     # A question, and never a merge: one other word can make the opposite.
     for pair in find_pairs(book.entries.values()):
@@ -367,30 +351,13 @@ def _duplicates(book: Playbook) -> Iterator[Item]:
 
 def _unproven(question: Question) -> Iterator[Item]:
     """Yield entries with few ratings that many sessions were given, those that ratings say least about first."""
-    sessions = question.reviews.sessions
-    entries = [
-        entry
-        for entry in question.book.entries.values()
-        if len(sessions.get(entry.name, ())) >= MIN_SESSIONS
-        and entry.helpful + entry.harmful < FEW_RATINGS
-        and not question.reviews.is_unused(entry)
-    ]
-    for entry in sorted(entries, key=_certainty):
-        number = entry.helpful + entry.harmful
-        ratings = "1 rating" if number == 1 else f"{number or 'no'} ratings"
-        yield Item(UNPROVEN, (entry.name,), f"given to {len(sessions[entry.name])} sessions, with {ratings}")
-
-
-def _certainty(entry: Entry) -> float:
-    low, high = interval(entry.helpful, entry.harmful)
-    return low - high
-
-
-def _stale(question: Question) -> Iterator[Item]:
-    for entry in question.book.entries.values():
-        why, says = stale_words(entry, question.reviews, question.gone.get(entry.name, ()))
-        if why:
-            yield Item(why, (entry.name,), says)
+    for row in needs_ratings(question.book):
+        name, number = row["name"], row["helpful"] + row["harmful"]
+        given = len(question.reviews.sessions.get(name, ()))
+        is_unused = question.reviews.is_unused(question.book.entries[name])
+        if given >= MIN_SESSIONS and number < FEW_RATINGS and not is_unused:
+            ratings = "1 rating" if number == 1 else f"{number or 'no'} ratings"
+            yield Item(UNPROVEN, (name,), f"given to {given} sessions, with {ratings}")
 
 
 def stale_words(entry: Entry, reviews: Reviews, gone: Iterable[str]) -> tuple[str, str]:

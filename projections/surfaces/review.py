@@ -82,11 +82,6 @@ def refresh_notice(project: Project) -> None:
     ledger_access.put_notice(project, f"{', '.join(parts)}: tallybook review" if parts else "", left)
 
 
-def is_open(item: reviews.Item, book: Playbook) -> bool:
-    """Return whether an item still can be decided: an earlier decision may have taken one of its entries out."""
-    return item.proposal is not None or all((name in book.entries) != (item.why == reviews.LEFT) for name in item.names)
-
-
 def decide(project: Project, item: reviews.Item, decision: str, text: str, by: Mapping[str, str]) -> Outcome:
     """Record a decision about an item, with the change that it makes in the same batch.
 
@@ -113,17 +108,6 @@ def decide(project: Project, item: reviews.Item, decision: str, text: str, by: M
         wish = Curation("reword", item.names[0], reason, until=text)
     # One batch, so that an undo brings back the item and what its decision changed.
     return commands.record_request(project, Request(Answer(event, wish), by))
-
-
-def item_json(item: reviews.Item, book: Playbook) -> dict[str, Any]:
-    """Return an item as ``{why, names, says, entries, proposal}``."""
-    return {
-        "why": item.why,
-        "names": list(item.names),
-        "says": item.says,
-        "entries": [entry_json(book.entries[name]) for name in item.names if name in book.entries],
-        "proposal": None if item.proposal is None else item.proposal.seq,
-    }
 
 
 # Entries without a sign of use, or about a path that git no longer has; nothing of this is recorded
@@ -271,7 +255,18 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     book = commands.playbook(project).state
     output.note(*commands.spool_notes(project))
     if as_json:
-        output.answer([item_json(item, book) for item in shown])
+        output.answer(
+            [
+                {
+                    "why": item.why,
+                    "names": list(item.names),
+                    "says": item.says,
+                    "entries": [entry_json(book.entries[name]) for name in item.names if name in book.entries],
+                    "proposal": None if item.proposal is None else item.proposal.seq,
+                }
+                for item in shown
+            ]
+        )
         return
     # Inside an agent nothing is a person's decision.
     is_person = find_agent() is None and by.get("rater") == HUMAN
@@ -327,7 +322,9 @@ def _walk(project: Project, items: Sequence[reviews.Item], by: Mapping[str, str]
     recorded = 0
     for number, item in enumerate(items, 1):
         book = commands.playbook(project).state
-        if not is_open(item, book):
+        # An earlier decision may have taken one of its entries out, or brought it back.
+        is_changed = any((name in book.entries) == (item.why == reviews.LEFT) for name in item.names)
+        if item.proposal is None and is_changed:
             continue
         output.say(*_lines(item, book, f"{number} of {len(items)}  "))
         decision = _ask(_OFFERED[item.why])

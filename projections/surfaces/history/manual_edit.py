@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,6 +19,7 @@ from tallybook.projections.fold import fold, history
 from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import entries_by_section
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
+from tallybook.projections.surfaces.history.reading import log_with_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,65 +27,67 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.storage.redacted_digests import Redactions
+    from tallybook.projections.surfaces.history.reading import Opened
 
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
 _PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in entry_names.SECTIONS)
 """The headings of a rendering in the later format, as a file's skipped items."""
 
 
-class Base(NamedTuple):
-    """The playbook that a manual edit changed.
-
-    Attributes:
-        state: The playbook; ``find_edit`` folds it further.
-        read: Reads the ledger from its beginning.
-        names: Names then → present names, where they differ, in a history with a shared book; None elsewhere.
-    """
-
-    state: Playbook
-    read: Callable[[], Iterator[RawBatch]]
-    names: Mapping[str, str] | None
-
-
 def find_edit(
-    legacy: LegacyFile, state: Playbook, edited: Base, redacted: Redactions, form: str
-) -> tuple[tuple[Event, ...], tuple[RefusedText, ...]]:
-    """Return the manual edit in a file as events, none where nothing was changed; and the refused texts.
+    opened: Opened, legacy: LegacyFile, state: Playbook, base: Playbook, read: Callable[[], Iterator[RawBatch]]
+) -> tuple[tuple[Event, ...], list[tuple[str, str]]]:
+    """Return the manual edit in a file as events, none where nothing was changed, and what is odd in it.
 
     Args:
+        opened: The project.
         legacy: The file.
         state: The playbook at the head of the ledger.
-        edited: The playbook that was edited.
-        redacted: The redacted texts.
-        form: The form in which ``playbook.json`` is rendered.
+        base: The playbook that was edited; it is folded further.
+        read: Reads the ledger from its beginning.
+
+    Returns:
+        Of what is odd, a name or a heading, and what became of it.
     """
-    base = edited.state
+    log, redacted, form = opened.log, opened.redactions, opened.settings.format
+    by_section = is_by_section(legacy, form)
     by_index = _named_entries(legacy, base)
     if base.rewrites < state.rewrites:
         by_index = {index: _without_redacted(entry, base) for index, entry in by_index.items()}
     pairs = ((item.entry.name, by_index[item.index].name) for item in legacy.items)
     new_names = {name: new_name for name, new_name in pairs if name != new_name}
-    by_index |= {index: base.entries[name] for name, index in legacy.without_text.items() if name in base.entries}
+    kept = {index: base.entries[name] for name, index in legacy.without_text.items() if name in base.entries}
+    notes = [(entry.name, "has no text there, and stays as it was") for entry in kept.values()]
+    by_index |= kept
     entries = tuple(by_index[index] for index in sorted(by_index))
-    by_section = is_by_section(legacy, form)
+    if by_section:
+        unknown = [heading for heading in legacy.sections or () if not entry_names.find_section(heading)]
+        notes += [(heading, "is no section of this format; its entries are in OTHERS") for heading in unknown]
     top, placed = (_sectioned_top if by_section else _flat_top)(legacy, state, base, new_names)
     if redacted.refusal_in_json(top) is not None:
         top = ""
-    evidence = _evidence(legacy, by_section=by_section)
+    # A rendering drops the parts of the file that are no entries; the ledger keeps them.
+    evidence = [item for item in legacy.skipped if not (by_section and item.original in _PLAIN_HEADINGS)]
+    evidence += [
+        ItemSkipped(item.index, f"{item.entry.name} was read from it", item.original)
+        for item in legacy.items
+        if item.original
+    ]
     odd = tuple(item for item in evidence if redacted.refusal_in_json(item.original or "") is None)
     base_entries = shown_entries(base, by_section=by_section)
     until = _changed_days(legacy, base, new_names)
     if entries == base_entries and not (top or odd or placed or until):
-        return (), ()
+        return (), notes
+    seq, names = base.stamp[0], log.names_since(base.seq) if log_with_book(log) and base is not state else None
     # A count is meant as of the file's rendering: ratings since then are added, so that none is lost.
-    drift = _drift_of(edited, state) if base is not state else {}
-    edit = decisions.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
-    decision = decisions.decide_edit(edit, state, drift, edited.names, redacted.refusal)
-    refusals = tuple(refusal for refusal in decision.ignored if isinstance(refusal, RefusedText))
+    drift = _drift_of(base, state, names, read) if base is not state else {}
+    edit = decisions.Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)
+    decision = decisions.decide_edit(edit, state, drift, names, redacted.refusal)
+    refusals = [refusal for refusal in decision.ignored if isinstance(refusal, RefusedText)]
+    notes += [(refusal.name or refusal.item, refusal.reason) for refusal in refusals]
     # Of an edit of refused texts alone only its closing event is left.
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
-    return () if is_empty else (*odd, *decision.events), refusals
+    return () if is_empty else (*odd, *decision.events), notes
 
 
 def is_by_section(legacy: LegacyFile, form: str) -> bool:
@@ -97,15 +100,6 @@ def shown_entries(playbook: Playbook, *, by_section: bool) -> tuple[Entry, ...]:
     if not by_section:
         return tuple(playbook.entries.values())
     return tuple(entry for entries in entries_by_section(playbook).values() for entry in entries)
-
-
-def unknown_headings(legacy: LegacyFile, form: str) -> list[str]:
-    """Return the headings of a file in the later format that this format does not have."""
-    return [
-        heading
-        for heading in legacy.sections or ()
-        if is_by_section(legacy, form) and not entry_names.find_section(heading)
-    ]
 
 
 def _sectioned_top(
@@ -141,7 +135,11 @@ def _flat_top(
     after = entry_names.rename_in_sections(_top(legacy), new_names)
     if after == before:
         return "", {}
-    was, now = (_headings(top) for top in (before, after))
+    # The heading of each entry that has one.
+    was, now = (
+        {name: heading for heading, names in (entry_names.read_sections(top) or {}).items() for name in names}
+        for top in (before, after)
+    )
     placed = {name: key for name, key in now.items() if key in entry_names.SECTIONS and was.get(name) != key}
     # A whole set of sections would replace what another machine moved meanwhile.
     if after == entry_names.filter_sections(before, now, placed):
@@ -156,11 +154,6 @@ def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, st
     days = {new_names.get(name, name): day for name, day in legacy.until.items()}
     names = {**days, **{name: "" for name in base.until if name in base.entries}}
     return {name: days.get(name, "") for name in names if days.get(name, "") != base.until.get(name, "")}
-
-
-def _headings(top: Mapping[str, Any]) -> dict[str, str]:
-    """Return the heading of each entry that has one."""
-    return {name: heading for heading, names in (entry_names.read_sections(top) or {}).items() for name in names}
 
 
 def _without_redacted(entry: Entry, base: Playbook) -> Entry:
@@ -195,17 +188,6 @@ def _is_unnamed(item: LegacyItem) -> bool:
     return not isinstance(value, dict) or value.get("name") != item.entry.name
 
 
-def _evidence(legacy: LegacyFile, *, by_section: bool) -> tuple[ItemSkipped, ...]:
-    """Return the parts of the file that are no entries as events: a rendering drops them, the ledger keeps them."""
-    skipped = (item for item in legacy.skipped if not (by_section and item.original in _PLAIN_HEADINGS))
-    migrations = (
-        ItemSkipped(item.index, f"{item.entry.name} was read from it", item.original)
-        for item in legacy.items
-        if item.original
-    )
-    return (*skipped, *migrations)
-
-
 def _top(legacy: LegacyFile) -> dict[str, Any]:
     # A file that an older program wrote may lack the version; that is not an edit.
     top = {"version": VERSION} | legacy.top_keys
@@ -214,35 +196,33 @@ def _top(legacy: LegacyFile) -> dict[str, Any]:
     return top
 
 
-def _drift_of(base: Base, state: Playbook) -> Mapping[str, tuple[int, int]]:
-    """Return what was added to the counts of entries since the edited playbook: present name → (helpful, harmful)."""
-    if base.names is None:
-        return _ratings_since(base.state, base.read)
-    names = base.names
-    pairs = ((then, state.entries.get(names.get(name, name))) for name, then in base.state.entries.items())
-    return {now.name: (now.helpful - then.helpful, now.harmful - then.harmful) for then, now in pairs if now}
+def _drift_of(
+    base: Playbook, state: Playbook, names: Mapping[str, str] | None, read: Callable[[], Iterator[RawBatch]]
+) -> Mapping[str, tuple[int, int]]:
+    """Return what was added to the counts of entries since the edited playbook: present name → (helpful, harmful).
 
-
-def _ratings_since(base: Playbook, read: Callable[[], Iterator[RawBatch]]) -> Mapping[str, tuple[int, int]]:
-    """Count the ratings since a state, by name: (helpful, harmful). ``base`` is folded further."""
+    ``names`` are names then → present names in a history with a shared book, None elsewhere. ``base`` is folded
+    further.
+    """
+    if names is not None:
+        pairs = ((then, state.entries.get(names.get(name, name))) for name, then in base.entries.items())
+        return {now.name: (now.helpful - then.helpful, now.harmful - then.harmful) for then, now in pairs if now}
     counts: dict[str, tuple[int, int]] = {}
+
+    def add(name: str, helpful: int, harmful: int) -> None:
+        before = counts.get(name, (0, 0))
+        counts[name] = (before[0] + helpful, before[1] + harmful)
+
     for batch in history(lambda: decode(read())):
         if batch.last <= base.seq:
             continue
         for event in batch.events:
-            for name, helpful, harmful in _count_changes(event, base):
-                before = counts.get(name, (0, 0))
-                counts[name] = (before[0] + helpful, before[1] + harmful)
+            if isinstance(event, PointRated):
+                name = event.name if event.name in base.entries else base.merged.get(event.name, "")
+                if name in base.entries:
+                    add(name, event.rating == "helpful", event.rating == "harmful")
+            elif isinstance(event, PointMerged) and event.name in base.entries:
+                for name in set(event.merged) & base.entries.keys() - {event.name}:
+                    add(event.name, base.entries[name].helpful, base.entries[name].harmful)
         fold(PLAYBOOK, [batch], base)
     return counts
-
-
-def _count_changes(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
-    """Yield what an event adds to the counts of entries in the playbook: (name, helpful, harmful)."""
-    if isinstance(event, PointRated):
-        name = event.name if event.name in base.entries else base.merged.get(event.name)
-        if name is not None and name in base.entries:
-            yield name, event.rating == "helpful", event.rating == "harmful"
-    elif isinstance(event, PointMerged) and event.name in base.entries:
-        merged_entries = (base.entries[name] for name in set(event.merged) & base.entries.keys() - {event.name})
-        yield from ((event.name, entry.helpful, entry.harmful) for entry in merged_entries)

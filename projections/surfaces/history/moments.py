@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 import re
 from typing import TYPE_CHECKING, Final
@@ -143,24 +144,21 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
             raise BadInputError(f"{option} {when}", "this project shares no book", "see `tallybook share --help`")
         return _find(_Question(log, when, log.now(), project, option))
     if number is not None:
-        return _in_book(log, number, f"{option} {when}")
+        # The moment of the book alone after one of its events, which is the same on every machine.
+        end = log.history.frontier.seq
+        if number > end:
+            hint = "run `tallybook sync`"
+            raise BadInputError(f"{option} {when}", f"the playbook contains the book up to book:{end}", hint)
+        return Moment(SharedNumber(BOOK + number), partial(_read_book, log, number), in_book=number)
     # Any other moment of a shared history is an event number of the own ledger.
     moment = _find(_Question(log.own, when, log.now(), project, option))
     return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read)
 
 
-def _in_book(log: SharedLog, number: int, what: str) -> Moment:
-    """Return the moment of the book alone after one of its events, which is the same on every machine."""
+def _read_book(log: SharedLog, number: int) -> Iterator[RawBatch]:
     from tallybook.projections.surfaces.sharing.own_history import renumber
 
-    end = log.history.frontier.seq
-    if number > end:
-        raise BadInputError(what, f"the playbook contains the book up to book:{end}", "run `tallybook sync`")
-
-    def read() -> Iterator[RawBatch]:
-        return (renumber(raw, range(BOOK + raw.first, BOOK + raw.last + 1)) for raw in log.read_book(number))
-
-    return Moment(SharedNumber(BOOK + number), read, in_book=number)
+    return (renumber(raw, range(BOOK + raw.first, BOOK + raw.last + 1)) for raw in log.read_book(number))
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
@@ -173,18 +171,25 @@ def find_here(project: Project, when: str, option: str) -> Moment:
     if moment.commit:
         raise BadInputError(f"{option} {when}", f"is {moment.named}", "give the commit's date and time")
     if moment.in_book is not None:
-        raise BadInputError(
-            f"{option} {when}", "is a moment of the book, not of this machine", "give its date and time"
-        )
+        what = "is a moment of the book, not of this machine"
+        raise BadInputError(f"{option} {when}", what, "give its date and time")
     return moment
 
 
 def _find(question: _Question) -> Moment:
-    when = question.when
+    when, log = question.when, question.log
     if when.isascii() and when.isdigit():
-        return _at_number(question, int(when[: _SEQ_DIGITS + 1]))
+        seq = int(when[: _SEQ_DIGITS + 1])
+        if seq > log.head().seq and seq > (end := _end(log)):
+            day = _DAY.fullmatch(when)
+            hint = f"the date is written {'-'.join(day.groups())}" if day else ""
+            raise question.refusal(f"the ledger ends at seq {end}" if end else "the ledger has no event yet", hint)
+        return question.moment(seq)
     if back := _BACK.fullmatch(when):
-        return _counted_back(question, back[1])
+        end, number = _end(log), int(back[1][: _SEQ_DIGITS + 1])
+        if number > end:
+            raise question.refusal(f"the ledger has {end} events", f"the furthest back is ~{end}, before the first")
+        return question.moment(end - number)
     if when.startswith(_SESSION):
         return _around_session(question)
     if when.startswith(_COMMIT):
@@ -196,23 +201,6 @@ def _end(log: Log) -> int:
     """Return the last event number; the head of the log may be late, or missing."""
     head = log.head()
     return max([head.seq, *(batch.last for batch in log.read(head))])
-
-
-def _at_number(question: _Question, seq: int) -> Moment:
-    log = question.log
-    if seq > log.head().seq and seq > (end := _end(log)):
-        day = _DAY.fullmatch(question.when)
-        hint = f"the date is written {'-'.join(day.groups())}" if day else ""
-        raise question.refusal(f"the ledger ends at seq {end}" if end else "the ledger has no event yet", hint)
-    return question.moment(seq)
-
-
-def _counted_back(question: _Question, digits: str) -> Moment:
-    end = _end(question.log)
-    number = int(digits[: _SEQ_DIGITS + 1])
-    if number > end:
-        raise question.refusal(f"the ledger has {end} events", f"the furthest back is ~{end}, before the first")
-    return question.moment(end - number)
 
 
 # Times
@@ -293,14 +281,14 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
         return spans[beginning]
     if not beginning or not spans:
         problem = "no session has an id that begins with it" if beginning else "names no session"
-        raise BadInputError(where, problem, _nearest(log, beginning))
+        raise BadInputError(where, problem, _name_nearest(log, beginning))
     if len(spans) > 1:
         names = format_names([*map(repr, spans)], 5)
         raise BadInputError(where, f"several sessions have an id that begins with it: {names}", "give more of the id")
     return next(iter(spans.values()))
 
 
-def _nearest(log: Log, beginning: str) -> str:
+def _name_nearest(log: Log, beginning: str) -> str:
     """Name the session that comes nearest: the one that is written much like it, or else the last."""
     from difflib import get_close_matches
 

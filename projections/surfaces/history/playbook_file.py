@@ -23,10 +23,10 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tallybook.ledger.decisions import legacy_import, update
+    from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
@@ -144,38 +144,24 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
         why = str(error).removeprefix(f"{project.playbook.name}: ")
         problem = Problem(project.playbook.name, f"cannot be used, and is set aside: {why}")
         return ExaminedFile(sha256=digest, unreadable=True, problems=(problem,))
-    redacted = opened.redactions
     if state.stamp == (0, ""):
-        legacy, refusals = redacted.filter_legacy(legacy)
-        problems = (*legacy.problems, *_problems(project, refusals))
+        legacy, refusals = opened.redactions.filter_legacy(legacy)
+        problems = _problems_of(project, legacy, ((text.name or text.item, text.reason) for text in refusals))
         return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(digest), problems, legacy)
     is_ours = not state.shared_stamp[0] or _is_ours(project, legacy)
     base = _base(opened.log, legacy, state, rendering) if is_ours else None
     if base is None:
         return _examine_foreign(opened, legacy, digest)
-    log, form = opened.log, opened.settings.format
-    names = log.names_since(base.seq) if reading.log_with_book(log) and base is not state else None
-    events, refusals = manual_edit.find_edit(
-        legacy, state, manual_edit.Base(base, read or log.read, names), redacted, form
-    )
+    events, notes = manual_edit.find_edit(opened, legacy, state, base, read or opened.log.read)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
-    unknown = (
-        Problem(f"{project.playbook.name}: {heading}", "is no section of this format; its entries are in OTHERS")
-        for heading in manual_edit.unknown_headings(legacy, form)
-    )
-    without_text = (
-        Problem(f"{project.playbook.name}: {name}", "has no text there, and stays as it was")
-        for name in legacy.without_text
-        if name in base.entries
-    )
-    problems = (*legacy.problems, *without_text, *unknown, *_problems(project, refusals))
-    return ExaminedFile(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
+    key = f"edit:{legacy.stamp}:{since}:{digest}"
+    return ExaminedFile(events, digest, key, _problems_of(project, legacy, notes), legacy)
 
 
-def _problems(project: Project, refusals: Sequence[update.RefusedText]) -> tuple[Problem, ...]:
-    """Return a problem for each redacted text in the file."""
-    return tuple(Problem(f"{project.playbook.name}: {text.name or text.item}", text.reason) for text in refusals)
+def _problems_of(project: Project, legacy: LegacyFile, notes: Iterable[tuple[str, str]]) -> tuple[Problem, ...]:
+    """Return what a person should know of a file: the problems of its items, and what became of names in it."""
+    return (*legacy.problems, *(Problem(f"{project.playbook.name}: {name}", what) for name, what in notes))
 
 
 def _is_ours(project: Project, legacy: LegacyFile) -> bool:
