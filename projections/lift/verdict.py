@@ -80,11 +80,6 @@ class Evidence(NamedTuple):
     hurts: float
 
 
-def payoff(trial: Trial, odds: float) -> float:
-    """Return the factor of the wealth for a draw on which was bet: its expectation over the draw is 1."""
-    return (odds if trial.held else 1.0) / (1 - trial.probability + trial.probability * odds)
-
-
 def log_factor(trial: Trial, score: float, sign: float, size: float) -> float:
     """Return the logarithm of the factor by which a bet on a size changes the wealth of a direction.
 
@@ -95,7 +90,9 @@ def log_factor(trial: Trial, score: float, sign: float, size: float) -> float:
         size: The difference on which is bet, in standard deviations.
     """
     steepness = size * (score - sign * size * (0.5 - trial.probability))
-    return log(payoff(trial, exp(sign * max(-_STEEPEST, min(_STEEPEST, steepness)))))
+    odds = exp(sign * max(-_STEEPEST, min(_STEEPEST, steepness)))
+    # The expectation of this factor over the draw is 1.
+    return log((odds if trial.held else 1.0) / (1 - trial.probability + trial.probability * odds))
 
 
 class Wealth:
@@ -128,15 +125,11 @@ class Wealth:
                     logs[place] += log_factor(trial, score, sign, size)
         # Only after the bet: a bet that knew its own outcome would gain on average where there is no effect.
         if trial.outcome is not None:
-            self._learn(trial.outcome - shift)
-
-    def _learn(self, value: float) -> None:
-        """Take a value into mean and spread, after the bet."""
-        self._seen += 1
-        weight = max(1 / self._seen, 1 / _MEMORY)
-        error = value - self._mean
-        self._mean += weight * error
-        self._variance = (1 - weight) * (self._variance + weight * error * error)
+            self._seen += 1
+            weight = max(1 / self._seen, 1 / _MEMORY)
+            error = trial.outcome - shift - self._mean
+            self._mean += weight * error
+            self._variance = (1 - weight) * (self._variance + weight * error * error)
 
     def evidence(self) -> Evidence:
         """Return the wealth of each direction: the mean over the sizes."""
@@ -362,19 +355,6 @@ def _interval(trials: Sequence[Trial], threshold: float) -> tuple[float, float] 
     return (low, high) if low < high else None
 
 
-def _estimate_sessions(trials: Sequence[Trial], estimate: float, evidence: Evidence, threshold: float) -> int | None:
-    """Return about how many more sessions a verdict takes if the difference is the estimated one; None for never."""
-    # Without the estimated difference both arms show the outcomes as they are without the unit.
-    outcomes = [trial.outcome - (0 if trial.held else estimate) for trial in trials if trial.outcome is not None]
-    missing = [fmean(trial.outcome is None for trial in trials if trial.held == arm) for arm in (False, True)]
-    probability = fmean(trial.probability for trial in trials)
-    # What the wealth of the expected direction has gained already, later sessions need not gain again.
-    lead = evidence.helps if estimate > 0 else evidence.hurts
-    world = World(outcomes, estimate, probability, (missing[0], missing[1]), trials[0].bounds)
-    # The wealth can fall to a float of 0, which has no logarithm.
-    return count_sessions(world, log(threshold) - log(max(lead, 1e-300)))
-
-
 def _judge(trials: Sequence[Trial], word: Word, evidence: Evidence, threshold: float) -> Verdict:
     """Return the verdict of what is claimed.
 
@@ -394,6 +374,14 @@ def _judge(trials: Sequence[Trial], word: Word, evidence: Evidence, threshold: f
         higher = "higher" if word == "helps" else "lower"
         reason = f"sessions with it scored {higher}: evidence {max(evidence):.3g}, and {threshold:.3g} was needed"
     else:
-        needed = _estimate_sessions(trials, estimate, evidence, threshold)
+        # Without the estimated difference both arms show the outcomes as they are without the unit.
+        outcomes = [trial.outcome - (0 if trial.held else estimate) for trial in trials if trial.outcome is not None]
+        missing = (counts[2] / (counts[2] + told), counts[3] / all_held)
+        probability = fmean(trial.probability for trial in trials)
+        world = World(outcomes, estimate, probability, missing, trials[0].bounds)
+        # What the wealth of the expected direction has gained already, later sessions need not gain again. It can fall
+        # to a float of 0, which has no logarithm.
+        lead = evidence.helps if estimate > 0 else evidence.hurts
+        needed = count_sessions(world, log(threshold) - log(max(lead, 1e-300)))
         reason = f"the evidence is {max(evidence):.2g}, and {threshold:.3g} is needed"
     return Verdict(word, reason, needed, *counts, estimate, _interval(trials, threshold), evidence)

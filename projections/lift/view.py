@@ -74,7 +74,8 @@ class Lineage:
 
     def is_open(self, now: str) -> bool:
         """Return whether its outcome may still come."""
-        return not self.is_final and _days(self.at, now) < LOST_DAYS
+        begin, end = map(datetime.fromisoformat, (self.at, now))
+        return not self.is_final and (end - begin).total_seconds() < LOST_DAYS * 86_400
 
 
 @attrs.define
@@ -147,10 +148,6 @@ def clean(numbers: Mapping[str, float]) -> float:
 def outcome_of(numbers: Mapping[str, float]) -> float:
     """Return the outcome by `clean` of a measured session."""
     return max(LEAST_CLEAN, clean(numbers))
-
-
-def _days(begin: str, end: str) -> float:
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() / 86_400
 
 
 @attrs.define

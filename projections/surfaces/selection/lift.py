@@ -9,7 +9,7 @@ import click
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import find_name
 from tallybook.projections.lift.view import CLEAN
-from tallybook.projections.surfaces.console.output import answer, reply, say
+from tallybook.projections.surfaces.console.output import reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.selection import lift_questions
 
@@ -42,14 +42,16 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
     if verb in {"ask", "stop"} and when is not None:
         raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
     if verb == "ask":
-        _print_asked(lift_questions.ask(project, words[1:], outcome, provenance_of(options)), project, as_json=as_json)
+        asked = lift_questions.ask(project, words[1:], outcome, provenance_of(options))
+        details = {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld], "plan": asked.plan}
+        value = lift_questions.question_json(asked.state, asked.question) | details
+        reply(value, _asked_lines(asked), as_json=as_json)
         return
     if len(words) > 1:
         raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
     if verb == "stop":
-        question = lift_questions.stop(project, provenance_of(options))
-        state = lift_questions.load_state(project)
-        _print(state, [state.questions[question.asked.id]], as_json=as_json)
+        state, question = lift_questions.stop(project, provenance_of(options))
+        _print(state, [question], as_json=as_json)
         return
     state = lift_questions.load_state(project, find_moment(project, when))
     if verb:
@@ -74,17 +76,6 @@ def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
         raise NothingToDoError(word, lift_questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
     lines = [f"{name}: {lift_questions.entry_line(state, str(name))}"]
     reply([lift_questions.question_json(state, about[0])], lines, as_json=as_json)
-
-
-def _print_asked(asked: Asked, project: Project, *, as_json: bool) -> None:
-    if as_json:
-        state = lift_questions.load_state(project)
-        answer(
-            lift_questions.question_json(state, asked.question)
-            | {"hold": asked.hold, "withheld": [entry.name for entry in asked.withheld], "plan": asked.plan}
-        )
-        return
-    say(*_asked_lines(asked))
 
 
 def _asked_lines(asked: Asked) -> Iterator[str]:

@@ -31,7 +31,6 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.ledger.records import EventRecord
     from tallybook.projections.lift.verdict import Verdict
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.scores.config import Config
@@ -49,12 +48,14 @@ class Asked(NamedTuple):
     """A question that was asked.
 
     Attributes:
+        state: The questions of the ledger.
         question: The question.
         withheld: The entries that its draws withhold.
         hold: With which probability.
         plan: What a verdict takes, in words.
     """
 
+    state: view.Lift
     question: view.Question
     withheld: tuple[events.Entry, ...]
     hold: float
@@ -62,12 +63,9 @@ class Asked(NamedTuple):
 
 
 def scoring_of(outcome: str, config: Config) -> str:
-    """Return the digest of what decides an outcome; empty where no configuration does."""
-    return "" if outcome == view.CLEAN else digest_of(config)
-
-
-def digest_of(config: Config) -> str:
-    """Return a digest of what decides a session's scores; how they are shown and when they alert does not."""
+    """Return the digest of what decides an outcome by scores, not of how these are shown; empty for `clean`."""
+    if outcome == view.CLEAN:
+        return ""
     components = [
         attrs.asdict(component, filter=lambda field, _: field.init and field.name != "name")
         | {"metrics": [attrs.asdict(metric) for metric in component.metrics]}
@@ -111,7 +109,9 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
         raise BadInputError("lift ask", f"question {question.number} is open, and only one can be", hint)
     book = reading.current(reading.open_log(project))
     # Every session reads the block in a file, so that no draw can withhold what it has.
-    exported = _read_exported(project, book)
+    found = [block for name in blocks.FILES if (block := blocks.find(project, (name,))) is not None]
+    rows = [entry_json(entry) for entry in book.entries.values()]
+    exported = {row["name"]: block.name for row in rows for block in found if block.has(row)}
     about, names = _parse(words, book, exported)
     # Outcome and error share are named before the first draw, so that nobody chooses them by what came out.
     share = budget(state.asked + 1)
@@ -122,15 +122,13 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     draws.save_question(project)
     book = reading.current(reading.open_log(project))
     question = state.questions[state.open]
-    withheld = tuple(entry for entry in withheld_by(question, book) if entry.name not in exported)
-    return Asked(question, withheld, hold, _plan(state, question, hold))
-
-
-def _read_exported(project: Project, book: Playbook) -> dict[str, str]:
-    """Return the entries that files give every session: name → file."""
-    found = [block for name in blocks.FILES if (block := blocks.find(project, (name,))) is not None]
-    rows = [entry_json(entry) for entry in book.entries.values()]
-    return {row["name"]: block.name for row in rows for block in found if block.has(row)}
+    asked = book.entries.keys() if about == view.PLAYBOOK else names
+    withheld = tuple(
+        entry
+        for name, entry in book.entries.items()
+        if name in asked and name not in book.pinned and name not in exported
+    )
+    return Asked(state, question, withheld, hold, _plan(state, question, hold))
 
 
 def _plan(state: view.Lift, question: view.Question, hold: float) -> str:
@@ -211,18 +209,8 @@ def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
     return name
 
 
-def withheld_by(question: view.Question, book: Playbook) -> tuple[events.Entry, ...]:
-    """Return the entries that the draws of a question withhold from now on."""
-    about = question.event
-    return tuple(
-        entry
-        for name, entry in book.entries.items()
-        if name not in book.pinned and (about.question == view.PLAYBOOK or name in about.names)
-    )
-
-
-def stop(project: Project, by: Mapping[str, str]) -> view.Question:
-    """Close the open question.
+def stop(project: Project, by: Mapping[str, str]) -> tuple[view.Lift, view.Question]:
+    """Close the open question, and return it after the questions of the ledger.
 
     Raises:
         PersonsOnlyError: An agent closes it.
@@ -236,7 +224,7 @@ def stop(project: Project, by: Mapping[str, str]) -> view.Question:
     commands.record_request(project, Request(PlainEvents((events.LiftStopped(id_),)), by))
     state = load_state(project)
     draws.save_question(project)
-    return state.questions[id_]
+    return state, state.questions[id_]
 
 
 # Draws, drawn again: with the secret, anyone who doubts a draw can repeat it
@@ -261,8 +249,12 @@ def draw_again(project: Project) -> Redrawn:
     log = reading.open_own_log(project)
     known = draws.read_secrets(project)
     again, unknown, different = 0, 0, []
-    for record in _read_draws(log):
+    # Line heads are decoded only where a batch injects, as that is slow.
+    batches = (batch for batch in decode(log.read()) if events.PlaybookInjected in map(type, batch.events))
+    for record in (record for batch in batches for record in batch.records):
         event: Any = record.event
+        if not isinstance(event, events.PlaybookInjected) or not event.question:
+            continue
         secret = known.get(event.question)
         # The secret stays with the user who asked: elsewhere a draw cannot be repeated, and that is no fault of it.
         if secret is None:
@@ -276,16 +268,6 @@ def draw_again(project: Project) -> Redrawn:
         if odd:
             different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
     return Redrawn(again, unknown, tuple(different))
-
-
-def _read_draws(log: Any) -> Iterator[EventRecord]:
-    for batch in decode(log.read()):
-        # Line heads are decoded only where a batch injects, as that is slow.
-        if events.PlaybookInjected in map(type, batch.events):
-            for record in batch.records:
-                event: Any = record.event
-                if isinstance(event, events.PlaybookInjected) and event.question:
-                    yield record
 
 
 # Verdicts in plain words and as JSON
@@ -347,13 +329,6 @@ def _figures(verdict: Verdict) -> Iterator[str]:
     )
 
 
-def _work_lines(work: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Yield what sessions of both arms did on average: an entry can make calls succeed that nobody needs."""
-    if len(work) == len(ARMS):
-        arms = [", ".join(f"{name} {value:g}" for name, value in work[arm].items()) for arm in ARMS]
-        yield f"a session on average: {arms[0]} with it; {arms[1]} without it"
-
-
 def question_lines(state: view.Lift, question: view.Question) -> Iterator[str]:
     """Yield a question and its verdicts as lines for people."""
     state_word = f"open since {format_time(question.asked.at)}"
@@ -367,8 +342,12 @@ def question_lines(state: view.Lift, question: view.Question) -> Iterator[str]:
     for unit, verdict in verdicts.items():
         name = f"{unit}: " if question.event.question == view.NAMES else ""
         yield f"  {name}{say_verdict(verdict)}"
+        yield from (f"    {line}" for line in _figures(verdict))
         work = {} if verdict.estimate is None else question.work(unit, view.now_of(state))
-        yield from (f"    {line}" for line in (*_figures(verdict), *_work_lines(work)))
+        if len(work) == len(ARMS):
+            # An entry can make calls succeed that nobody needs.
+            arms = [", ".join(f"{name} {value:g}" for name, value in work[arm].items()) for arm in ARMS]
+            yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
 
 
 def question_of(state: view.Lift, name: str) -> tuple[view.Question, str] | None:
