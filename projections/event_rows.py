@@ -106,13 +106,10 @@ def row(record: EventRecord) -> dict[str, Any]:
     event = record.event
     kind, version = kind_of(event)
     result: dict[str, Any] = {"seq": record.seq, "id": record.id, "at": record.at}
-    if record.when is not None:
-        result["when"] = record.when
+    result |= {} if record.when is None else {"when": record.when}
     result |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
-    if record.key is not None:
-        result["key"] = record.key
-    if record.payload:
-        result["payload"] = record.payload
+    result |= {} if record.key is None else {"key": record.key}
+    result |= {"payload": record.payload} if record.payload else {}
     if isinstance(event, events.UnknownEvent):
         result["body"] = json.loads(event.body)
         return result if event.free is None else result | {"free": json.loads(event.free)}

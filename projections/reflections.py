@@ -32,16 +32,14 @@ class ReadPosition:
     end: dict[str, int] = attrs.field(factory=dict)
     length: int = 0
 
-    def through(self, event: events.TranscriptRead) -> ReadPosition:
-        """Return the position after one more read; one that starts earlier is of a new file with the same name."""
-        return ReadPosition({**self.end, event.file: event.end}, self.length if event.file else event.seen)
+    def through(self, event: events.TranscriptRead, *, is_own: bool = True) -> ReadPosition:
+        """Return the position after one more read; that of another rater may be less far, and lowers nothing.
 
-    def raised_to(self, event: events.TranscriptRead) -> ReadPosition:
-        """Return the position after a read of another rater, which may be less far."""
-        length = 0 if event.file else event.seen
-        return ReadPosition(
-            {**self.end, event.file: max(event.end, self.end.get(event.file, 0))}, max(length, self.length)
-        )
+        An own read that starts earlier is of a new file with the same name.
+        """
+        end, length = (0, 0) if is_own else (self.end.get(event.file, 0), self.length)
+        new_length = self.length if event.file else max(event.seen, length)
+        return ReadPosition({**self.end, event.file: max(event.end, end)}, new_length)
 
 
 @attrs.frozen
@@ -193,7 +191,7 @@ def _read(state: Reflections, session: Session, event: events.TranscriptRead, _:
         return attrs.evolve(session, searched_to=session.searched_to.through(event))
     state.reflected_uuids |= last
     # A model's read finds citations as well, and a search for citations alone is no reflection.
-    searched_to, reflected_to = session.searched_to.raised_to(event), session.reflected_to.through(event)
+    searched_to, reflected_to = session.searched_to.through(event, is_own=False), session.reflected_to.through(event)
     return attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
 
 

@@ -7,7 +7,7 @@ together. It has one vote an entry, whichever of marks, MCP and reflection gave 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import attrs
 
@@ -81,8 +81,9 @@ class Sessions(dict[str, SessionVotes]):
 
     def __missing__(self, session: str) -> SessionVotes:
         """Return what is known of a session that was not asked for yet."""
-        line, found = _line_begin(session), SessionVotes({}, {}, {})
-        begin = self._packed.find(line)
+        found = SessionVotes({}, {}, {})
+        # No line feed is in a string of JSON, so this is at the begin of a line alone.
+        begin = self._packed.find(f"\n[{json.dumps(session)},".encode())
         if begin >= 0:
             found = _parse_line(self._packed[begin + 1 : self._packed.find(b"\n", begin + 1)])[1]
         self[session] = found
@@ -93,11 +94,6 @@ class Sessions(dict[str, SessionVotes]):
         lines = dict(_parse_line(line) for line in self._packed.split(b"\n") if line) | self
         rows = ([session, *map(list, known)] for session, known in sorted(lines.items()) if any(known))
         return "\n".join(["", *map(json.dumps, rows), ""]).encode()
-
-
-def _line_begin(session: str) -> bytes:
-    # No line feed is in a string of JSON, so this is at the begin of a line alone.
-    return f"\n[{json.dumps(session)},".encode()
 
 
 def _parse_line(line: bytes) -> tuple[str, SessionVotes]:
@@ -121,15 +117,14 @@ class Votes(State):
     sessions: Sessions = attrs.field(factory=Sessions)
     disputed: set[str] = attrs.field(factory=set)
 
-    def has_voted(self, session: str, name: str) -> bool:
-        """Return whether the lineage of a session rated an entry, or proposed to."""
-        # The first vote counts: for the last one to win, the ledger would have to undo the first.
-        return self._has("rated", session, name)
-
-    def has_cited(self, session: str, name: str) -> bool:
-        """Return whether the lineage of a session cited an entry."""
-        # A courtesy helpful kept bad entries in the simulation, so that it counts only with a citation.
-        return self._has("cited", session, name)
+    def has(self, field: Literal["rated", "cited"], session: str, name: str) -> bool:
+        """Return whether the lineage of a session rated an entry, or proposed to; or cited it."""
+        # The first vote counts: for the last one to win, the ledger would have to undo the first. A courtesy helpful
+        # kept bad entries in the simulation, so that it counts only with a citation.
+        # By the id of the event that made the entry, because names change in a shared book.
+        maker = self.maker_of(name).id
+        lineage = (self.sessions[member] for member in self.lineage_of(session))
+        return any(self.maker_of(other).id == maker for member in lineage for other in getattr(member, field))
 
     def maker_of(self, name: str) -> Maker:
         """Return where the entry of a name comes from; a merged one counts as the one that it was merged into."""
@@ -138,12 +133,6 @@ class Votes(State):
             seen.add(name)
             name = self.merged[name]
         return self.makers.get(name, Maker(name))
-
-    def _has(self, field: str, session: str, name: str) -> bool:
-        # By the id of the event that made the entry, because names change in a shared book.
-        maker = self.maker_of(name).id
-        lineage = (self.sessions[member] for member in self.lineage_of(session))
-        return any(self.maker_of(other).id == maker for member in lineage for other in getattr(member, field))
 
     def lineage_of(self, session: str) -> set[str]:
         """Return the sessions of a session's lineage."""

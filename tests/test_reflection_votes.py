@@ -314,7 +314,7 @@ def test_a_vote_follows_its_entry_into_a_shared_book(tmp_path: Path) -> None:
     assert {"kpt_001": ("Always test", 0, 0), "kpt_002": ("Be kind", 1, 0)} == anna.entries()
     for machine in (anna, ben):
         found = fold_history(VOTES, partial(reading.batches, machine.project))
-        assert [False, True] == [found.has_voted("s1", name) for name in ("kpt_001", "kpt_002")]
+        assert [False, True] == [found.has("rated", "s1", name) for name in ("kpt_001", "kpt_002")]
         assert found.maker_of("kpt_002").is_persons
 
 

@@ -129,8 +129,14 @@ def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
         if change is None:
             continue
         if isinstance(event, PlaybookUpdated):
-            _decide_due(state, now)
-        name = _counted_entry(state, event)
+            # Ages count back from the latest update, also where the clock ran back.
+            state.step = max(state.step, now)
+            # The others are checked again once their counts change: age alone never makes an entry prunable.
+            state.due = {name: None for name in state.due if state.prunes(state.mutable[name])}
+        # Of a merge the entry that stays; an event about no entry changes no counts.
+        name: str = getattr(event, "name", "")
+        if isinstance(event, PointRated) and name not in state.mutable:
+            name = state.merged.get(name, name)
         before = _counts(state, name)
         change(state, event, batch)
         if _counts(state, name) != before:
@@ -139,12 +145,6 @@ def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
             # The next update decides about every entry that changed.
             state.due[name] = None
     settle(state, batch)
-
-
-def _counted_entry(state: AgedPlaybook, event: Any) -> str:
-    """Return the name of the entry whose counts an event can change, for a merge the one that stays; else empty."""
-    name: str = getattr(event, "name", "")
-    return state.merged.get(name, name) if isinstance(event, PointRated) and name not in state.mutable else name
 
 
 def _counts(state: AgedPlaybook, name: str) -> tuple[int, int]:
@@ -171,18 +171,6 @@ def _weight_after(state: AgedPlaybook, event: Any, name: str, was: tuple[tuple[i
                 old = old.plus(state.weights.pop(source, Weight()))
         return old
     return Weight(*counts, step)
-
-
-def _decide_due(state: AgedPlaybook, now: int) -> None:
-    """Leave in ``due`` the entries that the update prunes.
-
-    The others are checked again once their counts change: age alone never makes an entry prunable.
-    """
-    # Ages count back from the latest update, also where the clock ran back.
-    state.step = max(state.step, now)
-    for name in tuple(state.due):
-        if not state.prunes(state.mutable[name]):
-            del state.due[name]
 
 
 def aged_view(policy: Policy = SPEC_POLICY, half_life_us: int = 90 * DAY_US) -> View[AgedPlaybook]:

@@ -121,18 +121,24 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Selection:
     """
     # The headings of all sections, because which of them are shown follows only from the choice.
     room -= headings_size(entries)
-    lines, chosen = _all_lines(entries, room), entries
-    if lines is None:
+    # The last line has no line feed after it.
+    fitting, _ = _choose_fitting(range(len(entries)), entries, room + 1)
+    has_all = len(fitting) == len(entries)
+    if not has_all:
         room -= len(_LEFT_OUT.format(len(entries)))
         newest = range(len(entries) - 1, -1, -1)
         unrated = [index for index in newest if not (entries[index]["helpful"] or entries[index]["harmful"])]
+        rated = [index for index in newest if entries[index]["helpful"] or entries[index]["harmful"]]
+        # A stable sort: the newer of equals comes first.
+        rated.sort(key=lambda index: -lower_bound(entries[index]["helpful"], entries[index]["harmful"]))
         trial_room = int(room * UNTESTED_SHARE)
         fitting, room_left = _choose_fitting(unrated, entries, trial_room)
-        proven, room_left = _choose_fitting(_rated_indexes(entries, newest), entries, room - trial_room + room_left)
+        proven, room_left = _choose_fitting(rated, entries, room - trial_room + room_left)
         more, _ = _choose_fitting([index for index in unrated if index not in fitting], entries, room_left)
         fitting |= proven | more
-        chosen = [entries[index] for index in sorted(fitting)]
-        lines = [*(fitting[index] for index in sorted(fitting)), _LEFT_OUT.format(len(entries) - len(chosen))]
+    chosen = [entries[index] for index in sorted(fitting)]
+    lines = [fitting[index] for index in sorted(fitting)]
+    lines += [] if has_all else [_LEFT_OUT.format(len(entries) - len(chosen))]
     own_left_out = len(names_of(entries, own=True)) - len(names_of(chosen, own=True))
     left_out = {False: {"room": len(entries) - len(chosen) - own_left_out}, True: {"room": own_left_out}}
     return Selection(chosen, tuple(lines), entries, left_out)
@@ -149,42 +155,12 @@ def _heading(section: str) -> str:
     return f"## {section}"
 
 
-def _all_lines(entries: Iterable[Mapping[str, Any]], room: int) -> list[str] | None:
-    """Return the lines of all entries, None where they need more room."""
-    lines = []
-    # The last line has no line feed after it.
-    room_left = room + 1
-    for entry in entries:
-        lines.append(_cut(line(entry)))
-        room_left -= len(lines[-1]) + 1
-        if room_left < 0:
-            break
-    return lines if room_left >= 0 else None
-
-
-def _rated_indexes(entries: Sequence[Mapping[str, Any]], newest: Iterable[int]) -> list[int]:
-    """Return the indexes of the rated entries, the highest lower bound first."""
-    bounds: dict[tuple[int, int], float] = {}
-    by_bound = []
-    for index in newest:
-        counts = (entries[index]["helpful"], entries[index]["harmful"])
-        if counts[0] or counts[1]:
-            if counts not in bounds:
-                bounds[counts] = -lower_bound(*counts)
-            by_bound.append((bounds[counts], index))
-    # A stable sort: the newer of equals comes first.
-    return [index for _, index in sorted(by_bound, key=lambda pair: pair[0])]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_ENTRY_CHARS else text[: MAX_ENTRY_CHARS - 1] + "…"
-
-
 def cut_line(entry: Mapping[str, Any], room: int) -> str | None:
     """Return the line of an entry, cut where it is too long; None where it and a line feed do not fit."""
     # A line is longer than its text unless it is cut, so most lines that do not fit are never built.
     if min(len(entry["text"]), MAX_ENTRY_CHARS) < room:
-        text = _cut(line(entry))
+        text = line(entry)
+        text = text if len(text) <= MAX_ENTRY_CHARS else text[: MAX_ENTRY_CHARS - 1] + "…"
         if len(text) + 1 <= room:
             return text
     return None

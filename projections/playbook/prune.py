@@ -62,11 +62,7 @@ class Policy:
 
     def prunes(self, entry: Entry | MutableEntry) -> bool:
         """Say whether the next update prunes this entry (REQ-SCORE-007)."""
-        return (
-            entry.harmful >= self.floor
-            and entry.harmful - entry.helpful >= self.margin
-            and (self.condition is None or self.condition.holds(entry.helpful, entry.harmful))
-        )
+        return self.prunes_weights(entry.helpful, entry.harmful)
 
     def prunes_weights(self, helpful: float, harmful: float) -> bool:
         """Say whether the next update prunes an entry with these aged counts, which may be fractions.

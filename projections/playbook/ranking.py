@@ -111,7 +111,12 @@ def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[Score]:
         words = words_of(entry["text"])
         lengths.append(len(words))
         counts.append({word: words.count(word) for word in wanted.intersection(words)})
-    weights = _weights(counts)
+    having: dict[str, int] = {}
+    for words_of_entry in counts:
+        for word in words_of_entry:
+            having[word] = having.get(word, 0) + 1
+    # The inverse document frequency of each word: rare words count for more.
+    weights = {word: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for word, n in having.items()}
     mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
     scores = []
     for index, entry in enumerate(entries):
@@ -120,15 +125,6 @@ def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[Score]:
         points = {word: weights[word] * n * (_K1 + 1) / (n + norm) for word, n in sorted(counts[index].items())}
         scores.append(Score(index, points, lower_bound(entry["helpful"], entry["harmful"])))
     return sorted(scores, key=lambda score: (-score.total, -score.place))
-
-
-def _weights(counts: Sequence[Mapping[str, int]]) -> dict[str, float]:
-    """Return the inverse document frequency of each word: rare words count for more."""
-    having: dict[str, int] = {}
-    for words in counts:
-        for word in words:
-            having[word] = having.get(word, 0) + 1
-    return {word: log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for word, n in having.items()}
 
 
 def select(

@@ -21,22 +21,20 @@ def entry_json(entry: Entry | MutableEntry) -> dict[str, Any]:
     return {"name": entry.name, "text": entry.text, "helpful": entry.helpful, "harmful": entry.harmful}
 
 
-def playbook_dict(playbook: Playbook) -> dict[str, Any]:
-    """Return the playbook in the specification's format, without the ledger's own stamp."""
-    return {
-        "version": None,
-        "last_updated": playbook.last_updated,
-        # A version from the file replaces the default.
-        **names.filter_sections(playbook.top, playbook.entries, playbook.placed),
-        **_days(playbook),
-        "key_points": [entry_json(entry) for entry in playbook.mutable.values()],
-    }
-
-
-def _days(playbook: Playbook) -> dict[str, dict[str, str]]:
-    """Return the top-level key with the last days of entries that hold until a date; no key without any."""
+def playbook_dict(playbook: Playbook, form: str = FLAT) -> dict[str, Any]:
+    """Return the playbook in the specification's format, or SECTIONED in the later one, without the ledger's stamp."""
+    if form == FLAT:
+        top = names.filter_sections(playbook.top, playbook.entries, playbook.placed)
+        content: dict[str, Any] = {"key_points": [entry_json(entry) for entry in playbook.mutable.values()]}
+    else:
+        top = {key: value for key, value in playbook.top.items() if key not in names.SECTION_KEYS}
+        sections = entries_by_section(playbook).items()
+        content = {"sections": {heading: [entry_json(entry) for entry in entries] for heading, entries in sections}}
+    # The last days of entries that hold until a date: no key without any.
     days = {name: day for name, day in playbook.until.items() if name in playbook.entries}
-    return {UNTIL: days} if days else {}
+    until = {UNTIL: days} if days else {}
+    # A version from the file replaces the default.
+    return {"version": None, "last_updated": playbook.last_updated, **top, **until, **content}
 
 
 def with_day(entry: Mapping[str, Any], until: Mapping[str, str], today: str) -> Mapping[str, Any]:
@@ -57,15 +55,6 @@ def entries_by_section(playbook: Playbook) -> dict[str, list[Entry]]:
     return found
 
 
-def _sectioned_dict(playbook: Playbook) -> dict[str, Any]:
-    """Return the playbook in the later format, without the ledger's own stamp."""
-    sections = {
-        heading: [entry_json(entry) for entry in entries] for heading, entries in entries_by_section(playbook).items()
-    }
-    top = {key: value for key, value in playbook.top.items() if key not in names.SECTION_KEYS}
-    return {"version": None, "last_updated": playbook.last_updated, **top, **_days(playbook), "sections": sections}
-
-
 def stamp_text(stamp: tuple[int, str]) -> str:
     """Return the stamp of a rendering, ``SEQ:CHAIN`` of the last playbook event in it."""
     return f"{stamp[0]}:{stamp[1]}"
@@ -84,7 +73,7 @@ def playbook_bytes(playbook: Playbook, form: str = FLAT) -> bytes:
         playbook: The playbook.
         form: FLAT, the specification's format, or SECTIONED, the later one.
     """
-    document = playbook_dict(playbook) if form == FLAT else _sectioned_dict(playbook)
+    document = playbook_dict(playbook, form)
     # At a moment of the book the file has the book's stamp alone, and so the same bytes on every machine.
     if playbook.stamp[0] or not playbook.shared_stamp[0]:
         document[STAMP] = stamp_text(playbook.stamp)

@@ -282,14 +282,12 @@ def _restore(state: Playbook, event: events.PointRestored, _: Batch) -> None:
         _put_new(state, entry)
 
 
-def _pin(state: Playbook, event: events.PointPinned, _: Batch) -> None:
-    state.pinned.add(event.name)
-    _recheck(state, event.name)
-
-
-def _unpin(state: Playbook, event: events.PointUnpinned, _: Batch) -> None:
+def _pin(state: Playbook, event: events.PointPinned | events.PointUnpinned, _: Batch) -> None:
     state.pinned.discard(event.name)
-    _recheck(state, event.name)
+    state.pinned.update([event.name] if isinstance(event, events.PointPinned) else ())
+    # Its counts did not change, and the next update may prune it now, or no longer.
+    if event.name in state.entries:
+        _put(state, state.entries[event.name])
 
 
 def _place(state: Playbook, event: events.PointPlaced, _: Batch) -> None:
@@ -301,12 +299,6 @@ def _limit(state: Playbook, event: events.PointLimited, _: Batch) -> None:
     state.until.pop(event.name, None)
     if event.until:
         state.until[event.name] = event.until
-
-
-def _recheck(state: Playbook, name: str) -> None:
-    """Check again whether the next update prunes an entry whose counts did not change."""
-    if name in state.entries:
-        _put(state, state.entries[name])
 
 
 def _merge(state: Playbook, event: events.PointMerged, _: Batch) -> None:
@@ -336,12 +328,9 @@ def _update(state: Playbook, _event: events.PlaybookUpdated, _: Batch) -> None:
     for name in tuple(state.due):
         _take_out(state, name)
         state.pruned[name] = None
-    if not state.policy.is_permanent:
-        _bring_back(state)
-
-
-def _bring_back(state: Playbook) -> None:
-    """Bring back every pruned entry to which the policy no longer applies."""
+    if state.policy.is_permanent:
+        return
+    # Pruned entries to which the policy no longer applies come back.
     for entry in [state.gone[name] for name in state.pruned]:
         if not state.prunes(entry):
             _put_new(state, entry)
@@ -356,14 +345,6 @@ def _adopt(state: Playbook, event: events.PlaybookAdopted, batch: Batch) -> None
         state.adoption, state.source = batch.last, event.source
         state.adopted_at = top.pop("last_updated", None)
         state.top = {"version": VERSION} | top
-
-
-def _note_frontier(_state: Playbook, _event: events.BookTaken, _batch: Batch) -> None:
-    """Do nothing: what the book brought is folded before, and the file shows another moment from here on."""
-
-
-def _collect_order(state: Playbook, event: events.PlaybookOrdered, _: Batch) -> None:
-    state.order.extend(event.names)
 
 
 def _close_edit(state: Playbook, event: events.PlaybookEdited, _: Batch) -> None:
@@ -411,17 +392,18 @@ CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     events.PointRetired: _apply,
     events.PointRestored: _restore,
     events.PointPinned: _pin,
-    events.PointUnpinned: _unpin,
+    events.PointUnpinned: _pin,
     events.PointPlaced: _place,
     events.PointLimited: _limit,
     events.PointMerged: _merge,
     events.PointMatched: _match,
     events.PlaybookAdopted: _adopt,
-    events.PlaybookOrdered: _collect_order,
+    events.PlaybookOrdered: lambda state, event, _: state.order.extend(event.names),
     events.PlaybookEdited: _close_edit,
     events.EventRedacted: _rewrite,
     events.EventsVoided: _rewrite,
-    events.BookTaken: _note_frontier,
+    # What the book brought is folded before, and the file shows another moment from here on.
+    events.BookTaken: lambda *_: None,
     UndoneEvent: _apply_undone,
 }
 """Class of an event → its effect on the playbook. Other kinds change nothing."""

@@ -108,7 +108,7 @@ class _Cast:
         """Return what a vote comes to; None where its lineage has voted on the entry."""
         name, session = event.name, self.by.get("session", "")
         if session:
-            if self.votes.has_voted(session, name):
+            if self.votes.has("rated", session, name):
                 return None
             # A second vote of the same batch is not in the ledger yet, and has no effect either.
             self.votes.sessions[session].rated[name] = None
@@ -118,7 +118,7 @@ class _Cast:
             worse = attrs.evolve(entry, harmful=entry.harmful + 1)
             if self.votes.maker_of(name).is_persons and self.state.prunes(worse):
                 return self._dispute(event)
-        is_courtesy = by_marks and event.rating == HELPFUL and not self.votes.has_cited(session, name)
+        is_courtesy = by_marks and event.rating == HELPFUL and not self.votes.has("cited", session, name)
         return event.evolve(rating=NEUTRAL) if is_courtesy else event
 
     def _dispute(self, event: events.PointRated) -> events.Event:
