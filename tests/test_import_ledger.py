@@ -190,7 +190,7 @@ def test_an_undo_lands(here: Project, tmp_path: Path) -> None:
     copy = Project(tmp_path / "copy")
     shutil.copytree(here.claude, copy.claude)
     rated = [event["id"] for event in commands.list_events(copy) if event["kind"] == "point.rated"]
-    recording.write(copy, [requests.Request(requests.Undo(tuple(rated)), HUMAN)])
+    recording.write(copy, [requests.Request(requests.make_undo(tuple(rated)), HUMAN)])
     assert {"one": (0, 0)} == counts(copy)
     commands.rate(here, "kpt_001", "harmful", HUMAN)
     bring(here, copy)

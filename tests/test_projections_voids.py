@@ -27,7 +27,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
+from tallybook.projections.surfaces.writing.requests import Request, Update, make_undo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +150,7 @@ def test_an_undone_session_leaves_the_specifications_result(
     for events in wrong:
         with log.transaction() as tx:
             tx.append([encode(event) for event in events], {"rater": "agent", "session": "wrong"})
-    send(Undo((), "wrong"), {"rater": "human"})
+    send(make_undo((), "wrong"), {"rater": "human"})
     for brought in after:
         update(brought)
     told = playbook_dict(reading.current(log))

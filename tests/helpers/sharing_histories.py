@@ -26,7 +26,7 @@ from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Undo
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, make_undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,11 +229,11 @@ class History:
         intent = self.random.choice(shown[-6:])
         ids = [record.id for record in intent.records]
         how = self.random.random()
-        what = Undo(tuple(ids if how < 0.6 else [self.random.choice(ids)]))
+        what = make_undo(ids if how < 0.6 else [self.random.choice(ids)])
         if how > 0.85:
             session = self.random.choice(SESSIONS)
             shared = site.own.exists() and site.own.is_shared()
-            what = Undo(tuple(site.ids_of_session(session))) if shared else Undo((), session)
+            what = make_undo(tuple(site.ids_of_session(session))) if shared else make_undo((), session)
         site.do(lambda project: recording.write(project, [Request(what, {"rater": "human"})]))
 
     def own_kinds(self, site: Site) -> None:

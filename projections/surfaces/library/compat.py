@@ -216,7 +216,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     fields = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
     lists = {field: value if isinstance(value, list) else [] for field, value in fields.items()}
     # A plain dict is saved as a manual edit, which is not screened: there a model's words look like a person's.
-    payload, _ = secrets.mask_payload(lists)
+    payload = secrets.mask_payload(lists, [])
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
     entries, pruned, given_names = apply_extraction(key_points, payload, decided, high_water)
     if loaded is not None:

@@ -460,7 +460,8 @@ def _mask_secrets(event: Any, value: Mapping[str, Any], place: str, report: Inge
     """Return an event without the secrets in its free text."""
     field = _FREE_TEXT.get(type(event), "")
     whole = field == "original"
-    clean, notes = secrets.mask_value(place, value if whole else getattr(event, field, None))
+    notes: list[Problem] = []
+    clean = secrets.mask_item(place, value if whole else getattr(event, field, None), notes)
     for problem in notes:
         report.note(problem)
     if not notes:

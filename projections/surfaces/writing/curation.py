@@ -10,9 +10,10 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Curation, check_reason
+from tallybook.ledger.decisions.curation import Curation, check_reason
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.sharing.numbers import own_id
+from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -24,7 +25,7 @@ from tallybook.projections.surfaces.sharing.targets import contained_in, find_ev
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import pair
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import Request, Undo
+from tallybook.projections.surfaces.writing.requests import Request, make_undo
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
-
-__all__ = ["MAX_REASON_CHARS", "UndoResult", "curate", "undo"]
 
 _UNDOABLE: Final = UNDOABLE - {events.EventsVoided}
 _CHANGES: Final = _UNDOABLE - {events.PointNoted}
@@ -179,7 +178,7 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         records = _last_change(batches, option)
     if _is_of_lift(log, records):
         require_person("undo of a question of lift", by.get("rater"))
-    return _record_undo(project, records, session, reason, by)
+    return undo_events(project, records, reason, by, session)
 
 
 def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
@@ -225,22 +224,19 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
     return records
 
 
-def undo_events(project: Project, records: Sequence[EventRecord], reason: str, by: Mapping[str, str]) -> UndoResult:
-    """Undo events by their ids, all in one batch.
+def undo_events(
+    project: Project, records: Sequence[EventRecord], reason: str, by: Mapping[str, str], session: str | None = None
+) -> UndoResult:
+    """Undo events by their ids, or by the session of which they are all, in one batch.
 
     Raises:
         BadInputError: The reason could not be recorded.
+        RedactedTextError: The reason was redacted.
     """
     check_reason(reason)
-    return _record_undo(project, records, None, reason, by)
-
-
-def _record_undo(
-    project: Project, records: Sequence[EventRecord], session: str | None, reason: str, by: Mapping[str, str]
-) -> UndoResult:
-    """Undo a session, or without one these events of it."""
-    ids = () if session else tuple(record.id for record in records)
-    outcome = commands.record_request(project, Request(Undo(ids, session, reason), by))
+    redacted_digests.load(project.ledger).check("reason", reason)
+    ids = () if session else [record.id for record in records]
+    outcome = commands.record_request(project, Request(make_undo(ids, session, reason), by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
     return UndoResult(outcome, rows, option=personal.option(project))
 
@@ -254,11 +250,6 @@ def _own_batches(log: SharedLog, batches: Iterator[Batch]) -> Iterator[Batch]:
 
 def _command(seq: int, option: str) -> str:
     return f"tallybook undo {seq}{option}"
-
-
-def _undoable(batch: Batch) -> list[EventRecord]:
-    """Return the events of a batch that can be undone and are not; only its own number undoes an undo."""
-    return [record for record in batch.records if type(record.event) in _UNDOABLE]
 
 
 def _records_of(batches: Iterator[Batch], session: str, option: str) -> list[EventRecord]:
@@ -299,7 +290,7 @@ def _last_change(batches: Iterator[Batch], option: str, known: Collection[str] |
         raise NothingToDoError("the ledger", "has nothing to undo")
     # An old playbook is not imported only to be undone at once, and a repeated undo does not walk back.
     if last is candidate and not _is_import(last):
-        return _undoable(last)
+        return [record for record in last.records if type(record.event) in _UNDOABLE]
     raise _refusal(last, before, option)
 
 
@@ -340,7 +331,7 @@ def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError
 
 def _describe(batch: Batch, option: str) -> str:
     """Return a batch in words, with the command that undoes it."""
-    records = _undoable(batch)
+    records = [record for record in batch.records if type(record.event) in _UNDOABLE]
     record = next(
         (record for record in reversed(records) if not is_of_entry(events.KIND_OF[type(record.event)])), records[0]
     )

@@ -7,7 +7,7 @@ sender had to change, it returns the events. A new one is a class with these arg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -105,8 +105,9 @@ class Request:
         if isinstance(self.decide, Import):
             self.key = playbook_file.adoption_key(self.decide.legacy.sha256)
         if self.by["rater"] not in UNSCREENED:
-            self.decide, masked = _mask_request(self.decide)
-            self.masked += masked
+            problems = list(self.masked)
+            self.decide = _mask_request(self.decide, problems)
+            self.masked = tuple(problems)
 
 
 def check_provenance(by: object) -> None:
@@ -265,11 +266,8 @@ class Change:
 
 def _check_top(top: str) -> None:
     """Refuse top-level keys that could be recorded but never rendered."""
-    value = event_json.loads(top.encode("utf-8", "surrogatepass"), "top")
-    if not isinstance(value, dict):
-        raise BadInputError("top", f"expected an object, got {type(value).__name__}", event_json.HINT)
     try:
-        dumps(value).encode()
+        dumps(event_json.loads(top.encode("utf-8", "surrogatepass"), "top")).encode()
     except UnicodeEncodeError as error:
         raise BadInputError("top", NOT_UNICODE) from error
 
@@ -309,25 +307,11 @@ def _name_items(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyIte
     return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))
 
 
-@attrs.frozen
-class Undo:
-    """The undoing of events.
-
-    Attributes:
-        ids: Ids of the events.
-        session: A session of which all events so far are undone; None for the ids alone.
-        reason: Why; empty for none.
-    """
-
-    ids: tuple[str, ...] = ()
-    session: str | None = None
-    reason: str = ""
-
-    def __call__(self, _state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
-        """Return the events of the undo; without a session each names as many ids as a line can hold."""
-        redactions.check("reason", self.reason)
-        ids = [self.ids[begin : begin + IDS_A_LINE] for begin in range(0, len(self.ids), IDS_A_LINE)] or [()]
-        return Decision(tuple(EventsVoided(part, self.session, self.reason) for part in ids))
+def make_undo(ids: Sequence[str], session: str | None = None, reason: str = "") -> PlainEvents:
+    """Return the undoing of events by their ids, or of all events of a session so far."""
+    # Each event names as many ids as a line can hold.
+    parts = [tuple(ids[begin : begin + IDS_A_LINE]) for begin in range(0, len(ids), IDS_A_LINE)] or [()]
+    return PlainEvents(tuple(EventsVoided(part, session, reason) for part in parts))
 
 
 @attrs.frozen
@@ -365,7 +349,7 @@ class Answer:
 
 _WORDS: Final[dict[type, tuple[str, ...]]] = {
     Curation: ("text", "reason"),
-    Undo: ("reason",),
+    EventsVoided: ("reason",),
     PointNoted: ("note",),
     PointProposed: ("text", "reason"),
     BaselineSet: ("reason",),
@@ -374,35 +358,31 @@ _WORDS: Final[dict[type, tuple[str, ...]]] = {
 """Class → its fields with words of its sender."""
 
 
-def _mask_request(decide: Decide) -> tuple[Decide, tuple[Problem, ...]]:
-    """Return what is recorded with the secrets of models and transcripts masked, and a problem for each masked item.
+def _mask_request(decide: Decide, problems: list[Problem]) -> Decide:
+    """Return what is recorded with the secrets of models and transcripts masked; add a problem for each masked item.
 
     Texts that files held, or that a program saved in a dict, stay as they are.
 
     Raises:
         BadInputError: It is nested too deeply to look through.
     """
-    problems: list[Problem] = []
     if isinstance(decide, Update):
-        payload, more = secrets.mask_payload(decide.payload)
-        problems += more
         names: dict[str, str] = {}
         for text, name in decide.names.items():
             # Two texts that differ only in their secrets become one, under the first one's name.
             names.setdefault(secrets.mask(text).text, name)
+        payload = secrets.mask_payload(decide.payload, problems)
         events = tuple(_mask_words(event, problems) for event in decide.plain_events)
-        decide = attrs.evolve(decide, payload=payload, names=names, plain_events=events)
-    elif isinstance(decide, PlainEvents):
-        decide = PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
-    elif isinstance(decide, Answer):
-        decide = attrs.evolve(decide, event=_mask_words(decide.event, problems))
-    else:
-        decide = _mask_words(decide, problems)
-    return decide, tuple(problems)
+        return attrs.evolve(decide, payload=payload, names=names, plain_events=events)
+    if isinstance(decide, PlainEvents):
+        return PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
+    if isinstance(decide, Answer):
+        return attrs.evolve(decide, event=_mask_words(decide.event, problems))
+    return cast("Decide", _mask_words(decide, problems))
 
 
 def _mask_words(value: Any, problems: list[Problem]) -> Any:
-    """Return an event, a curation or an undo with its free words masked.
+    """Return an event or a curation with its free words masked.
 
     Other events hold only paths and reasons of Tallybook.
     """

@@ -319,15 +319,14 @@ def mask(text: str) -> MaskedText:
     return MaskedText(text, tuple(masked))
 
 
-def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
-    """Return an extraction result with every string in it masked, keys too, and a problem for each masked item.
+def mask_payload(payload: Any, problems: list[Problem]) -> Any:
+    """Return an extraction result with every string in it masked, keys too; add a problem for each masked item.
 
     Raises:
         BadInputError: It is nested too deeply to look through.
     """
     if not isinstance(payload, dict):
-        return payload, ()
-    problems: list[Problem] = []
+        return payload
     masked: dict[Any, Any] = {}
     try:
         for field, value in payload.items():
@@ -337,17 +336,11 @@ def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
                 masked |= mask_item("payload", {field: value}, problems)
     except RecursionError as error:
         raise BadInputError("payload", "is nested too deeply", "nothing was recorded") from error
-    return masked, tuple(problems)
-
-
-def mask_value(place: str, value: Any) -> tuple[Any, tuple[Problem, ...]]:
-    """Return a JSON value with every string in it masked, and a problem if there was one; its depth is bounded."""
-    problems: list[Problem] = []
-    return mask_item(place, value, problems), tuple(problems)
+    return masked
 
 
 def mask_item(place: str, value: Any, problems: list[Problem]) -> Any:
-    """Return a part of an extraction result, masked; add a problem if it held a secret."""
+    """Return a JSON value, whose depth is bounded, with every string in it masked; add a problem if there was one."""
     names: list[str] = []
     masked = _mask_value(value, names)
     if names:
