@@ -241,9 +241,7 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
         CannotWriteError: The log is unchanged: it is not the one that was seen, or the system refused.
         OutcomeUnknownError: The disk did not confirm the new log.
     """
-    lock = disk.open_file(folder / "lock", write=True, create=True)
-    try:
-        disk.lock(lock, folder / "lock", disk.LOCK_WAIT_MS)
+    with disk.hold_lock(folder / "lock", disk.LOCK_WAIT_MS):
         # Another process may have recorded since the file was read; its batches would be lost without a trace.
         if identify_log(folder) != seen:
             hint = "nothing was recorded; try again"
@@ -253,8 +251,6 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
         disk.replace_file(folder / line.LOG_NAME, data)
         _write_head(folder, end, shared=_TAKEN in data)
         return aside
-    finally:
-        os.close(lock)
 
 
 def _set_aside(folder: Path, at: str) -> Path:
@@ -282,13 +278,11 @@ def _set_aside(folder: Path, at: str) -> Path:
 
 def _write_head(folder: Path, end: Position, *, shared: bool) -> None:
     path = folder / "head"
-    fd = disk.open_file(path, write=True, create=True)
     try:
-        before = heads.read(fd) or NO_HEAD
-        head = before._replace(position=end, boot=disk.boot_id(), suspect=-1, shared=before.shared or shared)
-        heads.write(fd, heads.encode(head))
-        disk.flush(fd, path)
+        with disk.hold_open(path, write=True, create=True) as fd:
+            before = heads.read(fd) or NO_HEAD
+            head = before._replace(position=end, boot=disk.boot_id(), suspect=-1, shared=before.shared or shared)
+            heads.write(fd, heads.encode(head))
+            disk.flush(fd, path)
     except OSError as error:
         raise CannotWriteError(path, disk.reason(error), "the log is whole; try again") from error
-    finally:
-        os.close(fd)

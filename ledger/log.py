@@ -336,14 +336,9 @@ class JsonlLog:
 
     def read_head(self) -> Head | None:
         """Return the head, None if there is none or it is torn."""
-        try:
-            fd = disk.open_file(os.path.join(self.ledger_folder, "head"), write=False)
-        except FileNotFoundError:
-            return None
-        try:
+        with suppress(FileNotFoundError), disk.hold_open(os.path.join(self.ledger_folder, "head")) as fd:
             return heads.read(fd)
-        finally:
-            os.close(fd)
+        return None
 
     def is_shared(self) -> bool:
         """Return whether the ledger has taken in a shared book, so that its own events are not all of its history."""
@@ -395,15 +390,10 @@ class JsonlLog:
 
     def find_delivery(self, key: str) -> Delivery | None:
         """Return the batch that has an idempotency key, without the lock; None where none has."""
-        try:
-            fd = disk.open_file(self.log_file, write=False)
-        except FileNotFoundError:
-            return None
-        try:
+        with suppress(FileNotFoundError), disk.hold_open(self.log_file) as fd:
             key = line.normalize_key(key)
             return search.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
-        finally:
-            os.close(fd)
+        return None
 
     def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
         """Return a transaction: it holds the lock, and on leaving it the appended batches are durable."""

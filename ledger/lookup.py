@@ -84,8 +84,7 @@ def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]
     Raises:
         DamagedLedgerError: There is none that verifies by the chain value before it.
     """
-    fd = disk.open_file(log.log_file, write=False)
-    try:
+    with disk.hold_open(log.log_file) as fd:
         pending = redaction.pending_ids(log.ledger_folder)
         read_up_to = 0
         for offset in offsets:
@@ -97,8 +96,6 @@ def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]
                     raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
                 read_up_to = batch.end
                 yield batch
-    finally:
-        os.close(fd)
 
 
 def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
@@ -110,14 +107,11 @@ def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
 
 
 def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> Iterator[RawBatch]:
-    fd = disk.open_file(log.log_file, write=False)
-    try:
+    with disk.hold_open(log.log_file) as fd:
         sealed = list(search.find_sealed_ranges(fd, 0, end))
         places = search.find_all(fd, needles, 0, end)
         inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
         yield from read_batches_at(log, inside)
-    finally:
-        os.close(fd)
 
 
 def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:

@@ -93,8 +93,7 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
     disk.make_folder(folder)
     copy = os.path.join(folder, f"{begin}-{end}.bin")
     try:
-        out = disk.open_file(copy, write=True, create=True)
-        try:
+        with disk.hold_open(copy, write=True, create=True) as out:
             disk.refuse_hard_link(out, copy)
             # An interrupted seal may have left a copy of this name.
             os.ftruncate(out, 0)
@@ -105,8 +104,6 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
                     disk.write_all(out, block, copy)
             os.ftruncate(out, end - begin)
             os.fsync(out)
-        finally:
-            os.close(out)
         disk.flush_folder(folder)
     except OSError as error:
         raise CannotWriteError(copy, disk.reason(error)) from error

@@ -401,8 +401,7 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     Raises:
         FileNotFoundError: There is no log.
     """
-    fd = disk.open_file(log.path, write=False)
-    try:
+    with disk.hold_open(log.path) as fd:
         batches = _verified_batches(fd, log)
         while True:
             # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.
@@ -411,8 +410,6 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
                     _ = batch.records
                     yield batch
                 return
-    finally:
-        os.close(fd)
 
 
 def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:

@@ -193,14 +193,10 @@ def lock(ledger: StrPath, wait_ms: int = _WAIT_MS) -> Iterator[None]:
     path = os.path.join(folder, "lock")
     disk.make_folder(ledger)
     disk.make_folder(folder)
-    fd = disk.open_file(path, write=True, create=True)
-    try:
-        disk.lock(fd, path, wait_ms)
+    with disk.hold_lock(path, wait_ms):
         for name in (*copy_names(ledger), *aside_names(ledger)):
             Replica(ledger, name).cut_unfinished()
         yield
-    finally:
-        os.close(fd)
 
 
 class Replica:
@@ -275,9 +271,8 @@ class Replica:
             CannotWriteError: The disk refuses, or it is a link to something else.
         """
         disk.refuse_link(self.folder)
-        with suppress(FileNotFoundError):
-            fd = disk.open_file(self.log.log_file, write=True)
-            try:
+        try:
+            with suppress(FileNotFoundError), disk.hold_open(self.log.log_file, write=True) as fd:
                 end, size = self._end(fd).offset, os.fstat(fd).st_size
                 disk.refuse_hard_link(fd, self.log.log_file, lambda: end > 0)
                 if self.log.head().offset <= end < size:
@@ -286,10 +281,8 @@ class Replica:
                     disk.write_all(fd, b" " * (size - end), self.log.log_file)
                     disk.flush(fd, self.log.log_file)
                     os.ftruncate(fd, end)
-            except OSError as error:
-                raise CannotWriteError(self.log.log_file, disk.reason(error)) from error
-            finally:
-                os.close(fd)
+        except OSError as error:
+            raise CannotWriteError(self.log.log_file, disk.reason(error)) from error
 
     def read(self, until: int | None = None, after: Position = START) -> Iterator[RawBatch]:
         """Yield its batches, verified, after a position, up to an event number of the book.

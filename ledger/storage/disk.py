@@ -6,7 +6,7 @@ Where the system refuses a write, nothing was written (CannotWriteError), or it 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 import errno
 import os
 import stat
@@ -17,7 +17,7 @@ from tallybook.ledger.fast_stdlib import read_up_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tallybook.ledger.fast_stdlib import StrPath
 
@@ -142,6 +142,24 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
     return fd
 
 
+@contextmanager
+def hold_open(path: StrPath, *, write: bool = False, create: bool = False) -> Iterator[int]:
+    """Open a file as ``open_file``, and close it at the end."""
+    fd = open_file(path, write=write, create=create)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def hold_lock(path: StrPath, wait_ms: int) -> Iterator[None]:
+    """Hold the lock of a file, which is created where there is none; raises as ``lock``."""
+    with hold_open(path, write=True, create=True) as fd:
+        lock(fd, path, wait_ms)
+        yield
+
+
 def read_file(path: StrPath, limit: int = SMALL_BYTES) -> bytes:
     """Return the bytes of a regular file of the ledger other than the log, as ``read_small``.
 
@@ -167,11 +185,8 @@ def read_small(path: StrPath, limit: int) -> bytes:
         CannotWriteError: It is a link, no regular file, or cannot be opened.
         OSError: It cannot be read.
     """
-    fd = open_file(path, write=False)
-    try:
+    with hold_open(path) as fd:
         return read_open(fd, path, limit)
-    finally:
-        os.close(fd)
 
 
 def read_open(fd: int, path: StrPath, limit: int = SMALL_BYTES) -> bytes:

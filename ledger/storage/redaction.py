@@ -182,15 +182,12 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
         disk.refuse_link(folder)
         is_current = False
         while not is_current:
-            fd = disk.open_file(path, write=False)
-            try:
+            with disk.hold_open(path) as fd:
                 data = disk.read_open(fd, path)
                 # A process that finishes the redaction renames the file, and then overwrites it with blanks.
                 is_current = os.path.samestat(os.fstat(fd), os.stat(path))
                 if is_current and (redaction := _parse_pending(data, fd)) is not None:
                     return redaction
-            finally:
-                os.close(fd)
     except (FileNotFoundError, disk.TooLargeError):
         # Tallybook writes no such large one.
         pass
@@ -307,15 +304,12 @@ def _overwrite_and_remove(path: StrPath) -> None:
 
 def _overwrite(path: StrPath) -> None:
     """Overwrite a file with blanks, durably. One with a second name is only removed: that may be another program's."""
-    fd = disk.open_file(path, write=True)
-    try:
+    with disk.hold_open(path, write=True) as fd:
         if os.fstat(fd).st_nlink > 1:
             os.unlink(path)
             return
         _fill(fd, os.fstat(fd).st_size, b"", path)
         disk.flush(fd, path)
-    finally:
-        os.close(fd)
 
 
 def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> None:

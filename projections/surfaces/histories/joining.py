@@ -171,12 +171,8 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
 
 
 def _add_own(project: Project, every: Histories) -> None:
-    with suppress(FileNotFoundError):
-        fd = disk.open_file(project.ledger / LOG_NAME, write=False)
-        try:
-            every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=True)
-        finally:
-            os.close(fd)
+    with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
+        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=True)
 
 
 def _land(

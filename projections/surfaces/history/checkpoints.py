@@ -151,8 +151,7 @@ class Blob:
         """
         log, content = self.log, self.code.encode() + body
         caches.make_folder(self.path.parent, log.folder)
-        fd = disk.open_file(self.path.with_name(LOCK), write=True, create=True)
-        try:
+        with disk.hold_open(self.path.with_name(LOCK), write=True, create=True) as fd:
             if (
                 disk.try_lock(fd)
                 and log.head().seq >= seq
@@ -160,8 +159,6 @@ class Blob:
                 and not any(map(redaction.redacted_ids, log.read(self.head)))
             ):
                 disk.replace_cache_file(self.path, _checksum(content) + content)
-        finally:
-            os.close(fd)
 
 
 def _checksum(content: bytes | memoryview) -> bytes:

@@ -234,8 +234,7 @@ def render(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
         OutcomeUnknownError: The disk did not confirm the new one.
     """
     log, path = opened.log, opened.project.ledger / "render.lock"
-    fd = disk.open_file(path, write=True, create=True)
-    try:
+    with disk.hold_open(path, write=True, create=True) as fd:
         try:
             disk.lock(fd, path, RENDER_WAIT_MS)
         except LockHeldError:
@@ -249,8 +248,6 @@ def render(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
             if log.head().seq <= state.seq:
                 break
         return True
-    finally:
-        os.close(fd)
 
 
 def _replace(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:

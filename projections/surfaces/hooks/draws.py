@@ -235,11 +235,8 @@ def _end_digest(log: str, end: int) -> str:
 
 
 def _read(path: str, begin: int, end: int) -> bytes:
-    fd = disk.open_file(path, write=False)
-    try:
+    with disk.hold_open(path) as fd:
         return disk.read_at(fd, end - begin, begin)
-    finally:
-        os.close(fd)
 
 
 def lineage_file(project: AnyProject, session: str) -> str:

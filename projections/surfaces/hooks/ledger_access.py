@@ -242,10 +242,9 @@ def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: in
         needle: The bytes; empty for every line.
         max_bytes: How far back it is read; 0 for as far as is quickly read line by line.
     """
-    fd, max_bytes = disk.open_file(log_file, write=False), max_bytes or _MAX_SEARCHED_BYTES
-    try:
-        begin, window, rest = end, _WINDOW_BYTES, b""
-        while begin > 0 and end - begin < max_bytes:
+    begin, window, rest = end, _WINDOW_BYTES, b""
+    with disk.hold_open(log_file) as fd:
+        while begin > 0 and end - begin < (max_bytes or _MAX_SEARCHED_BYTES):
             at = max(begin - window, 0)
             text = read_at(fd, begin - at, at) + rest
             rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
@@ -253,8 +252,6 @@ def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: in
             if whole.rfind(needle) >= 0:
                 yield from (line for line in reversed(whole.split(b"\n")) if line and needle in line)
             begin, window = at, min(2 * window, _MAX_WINDOW_BYTES)
-    finally:
-        os.close(fd)
 
 
 def kind_of(line: bytes) -> str:

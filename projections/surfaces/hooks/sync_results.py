@@ -158,12 +158,8 @@ def refuse_old_failure(project: AnyProject) -> None:
 def _hold_lock(ledger: StrPath) -> Iterator[None]:
     path = _path(ledger, _LOCK)
     disk.make_folder(os.path.dirname(path))
-    fd = disk.open_file(path, write=True, create=True)
-    try:
-        disk.lock(fd, path, _WAIT_MS)
+    with disk.hold_lock(path, _WAIT_MS):
         yield
-    finally:
-        os.close(fd)
 
 
 def _write(ledger: StrPath, results: Sequence[dict[str, Any]]) -> None:

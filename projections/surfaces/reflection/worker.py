@@ -377,15 +377,12 @@ def _lock(project: Project) -> Iterator[bool]:
     """Hold the lock of reflection; False where another process has it."""
     disk.make_folder(project.ledger)
     path = project.ledger / LOCK
-    fd = disk.open_file(path, write=True, create=True)
-    try:
+    with disk.hold_open(path, write=True, create=True) as fd:
         try:
             is_locked = disk.try_lock(fd)
         except OSError as error:
             raise CannotWriteError(path, disk.reason(error)) from error
         yield is_locked
-    finally:
-        os.close(fd)
 
 
 def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _State:

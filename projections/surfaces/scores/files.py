@@ -183,9 +183,7 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
     # Where nothing was ever scored, a command makes no folder.
     if not state.config.enabled or not (state.last_at or folder.exists()) or not project.ledger.exists():
         return Written(folder)
-    fd = disk.open_file(lock, write=True, create=True)
-    try:
-        disk.lock(fd, lock, disk.LOCK_WAIT_MS)
+    with disk.hold_lock(lock, disk.LOCK_WAIT_MS):
         cache = caches.find_folder(project.ledger)
         before = _read_stamp(cache)
         paths = (*(former for former in (before.paths if before else _DEFAULT_PATHS) if former != path), path)
@@ -196,8 +194,6 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
             with suppress(CannotWriteError):
                 caches.make_folder(cache, project.ledger)
                 disk.replace_cache_file(Path(cache, _STAMP), msgspec.json.encode(now))
-    finally:
-        os.close(fd)
     return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
 
 

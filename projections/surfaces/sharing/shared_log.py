@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cached_property, partial
 from itertools import chain, takewhile
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -181,12 +180,9 @@ class SharedLog(JsonlLog):
         """Return the position from which the own ledger has to be read, and the frontier's event number there."""
         current = replica.read_current(self.ledger_folder)
         if current is not None and current.upto.seq:
-            fd = disk.open_file(self.log_file, write=False)
-            try:
+            with disk.hold_open(self.log_file) as fd:
                 if has_position(fd, current.upto):
                     return current.upto, current.taken
-            finally:
-                os.close(fd)
         return START, 0
 
     @property

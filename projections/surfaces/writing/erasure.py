@@ -129,14 +129,11 @@ def holds(
         OSError: It cannot be read.
         CannotWriteError: It is not a regular file.
     """
-    fd = disk.open_file(path, write=False)
-    try:
+    with disk.hold_open(path) as fd:
         begin, end = span or (0, os.fstat(fd).st_size)
         if end - begin > _MAX_JSON_BYTES:
             return next(_places(fd, (begin, end), wanted.needles), None) is not None
         return wanted.holds(read_at(fd, end - begin, begin), is_read=is_read, is_cut=is_cut)
-    finally:
-        os.close(fd)
 
 
 def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: bool = False) -> bool:
@@ -150,8 +147,7 @@ def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: 
         OutcomeUnknownError: The disk would not confirm it.
     """
     try:
-        fd = disk.open_file(path, write=True)
-        try:
+        with disk.hold_open(path, write=True) as fd:
             size = os.fstat(fd).st_size
             if size > _MAX_JSON_BYTES:
                 places = list(_places(fd, (0, size), wanted.needles))
@@ -162,8 +158,6 @@ def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: 
                 disk.write_all(fd, b"*" * (end - begin), path)
             if places:
                 disk.flush(fd, path)
-        finally:
-            os.close(fd)
     except OSError as error:
         raise errors.CannotWriteError(path, disk.reason(error), "the text is still in it") from error
     return bool(places)
@@ -301,15 +295,9 @@ def _await_rendering(project: Project) -> None:
     if cache is not None:
         locks[Path(cache, checkpoints.LOCK)] = False
     for path, create in locks.items():
-        try:
-            fd = disk.open_file(path, write=True, create=create)
-        except FileNotFoundError:
-            # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
-            continue
-        try:
+        # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
+        with suppress(FileNotFoundError), disk.hold_open(path, write=True, create=create) as fd:
             disk.lock(fd, path, disk.LOCK_WAIT_MS)
-        finally:
-            os.close(fd)
 
 
 def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:

@@ -7,10 +7,9 @@ the project's batch is in its ledger, the next command appends the personal one;
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import cache
 import json
-import os
 from pathlib import Path
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,7 +32,7 @@ from tallybook.projections.surfaces.writing import requests as sent
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.projections.playbook.view import Playbook
@@ -180,7 +179,7 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
     now = clock.utc_now()
     key = theirs.key or f"two:{clock.new_id(now.unix_us)}"
     theirs, own = (attrs.evolve(side, key=key) for side in (theirs, own))
-    with _lock(mine):
+    with disk.hold_lock(mine.ledger / _LOCK, _LOCK_WAIT_MS):
         path = _save(mine, project, own, key, now.at)
         try:
             done = recording.write(project, [theirs])
@@ -233,17 +232,6 @@ def merge_playbooks(project: Project, playbook: Playbook) -> Playbook:
     )
 
 
-@contextmanager
-def _lock(mine: Project) -> Iterator[None]:
-    path = mine.ledger / _LOCK
-    fd = disk.open_file(path, write=True, create=True)
-    try:
-        disk.lock(fd, path, _LOCK_WAIT_MS)
-        yield
-    finally:
-        os.close(fd)
-
-
 def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> Path:
     # Another command may append it to a later playbook, where a name as typed could mean another entry.
     if isinstance(own.decide, Update) and own.decide.is_typed:
@@ -260,7 +248,7 @@ def finish(mine: Project) -> None:
     # What cannot be finished now stays for the next command.
     with suppress(OSError, TallybookError):
         if any((mine.ledger / PENDING).iterdir()):
-            with _lock(mine):
+            with disk.hold_lock(mine.ledger / _LOCK, _LOCK_WAIT_MS):
                 for path in sorted((mine.ledger / PENDING).glob("*.json")):
                     _finish(mine, path)
 
