@@ -25,8 +25,8 @@ from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.doctor import agents
-from tallybook.projections.surfaces.doctor.cli import CHECKS
-from tallybook.projections.surfaces.doctor.finding import Finding, exit_code, run_checks
+from tallybook.projections.surfaces.doctor.checks import Finding
+from tallybook.projections.surfaces.doctor.cli import CHECKS, exit_code, run_checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.workspace.project import Project
@@ -110,6 +110,22 @@ def test_a_damaged_ledger_is_named_to_its_line(here: Project) -> None:
         answer["findings"]
     )
     assert list(CHECKS) == list(dict.fromkeys(finding["check"] for finding in answer["findings"]))
+
+
+def test_a_file_set_aside_stays_while_the_ledger_is_damaged(here: Project) -> None:
+    """No finding advises to delete what may be the only copy of the playbook, and one names the repair."""
+    aside = here.claude / "playbook.json.unreadable-20260101T000000"
+    aside.write_bytes(here.playbook.read_bytes())
+    path = here.ledger / "events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    answer = run(here, "doctor").out
+    assert f"{aside.name} is not of this ledger, and was set aside; keep it until the ledger is repaired" in answer
+    assert "`tallybook import --ledger BACKUP`" in answer
+    assert "`rm " not in answer
+    loss = "events 4 to 5 were acknowledged, and no copy has them"
+    assert loss in run(here, "import", "--ledger", str(here.ledger), "--accept-loss").err
+    assert f"run `tallybook import {aside}`, which adds the entries that are not here" in run(here, "doctor").out
 
 
 def test_nothing_is_changed(here: Project) -> None:

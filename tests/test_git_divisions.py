@@ -266,12 +266,12 @@ def test_lost_events_are_named_and_need_a_word(here: Project, run: Run) -> None:
     git(here.root, "checkout", "--quiet", "--force", "side")
     before = (here.ledger / "events.jsonl").read_bytes()
     answer = join(run, "git:main", code=3)
-    assert "events.jsonl: event 9 was acknowledged, and no copy that was found has it; give a copy that has it" in (
-        answer.err
+    assert (
+        "events 8 to 9 were acknowledged, and no copy that was found has them; give a copy that has them" in answer.err
     )
     assert before == (here.ledger / "events.jsonl").read_bytes()
     answer = join(run, "git:main", "--accept-loss")
-    assert "note: event 9 was acknowledged and is in no copy; what only it had is lost" in answer.err
+    assert "note: events 8 to 9 were acknowledged, and no copy has them; " in answer.err
     assert BOTH == counts(here)
     assert_whole(here)
 

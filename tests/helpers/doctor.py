@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.projections.surfaces.doctor.cli import CHECKS
-from tallybook.projections.surfaces.doctor.finding import run_checks
+from tallybook.projections.surfaces.doctor.cli import CHECKS, run_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Answer
-    from tallybook.projections.surfaces.doctor.finding import Finding
+    from tallybook.projections.surfaces.doctor.checks import Finding
     from tallybook.projections.surfaces.workspace.project import Project
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
 
 
-def examine(project: Project) -> tuple[Finding, ...]:
+def examine(project: Project) -> list[Finding]:
     """Return the findings of every check."""
     return run_checks(project, CHECKS)
 

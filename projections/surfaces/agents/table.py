@@ -191,6 +191,11 @@ def text_of(document: Mapping[str, Any], *fields: str) -> str:
 
 def all_texts(value: object) -> str:
     """Return every text in a JSON value, a line each, in order and without the keys of objects."""
+    return "\n".join(list_texts(value))
+
+
+def list_texts(value: object) -> list[str]:
+    """Return every text in a JSON value, in order and without the keys of objects."""
     texts, stack = [], [value]
     while stack:
         inner = stack.pop()
@@ -198,7 +203,7 @@ def all_texts(value: object) -> str:
             texts.append(inner)
         elif isinstance(inner, dict | list):
             stack += reversed(list(inner.values() if isinstance(inner, dict) else inner))
-    return "\n".join(texts)
+    return texts
 
 
 def object_of(document: Mapping[str, Any], field: str) -> Mapping[str, Any]:

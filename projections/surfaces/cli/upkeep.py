@@ -52,9 +52,10 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     if not verdict.ok:
         from tallybook.projections.surfaces.histories import recognition
 
-        # What git did to the log has a repair of its own.
+        # What git did to the log has a repair of its own; that of a person's own playbook has none.
         division = recognition.recognize(project)
-        note(*(() if division is None else (str(division),)))
+        if division is not None or not isinstance(project, PersonalPlaybook):
+            note(str(division or f"to go on, {recognition.repair_hint(project)}"))
     if as_json:
         saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
         drawn = {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}

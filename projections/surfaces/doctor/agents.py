@@ -1,4 +1,4 @@
-"""The doctor's checks of agents: whether they call the hooks, may run them, and what reflection and marks come to."""
+"""The doctor's checks of agents: whether they call the hooks and may run them, and what keeps reflection waiting."""
 
 from __future__ import annotations
 
@@ -15,23 +15,19 @@ from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.names import format_names
 from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import INTERRUPTED, last_failure
-from tallybook.projections.review import AGENT, DISPUTED, why_shown
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
+from tallybook.projections.surfaces.doctor.checks import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_entries import COMMAND, call_of, calls_us, find_fault, own_calls
+from tallybook.projections.surfaces.install.hook_entries import COMMAND, call_of, find_fault, own_calls
 from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
-from tallybook.projections.surfaces.review import load_reviews
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import MARKS
-from tallybook.projections.surfaces.writing import proposals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,16 +55,17 @@ class HookFile:
     document: Mapping[str, Any]
 
     @property
-    def commands(self) -> tuple[str, ...]:
-        """Return the command lines that call Tallybook; agents nest them at different depths."""
-        return tuple(dict.fromkeys(filter(calls_us, _texts(self.document.get("hooks")))))
+    def calls(self) -> tuple[Call, ...]:
+        """Return how its command lines call Tallybook; agents nest them at different depths."""
+        texts = table.list_texts(self.document.get("hooks"))
+        return tuple(dict.fromkeys(filter(None, map(call_of, texts))))
 
 
 def check_hooks(project: Project) -> Iterator[Finding]:
     """Check, for each agent that is here, that its hooks are installed and can run; report the last hook error."""
     folder = _start_folder(project.start or project.root)
     read = {name: _read_files(name, folder) for name in table.AGENTS}
-    calling = {name: [file for file in read[name] if file.commands] for name in table.AGENTS}
+    calling = {name: [file for file in read[name] if file.calls] for name in table.AGENTS}
     for name in table.AGENTS:
         files, option = places.FILES[name], "" if name == table.CLAUDE else f" {name}"
         # Copilot also runs the hooks of Claude Code, those of the project and not of the user.
@@ -97,7 +94,7 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
     scope = f"{' --user' if is_users else ''}{option}"
     for file in own:
         yield Finding(OK, f"installed in {file.path}, for {file.reader}")
-        for call in dict.fromkeys(filter(None, map(call_of, file.commands))):
+        for call in file.calls:
             repair = f"run `tallybook init{scope}` to write a working command"
             if not call.is_plain:
                 # `init` leaves alone a line that somebody extended.
@@ -172,7 +169,7 @@ def _start_folder(start: Path) -> Path:
     if named and os.path.realpath(named) == os.path.realpath(start):
         return start
     own = (file for file in _read_files(table.CLAUDE, start) if file.path.is_relative_to(start))
-    return start if any(file.commands for file in own) else places.find_start_folder(start)
+    return start if any(file.calls for file in own) else places.find_start_folder(start)
 
 
 def _read_files(name: str, folder: Path) -> list[HookFile]:
@@ -204,17 +201,6 @@ def _files_of(plugin: str) -> list[Path]:
     return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Yield every text in a JSON value."""
-    values = [value]
-    while values:
-        current = values.pop()
-        if isinstance(current, str):
-            yield current
-        elif isinstance(current, dict | list):
-            values += current.values() if isinstance(current, dict) else current
-
-
 def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
     """Say whether an agent is used here; every project has the folder of Claude Code."""
     if name != table.CLAUDE:
@@ -223,7 +209,7 @@ def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
     return bool(read) or state.exists() or (places.users_folder() / "projects").exists()
 
 
-# Reflection and marks
+# Reflection
 
 
 _REFLECT: Final = "run `tallybook reflect`"
@@ -235,7 +221,7 @@ def _read_settings(project: Project) -> Settings:
 
 
 def check_reflection(project: Project) -> Iterator[Finding]:
-    """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
+    """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts outside."""
     if not open_own_log(project).exists():
         return
     options, state = _read_settings(project), worker.load_reflections(project)
@@ -274,13 +260,6 @@ def check_reflection(project: Project) -> Iterator[Finding]:
         message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
         fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
         yield Finding(NOTE, message, fix)
-    # The worker that a hook starts has nobody to say it to.
-    read = [name for name, session in state.sessions.items() if session.searched_to.length and name not in awaiting]
-    if unmeasured := [name for name in read if name not in state.measured]:
-        sessions = f"{len(unmeasured)} of {format_count(len(read), 'session')} that were read not measured"
-        why = "neither a prompt nor a call was understood, or the transcript is gone"
-        fix = "if it goes on, update Tallybook, which may be older than the client"
-        yield Finding(NOTE, f"{sessions}, as {why}: {format_names(unmeasured)}", fix)
 
 
 def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
@@ -298,22 +277,3 @@ def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
         if options.key_variable and not os.environ.get(options.key_variable):
             message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
             yield message, f"set {options.key_variable} where the agent starts"
-
-
-def check_marks(project: Project) -> Iterator[Finding]:
-    """Report how many sessions had marks, and what they came to."""
-    if not open_own_log(project).exists() or _read_settings(project).marks == settings.MARKS[-1]:
-        return
-    reviews, proposed = load_reviews(project), proposals.load(project)
-    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
-    numbers = (
-        format_count(reviews.votes, "vote"),
-        f"{format_count(proposed.accepted, 'lesson')} accepted",
-        f"{format_count(left, 'entry', 'entries')} left",
-        f"{sum(why_shown(proposal) == DISPUTED for proposal in proposed.open.values())} in dispute",
-    )
-    if reviews.told:
-        sessions = format_count(len(reviews.told), "session")
-        message = f"marks in {len(reviews.marked & reviews.told)} of {sessions} that were given entries"
-        fix = f"`marks` in the section `[reflection]` of {settings.users_file()} says what becomes of them"
-        yield Finding(OK, f"{message}; {', '.join(numbers)}", fix)

@@ -1,13 +1,19 @@
-"""Checks of the ledger, playbook.json, settings, file modes, git, the shared book and a person's own playbook."""
+"""What a check finds, and the checks of all but agents.
+
+They are those of the ledger, playbook.json, settings, file modes, git, the shared book and a person's own playbook.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 from pathlib import Path
 from shlex import quote
 import shutil
 import stat
 from typing import TYPE_CHECKING
+
+import attrs
 
 from tallybook.ledger.codec import texts_of
 from tallybook.ledger.decisions.legacy_import import read_legacy
@@ -20,7 +26,6 @@ from tallybook.projections.event_rows import kind_of
 from tallybook.projections.review import stale_words
 from tallybook.projections.surfaces import commands, review
 from tallybook.projections.surfaces.console.output import METER, find_controls, format_count
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
@@ -40,6 +45,28 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.workspace.project import Project
 
+OK, NOTE, BAD = "ok", "note", "bad"
+
+
+@attrs.frozen
+class Finding:
+    """One result of a check. Printed, it reads: what is wrong, why it matters; the fix.
+
+    Attributes:
+        level: ``ok``; ``note``, better changed; or ``bad``, someone has to act.
+        message: What the check found and, where it is not plain, why that matters.
+        fix: The command or edit that fixes it; a check that is not ok always has one.
+        check: Name of the check, ``spool``; the runner fills it in from the table of checks.
+        is_damage: Whether acknowledged bytes are gone or changed.
+    """
+
+    level: str
+    message: str
+    fix: str = ""
+    check: str = ""
+    is_damage: bool = False
+
+
 _LOCKS = {"lock": disk.LOCK_WAIT_MS, "head": disk.LOCK_WAIT_MS, "render.lock": playbook_file.RENDER_WAIT_MS}
 
 
@@ -51,10 +78,13 @@ def check_ledger(project: Project) -> Iterator[Finding]:
         return
     verdict = verify(log, METER.update)
     # What git did to a log reads like damage, and has a command of its own.
-    if verdict.problems and (division := recognition.recognize(project)) is not None:
+    division = recognition.recognize(project) if verdict.problems else None
+    if division is not None:
         yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
     for problem in verdict.problems:
         yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
+    if verdict.problems and division is None:
+        yield Finding(NOTE, "a damaged ledger takes no events", recognition.repair_hint(project))
     for kind, number in verdict.unknown_kinds.items():
         message = f"{format_count(number, 'event')} of kind {kind}, of a later version of Tallybook, kept and ignored"
         yield Finding(NOTE, message, f"upgrade: run `{tool_command()}`")
@@ -108,9 +138,17 @@ def check_spool(project: Project) -> Iterator[Finding]:
 def check_playbook_file(project: Project) -> Iterator[Finding]:
     """Compare ``playbook.json`` with the ledger, and name the files in its place that were no playbook."""
     data = playbook_file.read_bytes(project.playbook)
-    for path in sorted(project.claude.glob("playbook.json.unreadable-*")):
-        message = f"{path.name} was no playbook, and was set aside"
-        yield Finding(NOTE, message, f"look at what is in it, then run `rm {quote(str(path))}`")
+    files = sorted(project.claude.glob("playbook.json.unreadable-*"))
+    is_whole = not files or verify(open_own_log(project)).ok
+    for path in files:
+        what, fix = "was no playbook", "look at what is in it, then"
+        with suppress(BadInputError):
+            read_legacy(playbook_file.read_bytes(path) or b"", path.name)
+            # That of a history that is lost may be all that is left of it.
+            command = f"`tallybook import {quote(str(path))}`"
+            what, fix = "is not of this ledger", f"run {command}, which adds the entries that are not here, then"
+        fix = f"{fix} run `rm {quote(str(path))}`" if is_whole else "keep it until the ledger is repaired"
+        yield Finding(NOTE, f"{path.name} {what}, and was set aside", fix)
     try:
         legacy = None if data is None else read_legacy(data, project.playbook.name)
     except BadInputError as error:

@@ -86,7 +86,7 @@ class Repair:
         data: Its bytes.
         batches: Its batches.
         seen: The damaged file, as ``repair.identify`` tells it.
-        lost: The acknowledged event that no copy has; 0 where one has it.
+        lost: The last acknowledged event that no copy has; 0 where one has it.
     """
 
     data: bytes
@@ -137,7 +137,9 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     log = open_log(project)
     seen = histories.identify_log(project.ledger)
     every = Histories()
-    _add_own(project, every)
+    # The own file is read once, so that its lines are counted once.
+    if not source or source.startswith(_GIT) or _find_file(source) != Path(os.path.realpath(log.path)):
+        _add_own(project, every)
     add_source(project, source, every)
     repair = None
     try:
@@ -276,14 +278,20 @@ def _plan_repair(
     lost = acknowledged if end not in every.links else 0
     if not every.links:
         raise error
-    if lost and not accept_loss:
-        what = f"event {lost} was acknowledged, and no copy that was found has it"
-        fix = "give a copy that has it, or add --accept-loss to go on without it"
-        raise recognition.DividedLedgerError(recognition.Division(what, fix))
     if end not in every.links:
         end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
+    if lost and not accept_loss:
+        events, it = _describe_lost(every.links[end].batch.last, lost)
+        what = f"{events} acknowledged, and no copy that was found has {it}"
+        fix = f"give a copy that has {it}, or add --accept-loss to go on without {it}"
+        raise recognition.DividedLedgerError(recognition.Division(what, fix))
     data, batches = _assemble(project, every, end)
     return Repair(data, batches, seen, lost)
+
+
+def _describe_lost(kept: int, lost: int) -> tuple[str, str]:
+    """Return which acknowledged events are in no copy, as the subject of a sentence, and the pronoun for them."""
+    return (f"events {kept + 1} to {lost} were", "them") if kept + 1 < lost else (f"event {lost} was", "it")
 
 
 def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tuple[RawBatch, ...]]:
@@ -481,7 +489,8 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
 
 def _notes(done: ImportedLedger) -> Iterator[str]:
     if done.lost:
-        yield f"event {done.lost} was acknowledged and is in no copy; what only it had is lost"
+        events, it = _describe_lost(done.kept or 0, done.lost)
+        yield f"{events} acknowledged, and no copy has {it}; what was recorded only there is lost"
     if done.unproven:
         yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
     if done.arrival.masked:

@@ -94,6 +94,14 @@ def _recognize(project: Project) -> Division | None:
     return Division(what, _keep_both(_find_source(project, own, lost)))
 
 
+def repair_hint(project: Project) -> str:
+    """Return how to go on with a ledger that is plainly damaged."""
+    copy = "run `tallybook import --ledger BACKUP` to repair it from a copy"
+    if not (project.ledger / LOG_NAME).exists():
+        return copy
+    return f"{copy}; without a copy, {import_command(_own_file(project))} says what is lost"
+
+
 def import_command(source: str) -> str:
     """Return the command that brings a ledger and the project's own together."""
     return f"`tallybook import --ledger {shlex.quote(source)}`"
