@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.command_line import Answer, verbs
+from helpers.events import list_events
 from helpers.reference_model import book, extraction
 from helpers.repository import ROOT
 from tallybook.ledger.decisions.curation import Curation
@@ -180,7 +181,7 @@ def test_a_closed_stream_counts_as_an_empty_one(here: Project, closed: str, code
     assert (code, out) == (done.returncode, done.stdout.decode())
     assert err in done.stderr.decode()
     assert done.stderr.count(b"\n") == bool(err)
-    assert (1 if code else 4) == len(list(commands.list_events(here, "kpt_001")))
+    assert (1 if code else 4) == len(list(list_events(here, "kpt_001")))
 
 
 HUMAN = {"rater": "human", "session": "s1"}

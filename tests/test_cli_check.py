@@ -56,7 +56,7 @@ def test_a_ledger_without_measurements_passes_and_the_gate_says_nothing(here: Pr
     gate, passed = done.out.splitlines()
     assert (0, "") == (done.code, done.err)
     assert "5 checks passed" == passed
-    head = f"3 events verified; head 3:{commands.verify(here).head.chain}"
+    head = f"3 events verified; head 3:{commands.verify_and_fold(here)[0].head.chain}"
     assert head in [row["message"] for row in json.loads(run("check", "--json").out)["findings"]]
     assert "note  gate: nothing was measured, so there is no score to judge" == gate
 

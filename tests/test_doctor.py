@@ -80,7 +80,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def test_a_healthy_project_is_one_line(here: Project) -> None:
     """Where nothing is wrong a person reads how many checks passed; JSON has a finding of each, with the head."""
-    head = commands.verify(here).head
+    head = commands.verify_and_fold(here)[0].head
     findings = json.loads(run(here, "doctor", "--json").out)["findings"]
     assert f"5 events verified; head 5:{head.chain}" == findings[0]["message"]
     passed = len({row["check"] for row in findings})

@@ -14,6 +14,7 @@ import pytest
 
 from faults.scenes import ROOT, here, three_entries
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
@@ -106,7 +107,7 @@ def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tm
     assert "" == start_hook("Stop", "[kpt_003]")
     for words in (*READING, *WRITING):
         assert (words, 0) == (words, here(closed, *words).code)
-    kinds = [row["kind"] for row in commands.list_events(closed)]
+    kinds = [row["kind"] for row in list_events(closed)]
     assert (1, 1) == (kinds.count("playbook.injected"), kinds.count("point.cited"))
     assert [] == list((tmp_path / "open").iterdir())
     assert not (closed.ledger / CACHE).exists()

@@ -18,6 +18,7 @@ from faults.at_calls import unclear
 from faults.scenes import PID, ROOT, Answer, Fault, three_entries, why_not
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
+from helpers.events import list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
@@ -118,11 +119,11 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
         before: The playbook before it.
         done: Whether the command reported success.
     """
-    verdict = commands.verify(project)
+    verdict = commands.verify_and_fold(project)[0]
     assert () == verdict.problems, what
     assert before == shown(project), what
     noted = (project.ledger / "erasing").exists()
-    said = any(row["kind"] == "event.redacted" for row in commands.list_events(project))
+    said = any(row["kind"] == "event.redacted" for row in list_events(project))
     assert noted == any("not finished" in note for note in verdict.notes), what
     assert not noted or PRIVATE not in json.dumps(commands.show(project)), what
     commands.rate(project, "kpt_001", "neutral", HUMAN)
@@ -131,14 +132,14 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
         assert [] == holding(project), what
     apply_again(project)
     assert [] == holding(project), what
-    assert ((), ()) == (commands.verify(project).problems, redactions(project)), what
+    assert ((), ()) == (commands.verify_and_fold(project)[0].problems, redactions(project)), what
     assert before == shown(project), what
     commands.check(project)
 
 
 def redactions(project: Project) -> tuple[str, ...]:
     """Return the redactions that verify reports: none once they are done."""
-    return tuple(note for note in commands.verify(project).notes if "redact" in note)
+    return tuple(note for note in commands.verify_and_fold(project)[0].notes if "redact" in note)
 
 
 def apply_again(project: Project) -> None:
@@ -244,12 +245,12 @@ def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixt
         commands.rate(project, "kpt_001", "neutral", HUMAN)
         assert [log, project.ledger / "erasing"] == sorted(holding(project), reverse=True)
         # One of the texts has two lines, and one is a sealed range.
-        assert 4 == len(commands.verify(project).redacted)
-        assert () == commands.verify(project).problems
-        assert PRIVATE not in json.dumps([*commands.list_events(project), commands.show(project)])
+        assert 4 == len(commands.verify_and_fold(project)[0].redacted)
+        assert () == commands.verify_and_fold(project)[0].problems
+        assert PRIVATE not in json.dumps([*list_events(project), commands.show(project)])
         commands.check(project)
     assert_recovers(project, "append-only", before, done=True)
-    assert 3 == sum(row["kind"] == "event.redacted" for row in commands.list_events(project))
+    assert 3 == sum(row["kind"] == "event.redacted" for row in list_events(project))
 
 
 @needs_chattr
@@ -314,7 +315,7 @@ def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
     commands.replay(project)
     attempt(project, PRIVATE)
     assert [] == holding(project)
-    verdict = commands.verify(project)
+    verdict = commands.verify_and_fold(project)[0]
     assert ((), ROUNDS) == (verdict.problems, len(verdict.redacted))
     assert () == redactions(project)
     commands.check(project)
@@ -355,5 +356,5 @@ def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)
     assert ([], ()) == (holding(project), redactions(project))
-    reasons = [row["free"]["reason"] for row in commands.list_events(project) if row["kind"] == "event.redacted"]
+    reasons = [row["free"]["reason"] for row in list_events(project) if row["kind"] == "event.redacted"]
     assert ["first", "first", "first", "second"] == reasons

@@ -15,6 +15,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.doctor import findings_of
 from helpers.documentation import examples
+from helpers.events import list_events
 from helpers.git_ledgers import LOG, add_branches, counts, make_repository, save, switch, try_git
 from helpers.git_repositories import git
 from helpers.real_command import assert_refused
@@ -75,7 +76,7 @@ def assert_whole(here: Project) -> None:
     """Check that the ledger verifies and ``playbook.json`` is what it says, without a manual edit in it."""
     assert "" == "; ".join(map(str, verify(reading.open_log(here)).problems))
     commands.check(here)
-    assert [] == [event for event in commands.list_events(here) if event["kind"] == "playbook.edited"]
+    assert [] == [event for event in list_events(here) if event["kind"] == "playbook.edited"]
 
 
 def assert_joined(here: Project, run: Run) -> None:

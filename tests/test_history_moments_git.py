@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
@@ -106,7 +107,7 @@ def test_a_commit_with_the_ledger_is_its_end(tracked: Project) -> None:
 def since(here: Project, moment: str) -> list[dict[str, Any]]:
     """Return the events after a moment of the project's own ledger."""
     seq = moments.find_here(here, moment, "--since").seq
-    return [row for row in commands.list_events(here) if row["seq"] > seq]
+    return [row for row in list_events(here) if row["seq"] > seq]
 
 
 def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.documentation import COMMANDS, examples, section
+from helpers.events import list_events
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
@@ -49,7 +50,7 @@ def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any
 
 def test_every_event_is_a_row(here: Project) -> None:
     """Rows are in the order of `log`, with author, content, whole texts and JSON; undone events are marked."""
-    logged = list(commands.list_events(here))
+    logged = list(list_events(here))
     rows = ask(here, "SELECT seq, id, kind, v, rater, session, body, free FROM events ORDER BY seq")
     assert [
         (
@@ -181,7 +182,7 @@ def worn(here: Project) -> Project:
     with (here.ledger / "events.jsonl").open("ab") as file:
         file.write(b'{"crc":"0000' + b"\x00" * 5000 + b"\n" + b"\xff" * 10)
     commands.add(here, "learned later", HUMAN)
-    assert "log.recovered" in [row["kind"] for row in commands.list_events(here)]
+    assert "log.recovered" in [row["kind"] for row in list_events(here)]
     return here
 
 

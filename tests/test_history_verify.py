@@ -40,14 +40,14 @@ def spoil(here: Project, needle: bytes) -> None:
 
 def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
     """A printed head stays valid as the ledger grows; any other head is a problem."""
-    head = commands.verify(here).head
+    head = commands.verify_and_fold(here)[0].head
     commands.rate(here, "kpt_001", "harmful", HUMAN)
-    assert commands.verify(here, expect=f"{head.seq}:{head.chain}").ok
-    (problem,) = commands.verify(here, expect=f"{head.seq}:{'0' * 32}").problems
+    assert commands.verify_and_fold(here, expect=f"{head.seq}:{head.chain}")[0].ok
+    (problem,) = commands.verify_and_fold(here, expect=f"{head.seq}:{'0' * 32}")[0].problems
     assert head.seq == problem.seq
-    assert not commands.verify(here, expect=f"{head.seq + 50}:{head.chain}").ok
+    assert not commands.verify_and_fold(here, expect=f"{head.seq + 50}:{head.chain}")[0].ok
     with pytest.raises(BadInputError):
-        commands.verify(here, expect="yesterday")
+        commands.verify_and_fold(here, expect="yesterday")[0]
 
 
 def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

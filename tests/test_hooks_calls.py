@@ -15,6 +15,7 @@ import attrs
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.hook_calls import HOOK, START, call, call_apart, events, here, set_to, told
 from helpers.injections import continued, give, injected
 from helpers.reference_model import extraction
@@ -138,7 +139,7 @@ def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
     cited = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash"), PointCited("kpt_001", "message")]
     assert cited == events(here, PointCited)
     assert [] == events(here, PointRated)
-    assert ["s1"] * 3 == [row["by"]["session"] for row in commands.list_events(here) if row["kind"] == "point.cited"]
+    assert ["s1"] * 3 == [row["by"]["session"] for row in list_events(here) if row["kind"] == "point.cited"]
 
 
 def test_a_tools_answer_is_not_a_citation(here: Project) -> None:
@@ -196,7 +197,7 @@ def test_a_hook_appends_to_a_ledger_that_is_damaged_before_its_end(here: Project
     assert "" == call({"hook_event_name": "UserPromptSubmit"})
     assert ([], True) == (spooled(here), log.read_bytes().startswith(damaged))
     assert 1 == log.read_bytes().count(b'"kind":"playbook.injected"')
-    assert [4] == [problem.line for problem in commands.verify(here).problems]
+    assert [4] == [problem.line for problem in commands.verify_and_fold(here)[0].problems]
 
 
 HOSTILE = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.hook_calls import START, told
 from helpers.installation import lay_out
 import tallybook
@@ -81,7 +82,7 @@ def test_an_upgrade_counts_at_once(here: Project, installed: Path) -> None:
     source.write_text(source.read_text().replace(":: {", ":: new {"))
     assert ":: new Use type hints" in answered(installed)
     assert ":: new Use type hints" in answered(installed)
-    assert 3 == len([row for row in commands.list_events(here) if row["kind"] == "playbook.injected"])
+    assert 3 == len([row for row in list_events(here) if row["kind"] == "playbook.injected"])
 
 
 def test_a_folder_that_the_agent_works_in_is_no_place_for_modules(
@@ -161,7 +162,7 @@ def test_a_playbook_too_large_for_a_hook_is_not_read(one_entry: Project) -> None
     says = f"{one_entry.playbook}: has {len(data):,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
     assert called("SessionStart").startswith(f"tallybook: {says}")
     assert says in (one_entry.ledger / ERROR_FILE).read_text()
-    assert (data, 3) == (one_entry.playbook.read_bytes(), len(list(commands.list_events(one_entry))))
+    assert (data, 3) == (one_entry.playbook.read_bytes(), len(list(list_events(one_entry))))
 
 
 def test_a_hook_gives_up_once_its_time_is_used_up(one_entry: Project) -> None:
@@ -170,4 +171,4 @@ def test_a_hook_gives_up_once_its_time_is_used_up(one_entry: Project) -> None:
     assert called("SessionStart", HURRIED).startswith("tallybook: hook: gave up after 0.01 s")
     assert "gave up after 0.01 s" in (one_entry.ledger / ERROR_FILE).read_text()
     assert "" == called("UserPromptSubmit", HURRIED)
-    assert commands.verify(one_entry).ok
+    assert commands.verify_and_fold(one_entry)[0].ok

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.example_secrets import GITHUB
 from helpers.git_ledgers import counts
 from helpers.reference_model import extraction
@@ -82,9 +83,9 @@ def test_a_ledger_is_found_in_a_folder(here: Project, there: Project, place: str
 
 def test_ids_times_and_authors_are_kept(here: Project, there: Project) -> None:
     """An event happened when it was recorded there, and was recorded here now."""
-    source = {event["id"]: event for event in commands.list_events(there)}
+    source = {event["id"]: event for event in list_events(there)}
     bring(here, there)
-    arrived = [event for event in commands.list_events(here) if event["id"] in source]
+    arrived = [event for event in list_events(here) if event["id"] in source]
     assert 6 <= len(arrived)
     for event in arrived:
         before = source[event["id"]]
@@ -189,7 +190,7 @@ def test_an_undo_lands(here: Project, tmp_path: Path) -> None:
     """What was undone there is undone here, a rating of the common beginning too; undone ratings do not count."""
     copy = Project(tmp_path / "copy")
     shutil.copytree(here.claude, copy.claude)
-    rated = [event["id"] for event in commands.list_events(copy) if event["kind"] == "point.rated"]
+    rated = [event["id"] for event in list_events(copy) if event["kind"] == "point.rated"]
     recording.write(copy, [requests.Request(requests.make_undo(tuple(rated)), HUMAN)])
     assert {"one": (0, 0)} == counts(copy)
     commands.rate(here, "kpt_001", "harmful", HUMAN)

@@ -384,4 +384,4 @@ def test_updates_saved_together_equal_the_reference_model(
             getattr(world if step in {"add", "rate"} else programs[who], step)(*arguments)
     for program in programs:
         program.save()
-    assert commands.verify(world.here).ok
+    assert commands.verify_and_fold(world.here)[0].ok

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.events import list_events
 from helpers.hook_calls import START, events
 from helpers.lift import PROMPT, TEXTS, end, end_events, hold, hook, injections, load, measured, observe, six_entries
 from helpers.transcripts import Script, answer, asked_for, kept
@@ -119,30 +120,30 @@ def test_without_hold_nothing_is_asked(here: Project, run: Run) -> None:
 
 def test_only_a_person_asks_and_stops(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 2: what is withheld is withheld from a person's sessions, so an agent neither begins nor ends that."""
-    before = list(commands.list_events(here))
+    before = list(list_events(here))
     monkeypatch.setenv("CLAUDECODE", "1")
     answer = run("lift", "ask", "playbook")
     said = "only a person may do this, and it was typed inside claude (CLAUDECODE is set); nothing was recorded\n"
     assert (1, "", f"tallybook: lift ask: {said}") == answer
-    assert (0, before) == (run("lift").code, list(commands.list_events(here)))
+    assert (0, before) == (run("lift").code, list(list_events(here)))
     monkeypatch.delenv("CLAUDECODE")
     assert 0 == run("lift", "ask", "playbook").code
-    before = list(commands.list_events(here))
+    before = list(list_events(here))
     assert (1, "") == run("lift", "stop", "--rater", "reflector")[:2]
     monkeypatch.setenv("CLAUDECODE", "1")
     assert (1, "", f"tallybook: lift stop: {said}") == run("lift", "stop")
-    assert before == list(commands.list_events(here))
+    assert before == list(list_events(here))
 
 
 def test_only_a_person_undoes_a_question(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 2: an agent undoes neither the begin nor the end of a question, nor such an undo, and undoes the rest."""
     for words in (("lift", "ask", "playbook"), ("lift", "stop"), ("undo",)):
         assert 0 == run(*words).code
-        events_before = list(commands.list_events(here))
+        events_before = list(list_events(here))
         monkeypatch.setenv("CLAUDECODE", "1")
         refused = run("undo", str(events_before[-1]["seq"]))
         assert (1, True) == (refused.code, "undo of a question of lift: only a person may do this" in refused.err)
-        assert events_before == list(commands.list_events(here))
+        assert events_before == list(list_events(here))
         monkeypatch.delenv("CLAUDECODE")
     assert 0 == run("pin", "kpt_001").code
     monkeypatch.setenv("CLAUDECODE", "1")
@@ -337,7 +338,7 @@ def test_undo_and_redo_of_asking(here: Project, run: Run) -> None:
     assert ("", None, 1) == (load(here).open, draws.read_question(here), load(here).asked)
     hook(here, "s1")
     assert "" == injections(here)[-1].question
-    assert 0 == run("undo", str(list(commands.list_events(here))[-2]["seq"])).code
+    assert 0 == run("undo", str(list(list_events(here))[-2]["seq"])).code
     marker = draws.read_question(here)
     assert (id_, id_) == (load(here).open, marker and marker.id)
     run("undo", str(question(here).asked.seq))
@@ -357,11 +358,11 @@ def test_a_lost_marker_is_made_again_by_the_next_hook(here: Project, run: Run, c
 
 def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:
     """`--at` answers from the events up to a moment, before the question and in it."""
-    before = commands.list_events(here)
+    before = list_events(here)
     last = list(before)[-1]["seq"]
     run("lift", "ask", "playbook")
     then = json.loads(run("lift", "--json").out)
-    at = list(commands.list_events(here))[-1]["seq"]
+    at = list(list_events(here))[-1]["seq"]
     draw(here, "s1", is_held=True)
     end(here, "s1")
     run("lift", "stop")
@@ -757,5 +758,5 @@ def test_verify_names_a_draw_that_differs(here: Project, run: Run) -> None:
     other = drawn.evolve(names=drawn.held, held=drawn.names)
     record.write(here, [Request(PlainEvents((other,)), {"rater": "tallybook", "session": "s1"})])
     done = run("verify")
-    seq = list(commands.list_events(here))[-1]["seq"]
+    seq = list(list_events(here))[-1]["seq"]
     assert (1, True) == (done.code, f"event {seq}: playbook came out otherwise when drawn again\n" in done.out)

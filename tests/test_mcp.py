@@ -14,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.mcp import protocol
 from tallybook.projections.surfaces.mcp.protocol import HANDSHAKE_VERSIONS
@@ -108,7 +109,7 @@ def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: 
     assert ["kpt_004"] == added["added"]
     assert ("kept", 1) == (story["status"], story["helpful"])
     assert 2 == len(history["events"])
-    (rating,) = [event for event in commands.list_events(playbook) if event["kind"] == "point.rated"]
+    (rating,) = [event for event in list_events(playbook) if event["kind"] == "point.rated"]
     assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
 
 
@@ -182,9 +183,9 @@ def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: 
     other = call("rate", name="kpt_002", rating="helpful")
     answers = talk(playbook, greeting, rating, other | {"params": other["params"] | modern})
     assert [False, False] == [answer["result"]["isError"] for answer in answers[1:]]
-    agents = [row["by"].get("agent", "") for row in commands.list_events(playbook) if row["kind"] == "point.rated"]
+    agents = [row["by"].get("agent", "") for row in list_events(playbook) if row["kind"] == "point.rated"]
     assert [name.replace("\ud800", "?")[:200]] * 2 == agents
-    assert commands.verify(playbook).ok
+    assert commands.verify_and_fold(playbook)[0].ok
 
 
 def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> None:

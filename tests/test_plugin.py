@@ -18,6 +18,7 @@ import pytest
 
 from helpers.agent_settings import CLAUDE
 from helpers.documentation import HOOKS, chapter
+from helpers.events import list_events
 from helpers.repository import ROOT
 from helpers.stub_models import Reply, stub_model
 from tallybook.projections.surfaces import commands
@@ -241,9 +242,7 @@ class Place(NamedTuple):
 
     def kinds(self) -> list[str]:
         """Return the kinds of the events that hooks have recorded."""
-        return [event["kind"] for event in commands.list_events(self.project) if event["by"]["rater"] == "tallybook"][
-            1:
-        ]
+        return [event["kind"] for event in list_events(self.project) if event["by"]["rater"] == "tallybook"][1:]
 
 
 @pytest.mark.parametrize("name", TABLE)

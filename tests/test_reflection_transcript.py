@@ -15,6 +15,7 @@ import pytest
 
 from helpers.agent_sessions import CODEX, COPILOT, GEMINI, LAST, SESSIONS
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.hook_calls import call, events
 from helpers.injections import give
 from helpers.json_values import JSON
@@ -207,7 +208,7 @@ def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Client
     for _ in range(2):
         assert 0 == run_here(["reflect", "--rater", rater])
     assert [PointCited("kpt_001", "message")] * 2 == events(place, PointCited)
-    _, found = (row for row in commands.list_events(place) if row["kind"] == "point.cited")
+    _, found = (row for row in list_events(place) if row["kind"] == "point.cited")
     assert ("tallybook", "s1") == (found["by"]["rater"], found["by"]["session"])
     assert "2026-11-21T10:00:02.250000Z" == found["when"]
 
@@ -219,7 +220,7 @@ def test_a_citation_of_a_subagent_is_recorded_as_its_own(project: Path) -> None:
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     call({"hook_event_name": "SubagentStop", "agent_id": "a1", "last_assistant_message": LAST_WORDS.strip()})
     assert 0 == run_here(["reflect"])
-    agents = [row["by"].get("agent") for row in commands.list_events(place) if row["kind"] == "point.cited"]
+    agents = [row["by"].get("agent") for row in list_events(place) if row["kind"] == "point.cited"]
     assert ["a1", "a1"] == agents
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.events import list_events
 from helpers.git_repositories import commit, git
 from helpers.injections import continued, injected
 from helpers.reviews import DAY_US, Terminal, events, give, items, record
@@ -20,7 +21,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointReviewed,
 )
-from tallybook.projections.surfaces import commands, review
+from tallybook.projections.surfaces import review
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def test_a_session_that_ended_before_any_prompt_was_given_nothing(project: Path,
     for script in (closed, fork):
         ask_again(place, script)
     assert 0 == run("reflect").code
-    reads = [row for row in commands.list_events(place) if row["kind"] == "transcript.read"]
+    reads = [row for row in list_events(place) if row["kind"] == "transcript.read"]
     assert {"closed": 0, "fork": fork.path.stat().st_size} == {
         row["by"]["session"]: row["body"]["end"] for row in reads if row["by"]["session"] in {"closed", "fork"}
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.hook_calls import START, call, events, here, set_to, told
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointProposed
 from tallybook.projections.surfaces import commands
@@ -253,9 +254,9 @@ def three_entries(project: Path) -> Project:
 
 def test_a_task_is_shown_what_a_prompt_would_be_given(three_entries: Project, run: Run) -> None:
     """The text is the hook's to the character, and nothing is recorded where a person asks (rule 22)."""
-    before = [*commands.list_events(three_entries)]
+    before = [*list_events(three_entries)]
     shown = run("show", "--as-agent", "--for", TASK)
-    assert (0, before) == (shown.code, [*commands.list_events(three_entries)])
+    assert (0, before) == (shown.code, [*list_events(three_entries)])
     set_to(three_entries, "[playbook]\nby_task = true\n")
     assert told(call({"hook_event_name": "UserPromptSubmit", "prompt": TASK})) == shown.out.removesuffix("\n")
 
@@ -291,6 +292,6 @@ def test_what_an_agent_asks_for_is_recorded(three_entries: Project, run: Run, mo
     run("show", "--as-agent", "--for", TASK)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s7")
     run("show", "--as-agent", "--for", TASK)
-    rows = [row for row in commands.list_events(three_entries) if row["kind"] == "playbook.injected"]
+    rows = [row for row in list_events(three_entries) if row["kind"] == "playbook.injected"]
     assert [None, "s7"] == [row["by"].get("session") for row in rows]
     assert [("kpt_001", "kpt_002")] * 2 == [event.names for event in events(three_entries, PlaybookInjected)]

@@ -98,7 +98,7 @@ def test_a_delivery_without_effect_takes_no_key(here: Project, wrong: dict[str, 
     assert commands.record(here, HELPFUL, HUMAN, "k").repeated
     with pytest.raises(UsedKeyError):
         commands.record(here, wrong, HUMAN, "k")
-    assert (1, True) == (helpful(here), commands.verify(here).ok)
+    assert (1, True) == (helpful(here), commands.verify_and_fold(here)[0].ok)
 
 
 def test_a_spooled_delivery_keeps_its_key_and_its_digest(here: Project) -> None:

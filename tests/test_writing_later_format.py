@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.hook_calls import START, call
 from helpers.later_model import SLUGS, LaterPlaybook
 from helpers.reference_model import extraction, point
@@ -62,10 +63,10 @@ def edit(here: Project, change: Any) -> list[str]:
     doc = document(here)
     change(doc)
     here.playbook.write_text(json.dumps(doc), encoding="utf-8")
-    before = len(list(commands.list_events(here)))
+    before = len(list(list_events(here)))
     commands.replay(here)
     document(here)
-    return [event["kind"] for event in list(commands.list_events(here))[before:]]
+    return [event["kind"] for event in list(list_events(here))[before:]]
 
 
 def fill(here: Project) -> None:

@@ -169,7 +169,7 @@ def test_any_sequence_leaves_every_moment_unchanged(
         assert not state.entries.keys() & (state.gone.keys() | state.merged.keys())
         assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
     assert moments == {seq: commands.show(here, str(seq)) for seq in moments}
-    assert commands.verify(here).ok
+    assert commands.verify_and_fold(here)[0].ok
 
 
 @pytest.mark.parametrize("broken", [{}, {"txt": "two"}, {"text": " "}])

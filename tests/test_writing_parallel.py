@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.reference_model import book, point
 from helpers.repository import ROOT
 from helpers.spool_files import held
@@ -104,7 +105,7 @@ def run_together(project: Project, jobs: Iterable[tuple[int, int]]) -> list[tupl
 
 def rows_of(project: Project, kind: str) -> list[dict[str, Any]]:
     """Return the events of a kind."""
-    return [row for row in commands.list_events(project) if row["kind"] == kind]
+    return [row for row in list_events(project) if row["kind"] == kind]
 
 
 def rated_sessions(project: Project) -> Counter[str]:
@@ -115,7 +116,7 @@ def rated_sessions(project: Project) -> Counter[str]:
 def assert_sound(project: Project) -> None:
     """Record the spool; then the ledger must be whole, every name one entry's, and playbook.json a replay."""
     commands.replay(project)
-    verdict = commands.verify(project)
+    verdict = commands.verify_and_fold(project)[0]
     assert () == verdict.problems
     added = [row["body"]["name"] for row in rows_of(project, "point.added")]
     assert len(added) == len({*added, *NAMES}) - len(NAMES)

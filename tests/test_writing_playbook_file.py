@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.hook_calls import HOOK, START
 from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat
@@ -75,12 +76,12 @@ def undated(doc: Doc) -> Doc:
 
 def count(project: Project) -> int:
     """Return how many events the ledger has."""
-    return commands.verify(project).events
+    return commands.verify_and_fold(project)[0].events
 
 
 def kinds(project: Project, after: int) -> list[str]:
     """Return the kinds of the events after a moment."""
-    return [row["kind"] for row in commands.list_events(project) if row["seq"] > after]
+    return [row["kind"] for row in list_events(project) if row["seq"] > after]
 
 
 def entry(project: Project, name: str) -> Doc:
@@ -136,7 +137,7 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
     taken_in = count(project)
     commands.replay(project)
     assert taken_in == count(project)
-    assert () == commands.verify(project).problems
+    assert () == commands.verify_and_fold(project)[0].problems
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

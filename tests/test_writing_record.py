@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook import compat
@@ -236,10 +237,10 @@ def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: 
     project = make_project(new_project())
     waiting = spool_file(project, content)
     outcome = commands.rate(project, "kpt_001", "neutral", HUMAN)
-    assert outcome.seq_to == commands.verify(project).head.seq
+    assert outcome.seq_to == commands.verify_and_fold(project)[0].head.seq
     assert waiting.exists() == any(note.startswith(f"spool/{waiting.name}: ") for note in outcome.notes)
     assert not waiting.exists() or content == waiting.read_bytes()
-    assert () == commands.verify(project).problems
+    assert () == commands.verify_and_fold(project)[0].problems
     commands.check(project)
 
 
@@ -249,7 +250,7 @@ def test_spooled_terms_that_are_none_only_propose(started: Project, may: Any) ->
     request = {"by": HUMAN, "update": {"operations": [{"type": "DELETE", "target_id": "kpt_001"}]}, "may": may}
     waiting = spool_file(started, json.dumps({"id": "a", "at": AT, "requests": [request]}).encode())
     commands.rate(started, "kpt_001", "helpful", HUMAN)
-    recorded = [row["kind"] for row in commands.list_events(started)]
+    recorded = [row["kind"] for row in list_events(started)]
     assert (False, 1) == (waiting.exists(), recorded.count("point.proposed"))
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.redactions import (
     PRIVATE,
     TOLD,
@@ -54,14 +55,14 @@ def here(project: Path) -> Project:
 @pytest.mark.parametrize("target", [RedactionTarget(text=PRIVATE), RedactionTarget(event="4")], ids=["text", "event"])
 def test_a_text_is_erased_and_all_else_is_unchanged(here: Project, target: RedactionTarget) -> None:
     """The answer names its event; counts, other texts and the chain stay; a head noted before is still valid."""
-    before, head = counts(here), commands.verify(here).head
+    before, head = counts(here), commands.verify_and_fold(here)[0].head
     done = redact(here, target, "it was private", HUMAN)
     assert ([4], (), ()) == ([event.seq for event in done.events], done.erased.remaining, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
     assert before == counts(here)
     commands.check(here)
-    verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")
+    verdict = commands.verify_and_fold(here, expect=f"{head.seq}:{head.chain}")[0]
     assert ((), (), [4]) == (verdict.problems, verdict.notes, [redaction.seq for redaction in verdict.redacted])
 
 
@@ -78,7 +79,7 @@ def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFi
     told = capsys.readouterr().out + compat.format_playbook(loaded) + json.dumps(loaded)
     assert "hunter2" not in told
     assert REDACTED in told
-    (row,) = [row for row in commands.list_events(here) if row["seq"] == 4]
+    (row,) = [row for row in list_events(here) if row["seq"] == 4]
     assert None is row["free"]
     assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")[0]["trail"]]
 
@@ -95,7 +96,7 @@ def test_lines_that_the_chain_needs_are_listed(here: Project) -> None:
     assert (first, first + 1) == done.bodies[:2]
     assert [4] == [event.seq for event in done.events]
     assert any("playbook.json" in line for line in done.erased.remaining)
-    assert () == commands.verify(here).problems
+    assert () == commands.verify_and_fold(here)[0].problems
 
 
 REFUSED = [
@@ -161,11 +162,11 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
         with log.open("ab") as file:
             file.write(TORN)
         commands.rate(here, "kpt_001", "helpful", HUMAN)
-        (seq, *_) = [row["seq"] for row in commands.list_events(here) if row["kind"] == "log.recovered"][::-1]
+        (seq, *_) = [row["seq"] for row in list_events(here) if row["kind"] == "log.recovered"][::-1]
         done = redact(here, target or RedactionTarget(str(seq)), "it was private", HUMAN)
         assert seq in [event.seq for event in done.events]
         assert ([], ()) == (holding(here, "hunter2"), done.erased.remaining)
-        assert () == commands.verify(here).problems
+        assert () == commands.verify_and_fold(here)[0].problems
     assert [] == [
         path
         for path in (here.ledger / "quarantine").iterdir()
@@ -189,7 +190,7 @@ def test_any_text_can_be_erased_from_the_project(
     names = commands.record(here, {"new_key_points": said}, HUMAN).added
     commands.rate(here, names[0], "helpful", HUMAN)
     (here.ledger / "a.json").write_text(json.dumps({"said": said}))
-    shown, before, head = texts(here), counts(here), commands.verify(here).head
+    shown, before, head = texts(here), counts(here), commands.verify_and_fold(here)[0].head
     done = strike(here, secret)
     assert ((), [], []) == (done.erased.remaining, holding(here, secret), list(done.bodies))
     look = normalize_look(secret)
@@ -197,7 +198,7 @@ def test_any_text_can_be_erased_from_the_project(
     gone = [secret in text or (is_alike and look in normalize_look(text)) for text in shown]
     assert [REDACTED if is_gone else text for text, is_gone in zip(shown, gone, strict=True)] == texts(here)
     assert before == counts(here)
-    verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")
+    verdict = commands.verify_and_fold(here, expect=f"{head.seq}:{head.chain}")[0]
     assert ((), ()) == (verdict.problems, verdict.notes)
     assert 1 == sum(isinstance(e, PointRated) for batch in reading.batches(here) for e in batch.events)
     commands.check(here)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.redactions import PRIVATE, TOLD, counts, holding, project_with_secret, strike, strike_nothing, texts
 from tallybook import compat
 from tallybook.ledger.storage import redaction
@@ -85,7 +86,7 @@ def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None
 @pytest.mark.parametrize("name", ["erasing", ".erased"])
 def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, name: str) -> None:
     """A pending file from an archive hides no text and erases none, and `verify` reports it as ignored."""
-    (event,) = (row for row in commands.list_events(here) if row["seq"] == 4)
+    (event,) = (row for row in list_events(here) if row["seq"] == 4)
     redaction.write_pending(here.ledger, redaction.PendingRedaction((event["id"],), (PRIVATE,), "planted", HUMAN))
     note = json.loads((here.ledger / "erasing").read_bytes())
     redaction.remove_pending(here.ledger)
@@ -95,7 +96,7 @@ def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, nam
     before = texts(here)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert (before, TOLD) == (texts(here), before[1])
-    verdict = commands.verify(here)
+    verdict = commands.verify_and_fold(here)[0]
     assert ((), ()) == (verdict.problems, verdict.redacted)
     assert (name == "erasing") == any("is ignored" in note for note in verdict.notes)
     assert ((), [REDACTED]) == (strike(here).erased.remaining, texts(here)[1:2])
@@ -124,7 +125,7 @@ def test_a_long_text_is_erased_from_its_diagnostic_whole(here: Project, diagnost
     compat.update_playbook_data(playbook, {"new_key_points": [long], "evaluations": []})
     compat.update_playbook_data(playbook, {"evaluations": [{"name": "kpt_004", "rating": "harmful"}] * 3})
     compat.save_playbook(playbook)
-    (seq,) = [row["seq"] for row in commands.list_events(here) if long in str(row.get("free"))]
+    (seq,) = [row["seq"] for row in list_events(here) if long in str(row.get("free"))]
     strike(here, None, str(seq))
     assert [] == holding(here, long[:20])
 
@@ -141,13 +142,17 @@ def test_a_spelling_that_cannot_be_overwritten_is_reported(here: Project) -> Non
     done = strike(here, "hunter2")
     assert 1 == len(done.erased.remaining)
     assert str(path) in done.erased.remaining[0]
-    assert "not finished" in commands.verify(here).notes[0]
+    assert "not finished" in commands.verify_and_fold(here)[0].notes[0]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert None is not redaction.read_pending(here.ledger)
     path.unlink()
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert None is redaction.read_pending(here.ledger)
-    assert ((), [], 1) == (commands.verify(here).notes, holding(here, "hunter2"), len(commands.verify(here).redacted))
+    assert ((), [], 1) == (
+        commands.verify_and_fold(here)[0].notes,
+        holding(here, "hunter2"),
+        len(commands.verify_and_fold(here)[0].redacted),
+    )
 
 
 def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
@@ -206,7 +211,7 @@ def test_a_legacy_file_that_is_not_imported_yet_is_found(
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert [REDACTED, REDACTED, "other"] == texts(here)
     assert [("kpt_001", 3, 0), ("kpt_002", 0, 0), ("kpt_003", 0, 0)] == counts(here)
-    assert () == commands.verify(here).problems
+    assert () == commands.verify_and_fold(here)[0].problems
 
 
 def test_a_file_that_was_open_in_an_editor_restores_nothing(

@@ -64,7 +64,7 @@ def test_a_text_that_looks_the_same_is_redacted(here: Project, look: str, *, is_
     assert [REDACTED, *OTHERS] == texts(here)[3:]
     masked, *left = json.loads(path.read_text())["t"]
     assert ("*", OTHERS) == (masked[-1], left)
-    assert () == commands.verify(here).problems
+    assert () == commands.verify_and_fold(here)[0].problems
 
 
 @pytest.mark.parametrize("look", ALIKE.values(), ids=ALIKE)
@@ -169,7 +169,7 @@ def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(her
         os.close(fd)
     commands.replay(here)
     assert None is redaction.read_pending(here.ledger)
-    assert ([], ([], [])) == (list(commands.verify(here).problems), spool.read_files(here.ledger))
+    assert ([], ([], [])) == (list(commands.verify_and_fold(here)[0].problems), spool.read_files(here.ledger))
     assert ("kpt_001", 2, 0) in counts(here)
     assert [REDACTED, "Plan before the work"] == texts(here)[3:]
 

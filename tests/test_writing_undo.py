@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.events import list_events
 from helpers.injections import injected
 from helpers.reference_model import book, extraction, point
 from tallybook.ledger.codec import encode
@@ -163,7 +164,7 @@ def test_restore_of_a_merged_entry_names_the_undo_of_the_merge(run: Run) -> None
 
 def seqs_of_last_batch(here: Project) -> list[int]:
     """Return the numbers of the events of the last batch."""
-    rows: list[dict[str, Any]] = list(commands.list_events(here))
+    rows: list[dict[str, Any]] = list(list_events(here))
     at = rows[-1]["at"]
     return [row["seq"] for row in rows if row["at"] == at]
 

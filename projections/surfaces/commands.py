@@ -26,7 +26,6 @@ from tallybook.ledger.errors import (
 from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict, read_stamp
@@ -394,19 +393,6 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
     return events.events(log, wanted)
 
 
-def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the events of the ledger, newest last; with a name, those that concern it.
-
-    Raises:
-        UnknownEntryError: No event names it.
-    """
-    from tallybook.projections import event_rows
-    from tallybook.projections.surfaces.history import events
-
-    rows = map(event_rows.row, events.events(reading.open_log(project), event_rows.EventFilter(name)))
-    return map(plain, rows)
-
-
 def spool_notes(project: Project) -> tuple[str, ...]:
     """Return a note about the payloads in the spool, none where the spool is empty."""
     payloads, problems = spool.read_files(project.ledger)
@@ -415,17 +401,8 @@ def spool_notes(project: Project) -> tuple[str, ...]:
     return (f"{files} in the spool; the next command that writes records {them}",) if number else ()
 
 
-def verify(
-    project: Project,
-    progress: Callable[[int, int], None] = lambda _done, _size: None,
-    expect: str | None = None,
-) -> Verification:
-    """Verify the ledger, as ``verify_and_fold``."""
-    return verify_and_fold(project, progress, expect)[0]
-
-
 def verify_and_fold(
-    project: Project, progress: Callable[[int, int], None], expect: str | None
+    project: Project, progress: Callable[[int, int], None] = lambda _done, _size: None, expect: str | None = None
 ) -> tuple[Verification, Playbook | None]:
     """Verify the ledger from its first byte to its last, and against a ``SEQ:CHAIN`` that was noted elsewhere.
 

@@ -1,0 +1,19 @@
+"""The events of a project as rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger.sharing.numbers import plain
+from tallybook.projections.event_rows import EventFilter, row
+from tallybook.projections.surfaces import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the events of a project, newest last; with a name, those that concern the entry."""
+    return (plain(row(record)) for record in commands.select_records(project, EventFilter(name)))
