@@ -16,7 +16,7 @@ from tallybook.ledger.events import (
     PointRated,
 )
 from tallybook.projections.comparison.playbooks import Exclusion, difference_json, fold_alternative
-from tallybook.projections.playbook.prune import POLICIES, Policy
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.records import Batch
+    from tallybook.projections.comparison.playbooks import Alternative
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 FIELDS = ("name", "text", "helpful", "harmful")
@@ -51,6 +52,11 @@ def left_out(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset
     ]
 
 
+def fold(batches: Sequence[Batch], without: Exclusion | None = None, policy: Policy = SPEC_POLICY) -> Alternative:
+    """Return the real playbook of a history, and the one under a policy and without some events."""
+    return fold_alternative(lambda: batches, playbook_view(policy), without or Exclusion())
+
+
 # Laws
 
 
@@ -59,7 +65,7 @@ def test_without_assumptions_it_is_the_playbook(stretches: list[list[Any]]) -> N
     """Under the default policy and with nothing left out, every moment equals that of `show`."""
     batches = history(stretches)
     for seq in range(sum(map(len, stretches)) + 2):
-        state, book = fold_alternative(lambda: batches, until=seq), folded(batches, seq)
+        state, book = fold([batch for batch in batches if batch.last <= seq]), folded(batches, seq)
         assert plain(book.entries) == plain(state.real.entries) == plain(state.other.entries)
         assert playbook_dict(book) == playbook_dict(state.other)
         nothing: dict[str, list[Any]] = {"back": [], "gone": [], "changed": []}
@@ -74,7 +80,7 @@ def test_a_left_out_event_was_never_there(
 ) -> None:
     """The other playbook is that of the history without those events, undos included; the real one stays."""
     batches = history(stretches)
-    state = fold_alternative(lambda: batches, without=Exclusion(named(sessions), seqs))
+    state = fold(batches, Exclusion(named(sessions), seqs))
     assert shown(folded(without(batches, left_out(batches, sessions, seqs)))) == shown(state.other)
     assert shown(folded(batches)) == shown(state.real)
 
@@ -84,9 +90,9 @@ def test_leaving_out_equals_undoing(stretches: list[list[Any]], data: st.DataObj
     """A session or a batch that is left out gives the playbook after an undo of it."""
     batches = history(stretches)
     index = data.draw(st.integers(0, len(batches) - 1))
-    by_session = fold_alternative(lambda: batches, without=Exclusion(named({f"s{index}"}))).other
+    by_session = fold(batches, Exclusion(named({f"s{index}"}))).other
     seqs = frozenset({data.draw(st.sampled_from([record.seq for record in batches[index].records]))})
-    by_seq = fold_alternative(lambda: batches, without=Exclusion(seqs=seqs)).other
+    by_seq = fold(batches, Exclusion(seqs=seqs)).other
     undone = followed_by(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
     assert shown(folded(undone)) == shown(by_session) == shown(by_seq)
 
@@ -97,7 +103,7 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
 ) -> None:
     """Removing, adding and changing the listed entries gives the other playbook."""
     batches = history(stretches)
-    state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(named(sessions)))
+    state = fold(batches, Exclusion(named(sessions)), policy)
     difference = difference_json(state)
     gone = {row["name"] for row in difference["gone"]}
     applied = {name: entry_json(point) for name, point in state.real.entries.items() if name not in gone}

@@ -78,10 +78,7 @@ class Alternative(State):
     has_undo: bool = False
 
 
-NOTHING: Final = Exclusion()
-
-
-def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion = NOTHING) -> View[Alternative]:
+def alternative_view(view: View[Any], without: Exclusion) -> View[Alternative]:
     """Return the view that folds history twice in one read: as it was, and into another view without some events."""
 
     def apply_batch(state: Alternative, batch: Batch) -> None:
@@ -97,32 +94,25 @@ def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion = NOTHING) -
     return batch_view(lambda: Alternative(other=view.start()), CHANGES, apply_batch)
 
 
-def left_out(batches: Iterable[Batch], without: Exclusion) -> Iterator[Batch]:
-    """Yield history without some of its events."""
-    before = 0
-    for batch in batches:
-        yield without.apply(batch, before)
-        before = batch.last
-
-
-def fold_alternative(
-    read: Callable[[], Iterable[Batch]],
-    view: View[Any] = PLAYBOOK,
-    without: Exclusion = NOTHING,
-    until: int | None = None,
-) -> Alternative:
-    """Return the real and the alternative playbook as of a moment.
+def fold_alternative(read: Callable[[], Iterable[Batch]], view: View[Any], without: Exclusion) -> Alternative:
+    """Return the real and the alternative playbook at the end of a history.
 
     Args:
         read: Returns history from the beginning; called again where something was undone.
         view: A playbook view under another policy.
         without: The events to leave out.
-        until: The moment; None for the end.
     """
-    state = fold_history(alternative_view(view, without), read, until)
+    state = fold_history(alternative_view(view, without), read)
+
+    def read_without() -> Iterator[Batch]:
+        before = 0
+        for batch in read():
+            yield without.apply(batch, before)
+            before = batch.last
+
     if state.has_undo:
         # Without the undo, the events that it undid count again, so history is folded again.
-        state.other = fold_history(view, lambda: left_out(read(), without), state.seq)
+        state.other = fold_history(view, read_without, state.seq)
     return state
 
 

@@ -10,7 +10,7 @@ from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.lift.view import lift_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES
-from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
 from tallybook.projections.reflections import REFLECTIONS
 from tallybook.projections.review import PROPOSALS, reviews_view
 from tallybook.projections.scores.summary import leads_view
@@ -31,7 +31,7 @@ VIEWS: dict[str, Callable[[], View[Any]]] = {
     "playbook": playbook_view,
     **{f"playbook-{name}": partial(playbook_view, policy) for name, policy in POLICIES.items()},
     "playbook-aged": aged_view,
-    "alternative": partial(alternative_view, without=_WITHOUT),
+    "alternative": partial(alternative_view, PLAYBOOK, _WITHOUT),
     "entries": entries_view,
     "stories": partial(entries_view, _NAMES),
     "leads": partial(leads_view, *_TIMES),

@@ -249,9 +249,9 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
 
     del form
     done = exported.export(project, file or AGENTS_MD)
-    note(*(f"{name} is left out: {why}" for name, why in done.chosen.left_out.items()))
-    names = [entry["name"] for entry in done.chosen.entries]
-    value = {"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.chosen.left_out)}
+    note(*(f"{name} is left out: {why}" for name, why in done.left_out.items()))
+    names = [entry["name"] for entry in done.entries]
+    value = {"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.left_out)}
     what = "written" if done.is_changed else "has them already"
     reply(value, [f"{done.name} {what}: {format_count(len(names), 'entry', 'entries')}"], as_json=as_json)
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -122,23 +121,14 @@ def _contents(event: Any) -> tuple[str, str | None]:
     )
 
 
-def _entries(state: EntryStatuses) -> Iterator[Row]:
-    """Yield each entry of the playbook with its interval and the event that last changed it."""
-    for entry in blame(state):
+def _flatten(entries: Iterable[Row]) -> Iterator[Row]:
+    """Yield entries of the playbook, or those that left it, with their interval and the parts of their last event."""
+    for entry in entries:
         event = entry.pop("event")
-        low, high = interval(entry["helpful"], entry["harmful"])
-        by = event["by"]
-        place = {"changed": event["seq"], "at": event["at"], "rater": by["rater"], "writer": by.get("writer")}
-        yield entry | {"low": low, "high": high} | place
-
-
-def _graves(state: EntryStatuses) -> Iterator[Row]:
-    """Yield each entry that left the playbook, with the event that took it out."""
-    for entry in graveyard(state):
-        event = entry.pop("event")
-        by = event["by"]
-        place = {"seq": event["seq"], "at": event["at"], "rater": by["rater"], "session": by.get("session")}
-        yield entry | place | {"went_into": entry.pop("into"), "writer": by.get("writer")}
+        by, (low, high) = event["by"], interval(entry["helpful"], entry["harmful"])
+        author = {field: by.get(field) for field in ("rater", "session", "writer")}
+        place = {"seq": event["seq"], "changed": event["seq"], "at": event["at"], "went_into": entry.get("into")}
+        yield entry | {"low": low, "high": high} | place | author
 
 
 # The answer
@@ -245,8 +235,8 @@ def _create_tables(
         _insert(database, "events", columns["events"], rows)
     if "points" in text or "graveyard" in text:
         state = fold(ENTRIES, history(read))
-        _insert(database, "points", columns["points"], _entries(state))
-        _insert(database, "graveyard", columns["graveyard"], _graves(state))
+        _insert(database, "points", columns["points"], _flatten(blame(state)))
+        _insert(database, "graveyard", columns["graveyard"], _flatten(graveyard(state)))
 
 
 def _insert(database: sqlite3.Connection, name: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -73,15 +74,9 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
             injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
     given = tuple(entry for entry in selection.chosen if entry["name"] not in drawn.held)
     scores = {} if task is None else {entries[score.place]["name"]: score for score in ranking.rank(entries, task)}
-    return Answer(selection.text_without(drawn.held), given, scores, _all_left_out(selection), chosen.budget_chars)
-
-
-def _all_left_out(selection: inject.Selection) -> dict[str, int]:
-    """Return cause → how many entries of both playbooks were left out."""
-    sums: dict[str, int] = {}
-    for cause, number in [item for causes in selection.left_out.values() for item in causes.items()]:
-        sums[cause] = sums.get(cause, 0) + number
-    return {cause: number for cause, number in sums.items() if number}
+    # Of both playbooks.
+    left_out = sum(map(Counter, selection.left_out.values()), Counter[str]())
+    return Answer(selection.text_without(drawn.held), given, scores, left_out, chosen.budget_chars)
 
 
 def explain(entry: Mapping[str, Any], score: Score) -> str:
@@ -94,16 +89,14 @@ def explain(entry: Mapping[str, Any], score: Score) -> str:
 
 def rows(answer: Answer) -> Sequence[Mapping[str, Any]]:
     """Return the entries for JSON, each with the parts of its score where there was a task."""
-    return [
-        {field: entry[field] for field in ("name", "text", "helpful", "harmful")}
-        | ({} if (score := answer.scores.get(entry["name"])) is None else _parts(score))
-        for entry in answer.entries
-    ]
-
-
-def _parts(score: Score) -> dict[str, Any]:
-    words = {word: round(points, 4) for word, points in score.words.items()}
-    return {"score": round(score.total, 4), "words": words, "proof": round(score.proof, 4)}
+    result = []
+    for entry in answer.entries:
+        row = {field: entry[field] for field in ("name", "text", "helpful", "harmful")}
+        if (score := answer.scores.get(entry["name"])) is not None:
+            words = {word: round(points, 4) for word, points in score.words.items()}
+            row |= {"score": round(score.total, 4), "words": words, "proof": round(score.proof, 4)}
+        result.append(row)
+    return result
 
 
 # What MCP gives out, under the session's draw

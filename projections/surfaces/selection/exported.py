@@ -46,29 +46,19 @@ _WRITABLE: Final = 0o222
 _COMMENTS: Final = ("<!--", "-->")
 
 
-class Chosen(NamedTuple):
-    """The entries for a block.
-
-    Attributes:
-        entries: Those in it, by name.
-        left_out: Name → why an entry is not in it.
-    """
-
-    entries: tuple[Mapping[str, Any], ...]
-    left_out: Mapping[str, str]
-
-
 class Export(NamedTuple):
     """The result of an export.
 
     Attributes:
         name: The file, as in ``blocks.FILES``.
-        chosen: Its entries, and those that were left out.
+        entries: Those in it, by name.
+        left_out: Name → why an entry is not in it.
         is_changed: Whether the file was written.
     """
 
     name: str
-    chosen: Chosen
+    entries: Sequence[Mapping[str, Any]]
+    left_out: Mapping[str, str]
     is_changed: bool
 
 
@@ -82,14 +72,26 @@ def export(project: Project, name: str) -> Export:
     # A manual edit is a person's, too.
     record.write(project, [])
     name = _target(project, name)
-    data, chosen = _read(project, name), choose(project, name)
-    _refuse_withheld(project, chosen)
-    new = _with_block(name, data, chosen.entries)
-    if not (chosen.entries or _has_block(name, data)):
+    data, (entries, left_out) = _read(project, name), choose(project, name)
+    question, names = draws.read_question(project), {row["name"] for row in entries}
+    held = set[str]()
+    if question is not None:
+        # What an open question of lift withholds from some sessions is not given to every one.
+        held = names.difference(question.pinned) if question.about == PLAYBOOK else names.intersection(question.names)
+    if held:
+        what = f"an open question of lift withholds {min(held)} from some sessions"
+        raise BadInputError("export agents-md", what, "`tallybook lift stop` closes it; nothing was written")
+    new = _with_block(name, data, entries)
+    if not (entries or _has_block(name, data)):
         raise NothingToDoError("the playbook", "has no entry that a person typed, accepted or pinned", "pin one")
     if new != data:
-        _replace(project, name, data, new)
-    return Export(name, chosen, new != data)
+        path = Path(blocks.place_of(blocks.folder_of(project), name))
+        if data and not path.stat().st_mode & _WRITABLE:
+            raise CannotWriteError(path, "is read-only", "make it writable; nothing was written")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not disk.replace_file(path, new, may_replace=lambda: _read(project, name) == data):
+            raise CannotWriteError(path, "was changed meanwhile", "nothing was written; try again")
+    return Export(name, entries, left_out, new != data)
 
 
 def find_old(project: Project) -> Iterator[tuple[str, str, str]]:
@@ -97,7 +99,7 @@ def find_old(project: Project) -> Iterator[tuple[str, str, str]]:
     for name in blocks.FILES:
         data, again = _peek(project, name), f"`tallybook export agents-md {name}`"
         try:
-            if _has_block(name, data) and _with_block(name, data, choose(project, name).entries) != data:
+            if _has_block(name, data) and _with_block(name, data, choose(project, name)[0]) != data:
                 yield name, "its entries are not those of the playbook", again
         except BadInputError as error:
             # An export refuses such a file until a person has mended it.
@@ -112,8 +114,11 @@ def find_blocks(project: Project, texts: Iterable[str]) -> list[str]:
     return sorted({block.name for block in found if block and any(map(wanted.is_in, block.lines))})
 
 
-def choose(project: Project, name: str) -> Chosen:
-    """Return the entries for a file: pinned ones first, then by name, as many as fit; none past its last day."""
+def choose(project: Project, name: str) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    """Return the entries for a file, and why others are not in it: as many as fit, and none past its last day.
+
+    Pinned ones are chosen first, then by name.
+    """
     state, log = commands.playbook(project).state, reading.open_log(project)
     votes = reading.fold_view(VOTES_FORM, log)
     rows = leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
@@ -132,19 +137,7 @@ def choose(project: Project, name: str) -> Chosen:
             room -= size
             chosen.append(row)
     # By name, and without counts or dates: blocks with statistics changed at each run and broke a checkout.
-    return Chosen(tuple(sorted(chosen, key=lambda row: str(row["name"]))), left_out)
-
-
-def _refuse_withheld(project: Project, chosen: Chosen) -> None:
-    """Refuse to give every session what an open question of lift withholds from some."""
-    question = draws.read_question(project)
-    names = {row["name"] for row in chosen.entries}
-    held = set[str]()
-    if question is not None:
-        held = names.difference(question.pinned) if question.about == PLAYBOOK else names.intersection(question.names)
-    if held:
-        what = f"an open question of lift withholds {min(held)} from some sessions"
-        raise BadInputError("export agents-md", what, "`tallybook lift stop` closes it; nothing was written")
+    return sorted(chosen, key=lambda row: str(row["name"])), left_out
 
 
 def _target(project: Project, given: str) -> str:
@@ -212,13 +205,3 @@ def _with_block(name: str, data: bytes, entries: Sequence[Mapping[str, Any]]) ->
     lines = data.splitlines(keepends=True)
     first, last = lines[span[0]].partition(blocks.BEGIN)[0], lines[span[1]].partition(blocks.END)[2]
     return b"".join((*lines[: span[0]], first, block, last, *lines[span[1] + 1 :]))
-
-
-def _replace(project: Project, name: str, data: bytes, new: bytes) -> None:
-    """Write a file that still has the bytes that were read, unless its rights forbid it."""
-    path = Path(blocks.place_of(blocks.folder_of(project), name))
-    if data and not path.stat().st_mode & _WRITABLE:
-        raise CannotWriteError(path, "is read-only", "make it writable; nothing was written")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not disk.replace_file(path, new, may_replace=lambda: _read(project, name) == data):
-        raise CannotWriteError(path, "was changed meanwhile", "nothing was written; try again")

@@ -9,6 +9,7 @@ from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.projections.surfaces.history import reading
 
 if TYPE_CHECKING:
+    from tallybook.projections.lift.view import Lift
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.selection import lift_questions
@@ -23,31 +24,29 @@ else:
 _ASKED: Final = b'"kind":"lift.asked"'
 
 
-def was_asked(project: Project) -> bool:
-    """Say whether a ledger may have a question."""
-    return reading.open_own_log(project).may_contain(_ASKED)
+def _load(project: Project, moment: Moment | None) -> Lift | None:
+    """Return the questions of a ledger as of a moment, None where it has none."""
+    has_question = reading.open_own_log(project).may_contain(_ASKED)
+    return lift_questions.load_state(project, moment) if has_question else None
 
 
 def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
     """Return what lift knows of an entry as of a moment, in a line."""
-    if not was_asked(project):
-        return []
-    line = lift_questions.entry_line(lift_questions.load_state(project, moment), name)
+    state = _load(project, moment)
+    line = "" if state is None else lift_questions.entry_line(state, name)
     return [f"Lift: {line}."] if line else []
 
 
 def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
     """Return what lift knows as of a moment, a line for each unit of each question."""
-    if not was_asked(project):
-        return []
-    return [f"lift: {line}" for line in lift_questions.summary_lines(lift_questions.load_state(project, moment))]
+    state = _load(project, moment)
+    return [] if state is None else [f"lift: {line}" for line in lift_questions.summary_lines(state)]
 
 
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
-    return (
-        lift_questions.hurting_names(lift_questions.load_state(project, moment)) if was_asked(project) else frozenset()
-    )
+    state = _load(project, moment)
+    return frozenset() if state is None else lift_questions.hurting_names(state)
 
 
 def page_section(project: Project) -> str:
