@@ -46,7 +46,7 @@ _TEXT = rb'[^"\\\x00-\x1f]+'
 _HEAD = re.compile(
     rb'\{"crc":"[0-9a-f]{8}","seq":([1-9][0-9]{0,17}),"id":"(' + _TEXT + rb')"'
     rb'(?:,"key":"(' + _TEXT + rb')")?,"at":"(' + _AT + rb')"(?:,"when":"(' + _AT + rb')")?'
-    rb',"part":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\],"by":(\{.*\})'
+    rb',"part":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\],"by":(?P<by>\{.*\})'
 )
 
 
@@ -146,8 +146,6 @@ def _append_continuation(before: _LineParts | None, line: _LineParts) -> None:
 def _to_event(line: _LineParts) -> Event:
     """Return the event of a line; a kind or version from the future as an UnknownEvent."""
     kind, version, body, texts, redacted = line
-    if kind == CONTINUED:
-        raise ValueError("it continues a text that is not there")
     if not _is_known(kind, version):
         return UnknownEvent(kind, version, dumps(body), None if texts is None else dumps(texts))
     fields = event_json.FREE_FIELDS[EVENT_TYPES[kind][0]]
@@ -193,18 +191,16 @@ def parse_head(head: bytes) -> LineHead | None:
     match = _HEAD.fullmatch(head)
     if match is None:
         return None
+    by = match["by"]
+    values: list[Any] = list(match.groups()[:-1])
     try:
-        seq, id_, key, at, when, part, size, by = match.groups()
-        at = at.decode()
-        # Arithmetic with a day that is not in the calendar would fail.
-        date.fromisoformat(at[:10])
-        if when is not None:
-            when = when.decode()
-            date.fromisoformat(when[:10])
-        key = None if key is None else key.decode()
         # Bytes that are not UTF-8 name no author.
         by.decode()
-        return LineHead(int(seq), id_.decode(), key, at, when, (int(part), int(size)), by)
+        seq, id_, key, at, when, part, size = [value and value.decode() for value in values]
+        # Arithmetic with a day that is not in the calendar would fail.
+        for time in filter(None, (at, when)):
+            date.fromisoformat(time[:10])
+        return LineHead(int(seq), id_, key, at, when, (int(part), int(size)), by)
     except ValueError:
         return None
 

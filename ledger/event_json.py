@@ -59,11 +59,11 @@ def loads(data: bytes, source: str, hint: str = HINT) -> Any:
             parse_int=_parse_int,
             parse_float=_parse_float,
         )
-        # Fewer brackets than that cannot nest so deep, so most payloads are not walked through.
-        if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
-            _check_depth(value)
     except (ValueError, RecursionError) as error:
         raise BadInputError(source, describe_error(error), hint) from error
+    # Fewer brackets than that cannot nest so deep, so most payloads are not walked through.
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_too_deep(value):
+        raise BadInputError(source, f"is nested more than {MAX_DEPTH} deep", hint)
     return value
 
 
@@ -97,11 +97,6 @@ def is_too_deep(value: Any) -> bool:
             return False
         layer = inner
     return True
-
-
-def _check_depth(value: Any) -> None:
-    if is_too_deep(value):
-        raise ValueError(f"is nested more than {MAX_DEPTH} deep")
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -138,32 +133,22 @@ def _lift_injection(fields: dict[str, Any]) -> dict[str, Any]:
     return {"names": names, "held": (), "left_out": {"room": left_out}, **empty}
 
 
-def _lift_offer(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an injection of version 2, which no file gave."""
-    if "file" in fields:
-        raise ValueError("version 2 has no file")
-    return fields | {"file": ""}
+def _add_fields(**new: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the function that adds the fields that a version has and the one before it had not."""
 
+    def lift(fields: dict[str, Any]) -> dict[str, Any]:
+        if not fields.keys().isdisjoint(new):
+            raise ValueError(f"has a field of a later version: {', '.join(new)}")
+        return fields | new
 
-def _lift_proposal(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a proposal of version 1, which named no section."""
-    if "section" in fields:
-        raise ValueError("version 1 has no section")
-    return fields | {"section": ""}
-
-
-def _lift_edit(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a manual edit of version 1, which did not say what its writer saw."""
-    if not fields.keys().isdisjoint(("change", "helpful_before", "harmful_before")):
-        raise ValueError("version 1 does not say what its writer saw")
-    return fields
+    return lift
 
 
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
     ("playbook.injected", 1): _lift_injection,
-    ("playbook.injected", 2): _lift_offer,
-    ("point.edited", 1): _lift_edit,
-    ("point.proposed", 1): _lift_proposal,
+    ("playbook.injected", 2): _add_fields(file=""),
+    ("point.edited", 1): _add_fields(change="", helpful_before=0, harmful_before=0),
+    ("point.proposed", 1): _add_fields(section=""),
 }
 """(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""
 
@@ -208,10 +193,6 @@ def check_text(value: Any, _: object = None) -> str:
     return value
 
 
-def _check_optional_number(value: Any, _: object) -> float | None:
-    return None if value is None else _check_number(value, None)
-
-
 def _check_texts(value: Any, _: object) -> tuple[str, ...]:
     # A class holds a tuple where JSON has a list.
     if type(value) not in {list, tuple}:
@@ -225,16 +206,12 @@ def _check_numbers(value: Any, _: object) -> Numbers:
     return Numbers(value)
 
 
-def _check_optional_text(value: Any, _: object) -> str | None:
-    return None if value is None else check_text(value)
-
-
 _CHECKS: Final[dict[Any, Callable[[Any, object], Any]]] = {
     int: _check_int,
     float: _check_number,
     str: check_text,
-    str | None: _check_optional_text,
-    float | None: _check_optional_number,
+    str | None: lambda value, _: None if value is None else check_text(value),
+    float | None: lambda value, _: None if value is None else _check_number(value, None),
     tuple[str, ...]: _check_texts,
     Numbers: _check_numbers,
 }

@@ -7,7 +7,7 @@ past its own batch leaves it there. Standard library only, for hooks.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 import os
 
 from tallybook.ledger import clock, line
@@ -178,17 +178,22 @@ class LogFiles:
         """Return the head that says that everything up to a position is acknowledged."""
         return heads.encode(Head(position, self.boot, -1, self.failures, self.shared))
 
-    def lock_head(self, tries: int) -> None:
-        """Take the head's own short lock, for a limited number of tries: its holder may have been stopped.
+    @contextmanager
+    def lock_head(self, tries: int) -> Iterator[None]:
+        """Hold the head's own short lock, after a limited number of tries: its holder may have been stopped.
 
         Raises:
             OutcomeUnknownError: Another process held it all the time.
         """
-        for _ in range(tries):
-            if disk.try_lock(self.head):
-                return
+        while not disk.try_lock(self.head):
+            tries -= 1
+            if not tries:
+                raise OutcomeUnknownError(self.head_path, "held by another process")
             disk.pause()
-        raise OutcomeUnknownError(self.head_path, "held by another process")
+        try:
+            yield
+        finally:
+            disk.unlock(self.head)
 
     def confirm(self, position: Position, begin: int, opened: Position, noted: bytes) -> None:
         """Make everything up to a position durable, and move the head there; the lock was released before.
@@ -214,11 +219,8 @@ class LogFiles:
             # In a crowd the kernel groups the flushes: a later writer has often acknowledged this batch already.
             if noted and self._is_acknowledged(position.seq, heads.decode(read_at(self.head, HEAD_BYTES, 0))):
                 return
-            self.lock_head(HEAD_TRIES)
-            try:
+            with self.lock_head(HEAD_TRIES):
                 self._move_head(position.seq, fresh, is_first=opened.seq == 0)
-            finally:
-                disk.unlock(self.head)
         except OSError as error:
             raise OutcomeUnknownError(self.head_path, disk.reason(error)) from error
 
@@ -255,15 +257,12 @@ class LogFiles:
         Raises:
             OutcomeUnknownError: The disk did not confirm it.
         """
-        self.lock_head(HEAD_TRIES)
-        try:
+        with self.lock_head(HEAD_TRIES):
             head = heads.read(self.head)
             if head is not None and not head.shared:
                 heads.write(self.head, heads.encode(head._replace(shared=True)))
                 disk.flush(self.head, self.head_path)
             self.shared = True
-        finally:
-            disk.unlock(self.head)
 
     def report_failure(self, begin: int, opened: Position) -> None:
         """Note in the head where the bytes begin that the disk may have lost; arguments as for ``confirm``.
@@ -271,16 +270,14 @@ class LogFiles:
         Raises:
             OutcomeUnknownError: The head cannot be written either.
         """
-        self.lock_head(REPORT_TRIES)
         try:
-            head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot, shared=self.shared)
-            # The batches between the head and this one were not confirmed either, and their writer may be dead.
-            suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
-            heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
+            with self.lock_head(REPORT_TRIES):
+                head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot, shared=self.shared)
+                # The batches between the head and this one were not confirmed either, and their writer may be dead.
+                suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
+                heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
         except OSError as error:
             raise OutcomeUnknownError(self.path, disk.reason(error)) from error
-        finally:
-            disk.unlock(self.head)
 
     def close(self) -> None:
         """Close every file."""
@@ -362,31 +359,28 @@ class JsonlLog:
 
     def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.Run]:
         runs = scan.LogReader(self.log_file, self.read_head(), after, verify=verify).runs()
-        yield from runs if self.watch is None else self._watched(runs, self.watch)
-
-    def _watched(self, runs: Iterator[scan.Run], watch: Callable[[int, int], None]) -> Iterator[scan.Run]:
+        if self.watch is None:
+            yield from runs
+            return
         size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
-        watch(0, size)
+        self.watch(0, size)
         try:
             for run in runs:
                 yield run
-                watch(run.batches[-1].end if run.batches else 0, size)
+                self.watch(run.batches[-1].end if run.batches else 0, size)
         finally:
             # Also where the caller stops early.
-            watch(size, size)
+            self.watch(size, size)
 
     def may_contain(self, needle: bytes) -> bool:
         """Return whether bytes occur anywhere in the log; much faster than reading, and nothing is verified."""
-        try:
-            fd = disk.open_file(self.log_file, write=False)
-        except FileNotFoundError:
-            return False
-        watch, size = self.watch or (lambda _done, _size: None), os.fstat(fd).st_size
-        try:
-            return next(search.find_all(fd, (needle,), 0, size, watch), None) is not None
-        finally:
-            watch(size, size)
-            os.close(fd)
+        with suppress(FileNotFoundError), disk.hold_open(self.log_file) as fd:
+            watch, size = self.watch or (lambda _done, _size: None), os.fstat(fd).st_size
+            try:
+                return next(search.find_all(fd, (needle,), 0, size, watch), None) is not None
+            finally:
+                watch(size, size)
+        return False
 
     def find_delivery(self, key: str) -> Delivery | None:
         """Return the batch that has an idempotency key, without the lock; None where none has."""
@@ -406,6 +400,9 @@ class Transaction:
     Attributes:
         position: The position after the last batch, appended ones included.
     """
+
+    # Set on entering.
+    _files: LogFiles
 
     def __init__(self, log: JsonlLog, wait_ms: int) -> None:
         """Prepare; the lock is taken on entering."""
@@ -432,6 +429,7 @@ class Transaction:
             CannotWriteError: The ledger cannot be opened for writing.
         """
         files, size = self._open()
+        self._files = files
         try:
             tail = files.tail
             if tail is not None and size == tail.offset and has_position(files.log, tail):
@@ -507,17 +505,14 @@ class Transaction:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
         while True:
             repair.rewrite(self._log.log_file, head.suspect, size)
-            files.lock_head(REPORT_TRIES)
-            try:
+            with files.lock_head(REPORT_TRIES):
                 present = heads.decode(read_at(files.head, HEAD_BYTES, 0)) or head
                 if present.failures == head.failures:
                     head = present._replace(suspect=-1)
                     heads.write(files.head, heads.encode(head))
                     return head
-                # Another flush failed meanwhile: its range needs the same.
-                head = present
-            finally:
-                disk.unlock(files.head)
+            # Another flush failed meanwhile: its range needs the same.
+            head = present
 
     def _seal(self, files: LogFiles, tail: repair.Tail, size: int) -> RawBatch:
         try:
@@ -592,8 +587,7 @@ class Transaction:
 
     def mark_shared(self) -> None:
         """Note that the ledger takes in a shared book, so that a program that knows no books does not fold it."""
-        if self._log.files is not None:
-            self._log.files.mark_shared()
+        self._files.mark_shared()
 
     def find_delivery(self, key: str, payload: str = "") -> Delivery | None:
         """Return the batch that has an idempotency key, written or added here; None where none has.
@@ -612,10 +606,9 @@ class Transaction:
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up many keys at once, so that appending under each of them does not search the log again."""
         new = {plain for key in keys if (plain := line.normalize_key(key)) not in self._deliveries}
-        files = self._log.files
-        if new and files is not None:
+        if new:
             self._deliveries |= dict.fromkeys(new)
-            self._deliveries |= search.find_deliveries(files.log, new, self._start.offset)
+            self._deliveries |= search.find_deliveries(self._files.log, new, self._start.offset)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Write and acknowledge, or, after an exception, leave everything as it was.
@@ -624,9 +617,7 @@ class Transaction:
             CannotWriteError: The system refused the bytes; nothing was recorded.
             OutcomeUnknownError: They could not be flushed.
         """
-        files = self._log.files
-        if files is None:
-            return
+        files = self._files
         try:
             if kind is None and self._pending:
                 files.tail = None

@@ -101,17 +101,13 @@ def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]
 def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     head = log.head()
     if head.offset:
-        yield from _find_acknowledged(log, needles, head.offset)
+        with disk.hold_open(log.log_file) as fd:
+            sealed = list(search.find_sealed_ranges(fd, 0, head.offset))
+            places = search.find_all(fd, needles, 0, head.offset)
+            inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
+            yield from read_batches_at(log, inside)
     # Other processes may have appended since; only a full read tells their batches from a torn tail.
     yield from (batch for batch in log.read(head) if any(needle in batch.data for needle in needles))
-
-
-def _find_acknowledged(log: JsonlLog, needles: Collection[bytes], end: int) -> Iterator[RawBatch]:
-    with disk.hold_open(log.log_file) as fd:
-        sealed = list(search.find_sealed_ranges(fd, 0, end))
-        places = search.find_all(fd, needles, 0, end)
-        inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
-        yield from read_batches_at(log, inside)
 
 
 def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:

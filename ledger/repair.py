@@ -13,7 +13,7 @@ import os
 
 from tallybook.ledger import line
 from tallybook.ledger.damage import ByteRange, DamageIndex, find_chains, head_problem, is_unclean
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
 from tallybook.ledger.scan import Run, Scan, Stop
@@ -148,17 +148,14 @@ def rewrite(path: StrPath, begin: int, end: int) -> None:
         why = f"an earlier flush of it failed, and it must be written again: {error.reason}"
         raise CannotWriteError(path, why, hint) from error
     try:
-        for offset in range(begin, end, _COPY_BYTES):
-            data = read_at(fd, min(_COPY_BYTES, end - offset), offset)
-            os.lseek(fd, offset, os.SEEK_SET)
-            disk.write_all(fd, data, path)
-        disk.flush(fd, path)
-    except OutcomeUnknownError:
-        raise
+        with disk.closing(fd):
+            for offset in range(begin, end, _COPY_BYTES):
+                data = read_at(fd, min(_COPY_BYTES, end - offset), offset)
+                os.lseek(fd, offset, os.SEEK_SET)
+                disk.write_all(fd, data, path)
+            disk.flush(fd, path)
     except OSError as error:
         raise CannotWriteError(path, disk.reason(error)) from error
-    finally:
-        os.close(fd)
 
 
 # ---- Salvage: all that still verifies ----

@@ -10,26 +10,10 @@ from io import BytesIO
 from itertools import chain, islice
 import os
 
+from tallybook.ledger import line
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
-from tallybook.ledger.line import (
-    CHAIN_CHARS,
-    CHAIN_END,
-    CHAIN_MARK,
-    CHAIN_TAIL_BYTES,
-    CRC_BYTES,
-    FRAME_BYTES,
-    FREE_MARK,
-    LINE_END,
-    MAX_BATCH_BYTES,
-    MAX_LINE_BYTES,
-    Position,
-    RawBatch,
-    complete_lines,
-    diagnose,
-    head_field,
-    prove,
-)
+from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, CRC_BYTES, FRAME_BYTES, Position, RawBatch
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import check_format, has_position, log_size
@@ -66,12 +50,10 @@ class Stop(NamedTuple):
     Attributes:
         position: The position after the last verified batch.
         problem: What is wrong there.
-        finished: Whether a complete but invalid batch follows; False for a torn tail.
     """
 
     position: Position
     problem: Problem
-    finished: bool
 
 
 class Scan:
@@ -141,7 +123,7 @@ class Scan:
     def _verified_runs(self) -> Iterator[Run]:
         """Yield batches up to the first that is incomplete or does not verify."""
         digest = choose_digest(self._end - self.position.offset) if self._verify else None
-        position, buffer = self.position.offset, b""
+        position, buffer, most = self.position.offset, b"", line.MAX_BATCH_BYTES + FRAME_BYTES
         step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self._end:
             # A batch longer than a chunk is searched from its beginning after each read, so the reads grow with it.
@@ -157,7 +139,9 @@ class Scan:
                 self.position = Position(last.last, last.chain, last.end)
                 yield run
                 buffer = buffer[len(buffer) - (position - self.position.offset) :]
-            if is_conclusive(buffer):
+            tail = buffer.partition(CHAIN_MARK)[2]
+            # More bytes cannot complete a batch that has its chain, is too long, or contains NUL bytes.
+            if len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= most or b"\0" in buffer:
                 return
 
     def _find_seal(self) -> RawBatch | None:
@@ -169,7 +153,7 @@ class Scan:
     def _read_seal(self, place: int, unread: damage.ByteRange) -> RawBatch | None:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
         begin, whole = self.position.offset, b""
-        for size in (_SHORT_BYTES, MAX_LINE_BYTES):
+        for size in (_SHORT_BYTES, line.MAX_LINE_BYTES):
             around = self._read_at(max(min(size, self._end - place) + 1, 0), place - 1)
             data, mark, tail = around[1:].partition(CHAIN_MARK)
             whole = data + mark + tail[:CHAIN_TAIL_BYTES]
@@ -182,7 +166,7 @@ class Scan:
         if not batches or body not in data:
             return None
         batch = batches[0]
-        is_pending = head_field(data, b"id") in self._pending
+        is_pending = line.head_field(data, b"id") in self._pending
         if not is_pending and data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
         return batch._replace(erased=True) if is_pending or unread.is_blank(place - 1) else None
@@ -200,13 +184,13 @@ class Scan:
             size *= 2
         # A text whose redaction is in progress is not damage.
         text = redaction.mask(text, self._pending) + mark + tail
-        index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
+        index, message = line.diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not offset and (fault := damage.find_opening_fault(self._fd)) is not None:
             message = fault
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
-        line = self._index.line_number(offset) + index
-        return Stop(self.position, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
+        number = self._index.line_number(offset) + index
+        return Stop(self.position, Problem(f"{self.source}:{number}", message, seq + 1 + index, number))
 
 
 class LogReader:
@@ -233,10 +217,8 @@ class LogReader:
             if self._head is not None and self._head.position.offset:
                 raise DamagedLedgerError([damage.missing_log_problem(self._path, self._head)]) from None
             return
-        try:
+        with disk.closing(fd):
             yield from self._runs(fd)
-        finally:
-            os.close(fd)
 
     def _runs(self, fd: int) -> Iterator[Run]:
         size = log_size(fd, os.fstat(fd).st_size, self._head)
@@ -358,33 +340,27 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
     if digest is None and not pending:
         return Run(cut)
     verified, proof, lacks_text = [], after.chain, False
-    has_no_text = buffer.rfind(FREE_MARK) < 0
+    has_no_text, chars = buffer.rfind(line.FREE_MARK) < 0, line.CHAIN_CHARS
     ends = [*(batch.offset for batch in cut), end][1:]
     for batch, batch_end in zip(cut, ends, strict=True):
         data = buffer[batch.offset - after.offset : batch_end - after.offset - FRAME_BYTES]
         if has_no_text and digest is not None:
-            proof = digest(proof.encode() + data).hexdigest()[:CHAIN_CHARS]
+            proof = digest(proof.encode() + data).hexdigest()[:chars]
             if proof != batch.chain:
                 break
             verified.append(batch)
             continue
         # A text whose redaction is in progress may be overwritten in part.
         data = redaction.mask(data, pending) if pending else data
-        values, proof, fits = prove(data, proof, digest)
+        values, proof, fits = line.prove(data, proof, digest)
         if digest is not None and not (fits and proof == batch.chain):
             break
         if not values:
             verified.append(batch)
             continue
         lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
-        verified.append(batch._replace(lines=complete_lines(data)) if pending else batch)
+        verified.append(batch._replace(lines=line.complete_lines(data)) if pending else batch)
     return Run(verified, lacks_text, not has_no_text)
-
-
-def is_conclusive(buffer: bytes) -> bool:
-    """Return whether more bytes cannot complete this batch: it has its chain, is too long, or contains NUL bytes."""
-    tail = buffer.partition(CHAIN_MARK)[2]
-    return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + FRAME_BYTES or b"\0" in buffer
 
 
 def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]:
@@ -395,34 +371,35 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
     """
     seq, begin = after.seq, after.offset
     part, place, size = b"\n\n", 0, 0
+    line_end, most = line.LINE_END, line.MAX_BATCH_BYTES + FRAME_BYTES
     cut: list[RawBatch] = []
     rest = BytesIO(buffer)
-    for line in rest:
+    for raw_line in rest:
         # Most batches have as many lines as the one before.
-        if not line.startswith(part, place):
-            place, size = _find_size(line)
+        if not raw_line.startswith(part, place):
+            place, size = _find_size(raw_line)
             part = b"%b%d]," % (_FIRST_PART, size)
             if not size:
                 break
-        lines = [line]
+        lines = [raw_line]
         lines += islice(rest, size - 1)
         last = lines[-1]
         if not (last.endswith(CHAIN_END) and last.startswith(CHAIN_MARK, -FRAME_BYTES) and len(lines) == size):
             break
         end = after.offset + rest.tell()
-        if not line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES) or end - begin > MAX_BATCH_BYTES + FRAME_BYTES:
+        if not raw_line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES) or end - begin > most:
             break
         chain_value = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
-        lines[-1] = last[:-FRAME_BYTES] + LINE_END
+        lines[-1] = last[:-FRAME_BYTES] + line_end
         cut.append(_new(RawBatch, (seq + 1, seq + size, chain_value, begin, lines, False)))
         seq += size
         begin = end
     return cut, begin
 
 
-def _find_size(line: bytes) -> tuple[int, int]:
+def _find_size(raw_line: bytes) -> tuple[int, int]:
     """Return where a batch's first line states the size of the batch, and the size; 0 where it does not."""
-    place = line.find(_FIRST_PART)
+    place = raw_line.find(_FIRST_PART)
     begin = place + len(_FIRST_PART)
-    digits = line[begin : line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
+    digits = raw_line[begin : raw_line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
     return place, int(digits) if place >= 0 and digits.isdigit() else 0

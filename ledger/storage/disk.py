@@ -89,6 +89,15 @@ def _open(path: StrPath, flags: int, *, create: bool) -> int:
     return os.open(path, flags | _SAFE)
 
 
+@contextmanager
+def closing(fd: int) -> Iterator[int]:
+    """Give an open file, and close it in the end."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def read_at(fd: int, size: int, offset: int) -> bytes:
     """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
     if hasattr(os, "pread"):
@@ -145,11 +154,8 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
 @contextmanager
 def hold_open(path: StrPath, *, write: bool = False, create: bool = False) -> Iterator[int]:
     """Open a file as ``open_file``, and close it at the end."""
-    fd = open_file(path, write=write, create=create)
-    try:
+    with closing(open_file(path, write=write, create=create)) as fd:
         yield fd
-    finally:
-        os.close(fd)
 
 
 @contextmanager
@@ -240,11 +246,8 @@ def flush_folder(path: StrPath) -> None:
     """Make the names in a folder durable; Windows does that by itself."""
     if os.name != "posix":
         return
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def write_all(fd: int, data: bytes, path: StrPath) -> None:
@@ -359,15 +362,12 @@ def _write_new(fresh: StrPath, data: Content, like: StrPath, *, durable: bool = 
     # A killed process with the same number may have left one, or someone planted a link: removed, not followed.
     with suppress(FileNotFoundError):
         os.unlink(fresh)
-    fd = create_file(fresh, like=like)
-    try:
+    with closing(create_file(fresh, like=like)) as fd:
         if private:
             os.chmod(fresh, FILE_MODE)
         write_all(fd, data if isinstance(data, bytes) else data(fd), like)
         if durable:
             os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 _acknowledged = 0
@@ -452,10 +452,8 @@ def boot_id() -> str:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:
         return ""
-    try:
+    with closing(fd):
         return os.read(fd, 64).decode("ascii", "replace").strip()
-    finally:
-        os.close(fd)
 
 
 def folder_rights(folder: os.stat_result) -> tuple[int, int]:
@@ -531,11 +529,8 @@ def set_folder_owner(folder: StrPath, parent: os.stat_result) -> None:
     owner = _other_owner(parent)
     if owner is None:
         return
-    with suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            # Another one may have been moved into its place.
-            if not os.listdir(fd):
-                set_owner(fd, owner)
-        finally:
-            os.close(fd)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError), closing(os.open(folder, flags)) as fd:
+        # Another one may have been moved into its place.
+        if not os.listdir(fd):
+            set_owner(fd, owner)

@@ -162,9 +162,8 @@ def check_format(fd: int, path: StrPath) -> None:
 
 def ledger_id(path: StrPath) -> str:
     """Return the id in the first line of a ledger or of a book; empty where it has none in the form of such an id."""
-    with suppress(OSError, CannotWriteError):
-        with disk.hold_open(path) as fd:
-            opening = _read_opening(fd)
+    with suppress(OSError, CannotWriteError), disk.hold_open(path) as fd:
+        opening = _read_opening(fd)
         id_ = (opening.partition(b'"ledger":"')[2] or opening.partition(b'"book":"')[2]).partition(b'"')[0]
         # The id names a folder of caches, so anything but a plain name is refused.
         if len(id_) == _ID_CHARS and _ID_LETTERS.issuperset(id_):

@@ -113,26 +113,9 @@ def redacted_ids(batch: RawBatch) -> list[str]:
     return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(REDACTED)[1:]]
 
 
-def _list_erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield what to overwrite to erase these events, as (offset, length, first bytes); the rest becomes blanks."""
-    data = batch.data
-    if (span := _erased_range(batch, ids)) is not None:
-        begin, end = span
-        # The line feed at its end stays: the sealing line begins after it.
-        yield begin, end - 1 - begin, b""
-    for _, owner, begin, end in _free_values(data) if FREE_MARK in data else ():
-        if owner in ids:
-            yield batch.offset + begin, end - begin, NULL
-
-
-def _erased_range(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
-    """Return the range that a batch seals, as (begin, end) offsets; None where it is none of these events."""
-    span = sealed_range(batch.data)
-    return span if span is not None and head_field(batch.data, b"id") in ids else None
-
-
-def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
-    """Write ``first`` and then blanks, ``length`` bytes in all, at the file's current position."""
+def _fill(fd: int, offset: int, length: int, first: bytes, path: StrPath) -> None:
+    """Write ``first`` and then blanks, ``length`` bytes in all, from an offset on."""
+    os.lseek(fd, offset, os.SEEK_SET)
     while length > 0:
         piece = first.ljust(min(length, _PIECE_BYTES))
         disk.write_all(fd, piece, path)
@@ -308,7 +291,7 @@ def _overwrite(path: StrPath) -> None:
         if os.fstat(fd).st_nlink > 1:
             os.unlink(path)
             return
-        _fill(fd, os.fstat(fd).st_size, b"", path)
+        _fill(fd, 0, os.fstat(fd).st_size, b"", path)
         disk.flush(fd, path)
 
 
@@ -331,17 +314,18 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
     except CannotWriteError as error:
         hint = "readers treat the text as erased; the next command that can overwrite the file erases it"
         raise CannotWriteError(path, error.reason, hint) from error
-    try:
+    with disk.closing(fd):
         for batch in batches:
-            if (span := _erased_range(batch, ids)) is not None:
+            data, span = batch.data, sealed_range(batch.data)
+            if span is not None and head_field(data, b"id") in ids:
                 # A seal copied the range to quarantine, with the text in it.
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
-            for begin, length, blank in _list_erasures(batch, ids):
-                os.lseek(fd, begin, os.SEEK_SET)
-                _fill(fd, length, blank, path)
+                # The line feed at its end stays: the sealing line begins after it.
+                _fill(fd, span[0], span[1] - 1 - span[0], b"", path)
+            for _, owner, begin, end in _free_values(data) if FREE_MARK in data else ():
+                if owner in ids:
+                    _fill(fd, batch.offset + begin, end - begin, NULL, path)
         disk.flush(fd, path)
-    finally:
-        os.close(fd)
 
 
 def _erase_copies(folder: StrPath, begin: int) -> None:

@@ -55,17 +55,11 @@ def read_number(value: object) -> float | None:
         The number with its type: 3, 3.0 and true differ. None for any other value.
     """
     if isinstance(value, str):
-        value = _parse_text(value.strip().removesuffix("%").rstrip())
+        text = value.strip().removesuffix("%").rstrip()
+        value = _WORDS.get(text.lower())
+        if _NUMBER.fullmatch(text):
+            value = int(text) if text.lstrip("+-").isdigit() else float(text)
     return value if isinstance(value, int | float) and abs(value) <= MAX_INT else None
-
-
-def _parse_text(text: str) -> object:
-    """Return the number in a text; the text itself where it is not a number."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    if not _NUMBER.fullmatch(text):
-        return text
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 def read_name(value: object, most: int = MAX_NAME_CHARS) -> str:
@@ -112,7 +106,8 @@ def read_time(value: object, zone: tzinfo = UTC) -> str | None:
     try:
         # A date such as 20260116 reads as a number, too.
         if since_1970 is None or len(text) == _DAY_DIGITS:
-            unix_us = _iso_us(text, zone)
+            time = datetime.fromisoformat(_ZONE.sub("", text.upper()))
+            unix_us = ((time if time.tzinfo else time.replace(tzinfo=zone)) - _EPOCH) // timedelta(microseconds=1)
         elif isinstance(since_1970, bool) or since_1970 < _LEAST_SECONDS:
             return None
         else:
@@ -120,16 +115,6 @@ def read_time(value: object, zone: tzinfo = UTC) -> str | None:
     except (ValueError, OverflowError):
         return None
     return clock.moment(unix_us).at if 0 <= unix_us < _END_US else None
-
-
-def _iso_us(text: str, zone: tzinfo) -> int:
-    """Return the microseconds since 1970 of an ISO date or time.
-
-    Raises:
-        ValueError: The text has another format.
-    """
-    time = datetime.fromisoformat(_ZONE.sub("", text.upper()))
-    return ((time if time.tzinfo else time.replace(tzinfo=zone)) - _EPOCH) // timedelta(microseconds=1)
 
 
 _MOST_DEEP = 6
@@ -161,11 +146,16 @@ def read_metrics(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, floa
         areas: Its own data first, then its other parts. Of a key that occurs in several, or at several depths, the
             first counts, and an outer one before an inner one.
     """
-    values = _flatten(areas)
+    if row.is_metrics_object:
+        # The first object with such a name has them, else the event's own data.
+        named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
+        return _numbers(next((found for found in named if isinstance(found, dict)), areas[0]).items())
+    values: dict[str, Any] = {}
+    for area in areas:
+        for key, value in _walk(area):
+            values.setdefault(to_snake_case(key), value)
     if row.is_named_metric:
         return _read_named_metric(values)
-    if row.is_metrics_object:
-        return _numbers(_find_metrics(areas).items())
     metrics = {name: number for name, number in _numbers(values.items()).items() if name in GAUGES}
     for name, keys in row.gauges.items():
         if name not in metrics:
@@ -187,15 +177,6 @@ def _numbers(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
         if number is not None:
             numbers.setdefault(name, number)
     return numbers
-
-
-def _flatten(areas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values in these areas, down to a limited depth, by their keys in one spelling."""
-    values: dict[str, Any] = {}
-    for area in areas:
-        for key, value in _walk(area):
-            values.setdefault(to_snake_case(key), value)
-    return values
 
 
 def _walk(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -226,12 +207,6 @@ def _read_named_metric(fields: Mapping[str, Any]) -> dict[str, float]:
     if not values and fields.get("metric_type") == "counter":
         values = {"value": 1}
     return {name: values["value"]} if name and values else {}
-
-
-def _find_metrics(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the object that has an event's metrics: the first with such a name, else its first area."""
-    named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
-    return next((found for found in named if isinstance(found, dict)), areas[0])
 
 
 VERDICTS: Final = {"helpful": 100, "neutral": 50, "harmful": 0}
