@@ -163,7 +163,7 @@ def _verify_once(
         elif expect is not None:
             problems = (Problem(line.LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
         return Verification(0, START, problems, (), {})
-    try:
+    with disk.closing(fd):
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
         size = log_size(fd, os.fstat(fd).st_size, head)
@@ -179,8 +179,6 @@ def _verify_once(
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
             findings.problems.append(Problem(line.LOG_NAME, message, seq))
-    finally:
-        os.close(fd)
     redactions = findings.redactions
     return Verification(
         events=findings.position.seq,
@@ -401,23 +399,23 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     Raises:
         FileNotFoundError: There is no log.
     """
-    with disk.hold_open(log.path) as fd:
-        batches = _verified_batches(fd, log)
-        while True:
-            # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.
-            with contextlib.suppress(DamagedLedgerError):
-                for batch in decode(batches):
-                    _ = batch.records
-                    yield batch
-                return
-
-
-def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
-    """Yield the batches that verify, up to a torn tail."""
-    head = log.read_head()
-    size = log_size(fd, os.fstat(fd).st_size, head)
-    for part in survey(fd, START, size, line.LOG_NAME, redaction.pending_ids(log.folder)):
-        if isinstance(part, Run):
-            yield from part.batches
-        elif damage.is_unclean(fd, part.stop.position, head, size):
+    batches = _verified_batches(log)
+    while True:
+        # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.
+        with contextlib.suppress(DamagedLedgerError):
+            for batch in decode(batches):
+                _ = batch.records
+                yield batch
             return
+
+
+def _verified_batches(log: JsonlLog) -> Iterator[RawBatch]:
+    """Yield the batches that verify, up to a torn tail."""
+    with disk.hold_open(log.path) as fd:
+        head = log.read_head()
+        size = log_size(fd, os.fstat(fd).st_size, head)
+        for part in survey(fd, START, size, line.LOG_NAME, redaction.pending_ids(log.folder)):
+            if isinstance(part, Run):
+                yield from part.batches
+            elif damage.is_unclean(fd, part.stop.position, head, size):
+                return

@@ -222,25 +222,12 @@ NO_REDACTIONS: Final = Redactions(b"")
 """Nothing was redacted."""
 
 
-def load(folder: Path) -> Redactions:
-    """Return the redactions of a ledger; none where this user may not read them.
+def load(folder: Path, *, to_change: bool = False) -> Redactions:
+    """Return the redactions of a ledger; none where this user may not read them, except ``to_change`` the file.
 
     Raises:
-        CannotWriteError: The file is damaged, so it is unknown which texts must not come back.
-    """
-    try:
-        return _read(folder)
-    except PermissionError:
-        # In a shared ledger the file is its owner's alone; what other users record is not compared.
-        return NO_REDACTIONS
-
-
-def _read(folder: Path) -> Redactions:
-    """Return the redactions of a ledger.
-
-    Raises:
-        CannotWriteError: The file is damaged.
-        PermissionError: It is another user's.
+        CannotWriteError: The file is damaged, so it is unknown which texts must not come back; or it is another user's
+            and would be changed.
     """
     path = folder / FOLDER / NAME
     try:
@@ -254,25 +241,16 @@ def _read(folder: Path) -> Redactions:
     except FileNotFoundError:
         return Redactions(clock.new_secret(_KEY_BYTES))
     except CannotWriteError as error:
-        if isinstance(error.__cause__, PermissionError):
-            raise error.__cause__ from error
-        raise
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        if to_change:
+            raise CannotWriteError(path, error.reason, "its owner can redact") from error
+        # In a shared ledger the file is its owner's alone; what other users record is not compared.
+        return NO_REDACTIONS
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "redacted texts are not recognised without it: put it back, or delete it"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
     return redactions
-
-
-def _read_to_change(folder: Path) -> Redactions:
-    """Return the redactions of a ledger, whose lock the caller holds.
-
-    Raises:
-        CannotWriteError: The file is another user's, or damaged.
-    """
-    try:
-        return _read(folder)
-    except PermissionError as error:
-        raise CannotWriteError(folder / FOLDER / NAME, disk.reason(error), "its owner can redact") from error
 
 
 def _write(folder: Path, redactions: Redactions) -> None:
@@ -311,7 +289,7 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
         CannotWriteError: It cannot be noted; nothing was redacted.
         OutcomeUnknownError: The disk did not confirm the note.
     """
-    redactions = _read_to_change(folder)
+    redactions = load(folder, to_change=True)
     for index, (event, event_texts) in enumerate(texts.items()):
         for text in event_texts:
             wholes = redactions.whole_digests(text)
@@ -335,7 +313,7 @@ def name_events(folder: Path, seqs: Mapping[str, int]) -> None:
         CannotWriteError: It cannot be noted.
         OutcomeUnknownError: The disk did not confirm the note.
     """
-    redactions = _read_to_change(folder)
+    redactions = load(folder, to_change=True)
     numbered = {
         chars: {
             digest: attrs.evolve(redaction, seq=seqs.get(redaction.event, redaction.seq))
@@ -354,7 +332,7 @@ def accept(folder: Path, text: str) -> None:
         CannotWriteError: It cannot be noted.
         OutcomeUnknownError: The disk did not confirm the note.
     """
-    redactions = _read_to_change(folder)
+    redactions = load(folder, to_change=True)
     if redactions.refusal(text) is not None:
         redactions.accepted |= redactions.whole_digests(text)
         _write(folder, redactions)
