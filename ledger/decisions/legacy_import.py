@@ -13,21 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.decisions import other_formats
-from tallybook.ledger.decisions.other_formats import (
-    DECODER,
-    Json,
-    JsonNumber,
-    JsonObject,
-    find_flaws,
-    list_levels,
-    mend_text,
-    shorten,
-    to_plain,
-    to_text,
-)
+from tallybook.ledger.decisions import other_formats as formats
+from tallybook.ledger.decisions.other_formats import Json, JsonNumber, JsonObject, mend_text, shorten
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.event_json import describe_error
+from tallybook.ledger.event_json import MAX_DEPTH, describe_error
 from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.fields import is_day
@@ -39,8 +28,6 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Event
 
-# Readers of JSON have limits of their own; all of them accept this depth.
-MAX_DEPTH: Final = 100
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")
 _STAMP_FORM: Final = re.compile(r"[0-9]{1,18}:[0-9a-f]{32}")
@@ -137,7 +124,7 @@ class _Slot:
     @property
     def original(self) -> str:
         """Return the item in JSON, as the file has it."""
-        return to_text(self.value if self.written is None else self.written)
+        return formats.to_text(self.value if self.written is None else self.written)
 
     @property
     def name(self) -> str | None:
@@ -146,16 +133,8 @@ class _Slot:
         return name if isinstance(name, str) and is_usable_name(name) else None
 
 
-@attrs.frozen
-class _Counts:
-    """The counters of an item, its shape, the shape and score that it is migrated from, and notes on unusual values."""
-
-    helpful: int
-    harmful: int
-    origin: str
-    migrated: str
-    score: int | str | None = None
-    notes: tuple[str, ...] = ()
+_Counts = tuple[int, int, str, str, int | str | None, tuple[str, ...]]
+"""The counters of an item, its shape, the shape and score that it is migrated from, and notes on unusual values."""
 
 
 class NameAssigner:
@@ -167,8 +146,6 @@ class NameAssigner:
         highest: Highest number among the names so far; generated names continue from there, as the specification says.
         prefix: The beginning of generated names.
     """
-
-    __slots__ = ("highest", "prefix", "reserved", "used")
 
     def __init__(self, reserved: Iterable[str], prefix: str = PREFIX) -> None:
         """Start without entries."""
@@ -232,14 +209,14 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             items.append(item)
             names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
-    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _list_own_keys(keys)}
+    others = {mend_text(key): formats.to_plain(value) for key, value in keys.items() if key not in _list_own_keys(keys)}
     # A line holds at most 64 KiB, and the sections are part of one line.
     is_small = len(dumps(sections).encode()) <= MAX_SECTION_BYTES
     if not is_small:
         problems.append(Problem(f"{source}: sections", "too many to keep as sections; their entries are kept"))
     top = dumps(others | ({SECTION_NAMES: sections} if sections and is_small else {}))
     # The stamp says as of which event the file was rendered: a manual edit of it is compared with that moment.
-    stamp = keys.get(STAMP)
+    stamp, days = keys.get(STAMP), keys.get(UNTIL)
     return LegacyFile(
         items=tuple(items),
         skipped=tuple(skipped),
@@ -249,15 +226,9 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         problems=tuple(problems),
         shared_stamp=_find_book_stamp(keys),
         sections=sections if "sections" in keys and "sections" in _list_own_keys(keys) else None,
-        until=_read_days(keys),
+        until={name: day for name, day in days.last().items() if is_day(day)} if isinstance(days, JsonObject) else None,
         without_text={name: index for name, index in without_text.items() if name not in naming.used},
     )
-
-
-def _read_days(keys: dict[str, Json]) -> dict[str, str] | None:
-    """Return the last days that a file gives its entries; None where it has no such key."""
-    days = keys.get(UNTIL)
-    return {name: day for name, day in days.last().items() if is_day(day)} if isinstance(days, JsonObject) else None
 
 
 def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
@@ -274,29 +245,24 @@ def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
     return adopted, *(seeds[index] for index in sorted(seeds)), *days
 
 
-def _parse(data: bytes, source: str) -> Json:
-    """Return the file's JSON; a byte order mark, which some editors write, is ignored."""
+def _parse_playbook(data: bytes, source: str) -> JsonObject:
+    """Return the playbook in the file; a byte order mark, which some editors write, is ignored."""
     too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
+    value: Json = formats.read_lines(data)
     try:
-        value: Json = DECODER.decode(data.decode("utf-8").removeprefix("\ufeff"))
+        if value is None:
+            value = formats.DECODER.decode(data.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:
         raise BadInputError(source, describe_error(error)) from error
     except RecursionError as error:
         raise too_deep from error
     # Python's own limit depends on its version and the stack, and other readers have limits of their own.
-    if len(list_levels(value)) > MAX_DEPTH:
+    if len(formats.list_levels(value)) > MAX_DEPTH:
         raise too_deep
-    return value
-
-
-def _parse_playbook(data: bytes, source: str) -> JsonObject:
-    """Return the playbook in the file."""
-    lines = other_formats.read_lines(data)
-    value = _parse(data, source) if lines is None else lines
     if isinstance(value, JsonObject):
         top = value.last()
         is_list = isinstance(top.get("key_points"), list)
-        if is_list or isinstance(top.get("sections"), JsonObject | list) or other_formats.table_of(top):
+        if is_list or isinstance(top.get("sections"), JsonObject | list) or formats.table_of(top):
             return value
     hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
     what = "is not a playbook, which is an object with key_points, sections, skills or bullets"
@@ -306,8 +272,8 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
 def _list_own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
     stamps = (STAMP, UNTIL, BOOK_STAMP) if _find_book_stamp(top) is not None else (STAMP, UNTIL)
-    if other_formats.table_of(top):
-        return (*other_formats.TOP_KEYS, *stamps)
+    if formats.table_of(top):
+        return (*formats.TOP_KEYS, *stamps)
     return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
 
 
@@ -322,8 +288,8 @@ def _list_slots(content: JsonObject) -> Iterator[_Slot]:
     """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
     top = content.last()
     key_points, sections = top.get("key_points"), top.get("sections")
-    if other_formats.table_of(top):
-        yield from (_Slot(*item) for item in other_formats.list_items(content))
+    if formats.table_of(top):
+        yield from (_Slot(*item) for item in formats.list_items(content))
     elif isinstance(key_points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(key_points))
     elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
@@ -331,10 +297,8 @@ def _list_slots(content: JsonObject) -> Iterator[_Slot]:
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
     for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))
-        reason = (
-            _find_top_fault(top, pair) if place == last_places[key] else "is repeated later, and the last one counts"
-        )
-        if reason:
+        reason = "" if place == last_places[key] else "is repeated later, and the last one counts"
+        if reason := reason or _find_top_fault(top, pair):
             yield _Slot(shorten(key), pair, skip=reason)
 
 
@@ -342,7 +306,7 @@ def _find_top_fault(top: dict[str, Json], pair: JsonObject) -> str:
     """Return why a top-level key cannot be passed on as it is; empty where it can, or where it was read."""
     ((key, value),) = pair.pairs
     if key not in _list_own_keys(top):
-        return "; ".join(find_flaws(pair))
+        return "; ".join(formats.find_flaws(pair))
     fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
     return "" if fits else "is not what a playbook has there"
 
@@ -380,24 +344,18 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     """Return the entry in a slot that has one, and notes on what is unusual about it."""
     fields = slot.value.last() if isinstance(slot.value, JsonObject) else {}
     text = mend_text(str(fields.get("text", slot.value)))
-    counts = _read_counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
-    flaws = find_flaws(slot.value)
-    notes = flaws + counts.notes + _note_others({key: fields[key] for key in fields if key not in slot.more_keys}, name)
-    origin = counts.origin if slot.section is None else "section"
+    bare: _Counts = (0, 0, "bare_string", "bare_string", None, ())
+    helpful, harmful, origin, migrated, score, unusual = _read_counts(fields) if fields else bare
+    flaws = formats.find_flaws(slot.value)
+    notes = flaws + unusual + _note_others({key: fields[key] for key in fields if key not in slot.more_keys}, name)
+    origin = origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
-    entry = Entry(name, text, counts.helpful, counts.harmful)
+    entry = Entry(name, text, helpful, harmful)
     # An item that can be rebuilt from its origin and its entry need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(entry))
-    original = slot.original if notes or to_plain(slot.value) != implied else ""
-    return LegacyItem(
-        index=index,
-        entry=entry,
-        origin=origin,
-        migrated=counts.migrated,
-        score=counts.score,
-        original=original,
-    ), notes
+    original = slot.original if notes or formats.to_plain(slot.value) != implied else ""
+    return LegacyItem(index, entry, origin, migrated, score, original), notes
 
 
 def _read_counts(fields: dict[str, Json]) -> _Counts:
@@ -406,14 +364,14 @@ def _read_counts(fields: dict[str, Json]) -> _Counts:
         helpful, notes = _read_whole_number(fields, "helpful", 0)
         harmful, more = _read_whole_number(fields, "harmful", 0)
         # An entry that only loses a residual score was migrated before, and is not reported (OBS-SCORE-001).
-        return _Counts(helpful, harmful, "canonical", "", notes=notes + more)
+        return helpful, harmful, "canonical", "", None, notes + more
     half = tuple(f"has {key} alone, which does not count" for key in ("helpful", "harmful") if key in fields)
     if "score" in fields:
         score, notes = _read_whole_number(fields, "score", -MAX_INT)
         origin = "one_counter" if half else "dict_with_score"
-        before = to_text(fields["score"]) if notes else score
-        return _Counts(max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes)
-    return _Counts(0, 0, "one_counter" if half else "dict_no_score", "dict_no_score", notes=half)
+        before = formats.to_text(fields["score"]) if notes else score
+        return max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes
+    return 0, 0, "one_counter" if half else "dict_no_score", "dict_no_score", None, half
 
 
 def _read_whole_number(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[str, ...]]:

@@ -178,7 +178,11 @@ def list_items(content: JsonObject) -> Iterator[Item]:
 
 
 def _list_table_items(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[Item]:
-    headings = _heading_by_id(sections)
+    headings: dict[str, str] = {}
+    for title, ids in sections.pairs if isinstance(sections, JsonObject) else ():
+        for id_ in ids if isinstance(ids, list) else ():
+            if isinstance(id_, str):
+                headings[id_] = mend_text(title)
     rows = table.pairs if isinstance(table, JsonObject) else [(str(index), row) for index, row in enumerate(table)]
     for label, row in rows:
         place = f"{key}[{shorten(label) if isinstance(table, JsonObject) else label}]"
@@ -190,22 +194,11 @@ def _list_table_items(key: str, table: JsonObject | list[Json], sections: Json) 
             fields.setdefault("name", label)
         name, section = fields.get("name"), fields.get("section")
         heading = headings.get(name) if isinstance(name, str) else None
+        heading = headings.get(name) if isinstance(name, str) else None
         if heading is None and isinstance(section, str) and section.strip():
             heading = mend_text(section)
         why = "is removed there" if fields.get("status") == _REMOVED else ""
         yield place, JsonObject(tuple(fields.items())), heading, why, _MORE_KEYS, row
-
-
-def _heading_by_id(sections: Json) -> dict[str, str]:
-    """Return the heading of each id in ``{HEADING: [ID, …]}``."""
-    pairs = sections.pairs if isinstance(sections, JsonObject) else ()
-    return {
-        name: mend_text(heading)
-        for heading, names in pairs
-        if isinstance(names, list)
-        for name in names
-        if isinstance(name, str)
-    }
 
 
 def _list_line_items(lines: list[Json]) -> Iterator[Item]:
