@@ -92,7 +92,7 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
     lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
     for session in state.sessions.values():
-        if session.contribution is not None:
+        if session.scores:
             count[day_of(session.at, config.timezone)] += 1
             for score, value in session.contribution.scores.items():
                 found[day_of(session.at, config.timezone), score].append(value)

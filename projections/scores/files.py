@@ -111,7 +111,7 @@ def files(
     known = set(versions)
     recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.sessions.latest())
     for session in recent if touched is None else filter(None, map(state.session, touched)):
-        if session.contribution is not None and session.contribution.day >= first:
+        if session.scores and session.day >= first:
             known.add(session.version)
             yield _place(SESSIONS, session.id), session_document(session, config)
     for folder, (key, _) in PERIODS.items():

@@ -23,10 +23,10 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import component_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.config import Component, Config
+    from tallybook.projections.scores.config import Component
 
     Exact = int | Fraction
 else:
@@ -115,6 +115,9 @@ class Contribution(NamedTuple):
     unmeasured: Mapping[str, int]
 
 
+NOT_COUNTED: Final = Contribution("", "", {}, {})
+
+
 class Session(msgspec.Struct, array_like=True):
     """The measurements of one session.
 
@@ -129,7 +132,7 @@ class Session(msgspec.Struct, array_like=True):
         ended: Time of the last end of the session.
         version_at: The version in the last end that names one, with the time of that end; None without one.
         seq: Number of its last event.
-        contribution: What it added to its periods; None before it was counted.
+        contribution: What it added to its periods; NOT_COUNTED before it was counted, and where it has no score.
     """
 
     id: str
@@ -142,7 +145,7 @@ class Session(msgspec.Struct, array_like=True):
     ended: Time = NEVER
     version_at: tuple[EventTime, str] | None = None
     seq: int = 0
-    contribution: Contribution | None = None
+    contribution: Contribution = NOT_COUNTED
 
     @property
     def at(self) -> str:
@@ -162,16 +165,16 @@ class Session(msgspec.Struct, array_like=True):
     @property
     def scores(self) -> Mapping[str, int]:
         """Return score id → score as counted last, empty without one."""
-        return self.contribution.scores if self.contribution else {}
+        return self.contribution.scores
 
     @property
     def day(self) -> str:
         """Return the day of its scores, empty without one."""
-        return self.contribution.day if self.contribution else ""
+        return self.contribution.day
 
     def measured_percent(self, score_id: str) -> int:
         """Return how much of the weight of a score that it has was measured, 0 to 100 percent."""
-        return 100 - (self.contribution.unmeasured.get(score_id, 0) if self.contribution else 0)
+        return 100 - self.contribution.unmeasured.get(score_id, 0)
 
     @property
     def components(self) -> dict[str, None]:
@@ -194,9 +197,22 @@ class Session(msgspec.Struct, array_like=True):
         # A person may judge days later, and that leaves the session on its day.
         if not isinstance(record.event, events.FeedbackRecorded):
             self.last = max(self.last, time)
-        if isinstance(record.event, events.SessionEnded):
-            self.ended = max(self.ended, time)
-        _EFFECTS[type(record.event)](self, record.event, moment)
+        match record.event:
+            case events.MetricsRecorded(component=component, metrics=metrics) if component:
+                values = self.values.setdefault(component_id(component), {})
+                for name, number in metrics.items():
+                    before = values.get(name, Value(0, number, moment))
+                    last, last_from = (number, moment) if moment > before.last_from else (before.last, before.last_from)
+                    values[name] = Value(before.total + exact(number), last, last_from)
+            case events.BenchmarkRecorded(component=component, passed=passed, total=total):
+                _add_share(self.benchmarks, component, passed, total)
+            case events.FeedbackRecorded(component=component, score=score):
+                _add_share(self.feedback, component, exact(score), 1)
+            case events.SessionEnded(version=version):
+                self.ended = max(self.ended, time)
+                if version:
+                    # An end without a version keeps the version of an earlier end.
+                    self.version_at = max(self.version_at or (moment, version), (moment, version))
 
 
 def session_of(record: EventRecord) -> str:
@@ -224,44 +240,13 @@ def exact(value: float) -> Exact:
     return int(value) if value == int(value) else Fraction(value)
 
 
-def _metrics(session: Session, event: events.MetricsRecorded, moment: EventTime) -> None:
-    if not event.component:
-        return
-    values = session.values.setdefault(component_id(event.component), {})
-    for name, number in event.metrics.items():
-        before = values.get(name, Value(0, number, moment))
-        last, last_from = (number, moment) if moment > before.last_from else (before.last, before.last_from)
-        values[name] = Value(before.total + exact(number), last, last_from)
-
-
-def _benchmark(session: Session, event: events.BenchmarkRecorded, _moment: EventTime) -> None:
-    _add_share(session.benchmarks, event.component, event.passed, event.total)
-
-
-def _feedback(session: Session, event: events.FeedbackRecorded, _moment: EventTime) -> None:
-    _add_share(session.feedback, event.component, exact(event.score), 1)
-
-
 def _add_share(shares: dict[str, Share], component: str, part: Exact, whole: int) -> None:
     before = shares.get(component_id(component), Share())
     shares[component_id(component)] = Share(before.part + part, before.whole + whole)
 
 
-def _end_session(session: Session, event: events.SessionEnded, moment: EventTime) -> None:
-    if event.version:
-        # An end without a version keeps the version of an earlier end.
-        session.version_at = max(session.version_at or (moment, event.version), (moment, event.version))
-
-
-_EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {
-    events.MetricsRecorded: _metrics,
-    events.BenchmarkRecorded: _benchmark,
-    events.FeedbackRecorded: _feedback,
-    events.SessionEnded: _end_session,
-}
-"""Class of an event → how it adds to its session."""
-
-KINDS: Final = tuple(_EFFECTS)
+KINDS: Final = (events.MetricsRecorded, events.BenchmarkRecorded, events.FeedbackRecorded, events.SessionEnded)
+"""Classes of the events that add to a session."""
 
 
 Packed = tuple[str, int, bytes]
@@ -312,14 +297,13 @@ class Sessions(Mapping[str, Session]):
             yield self[id_]
 
 
-def _read_exact(_: type, value: int | str) -> Exact:
-    return value if isinstance(value, int) else Fraction(value)
-
-
-_SESSIONS: Final = msgspec.json.Decoder(Session, dec_hook=_read_exact)
+_SESSIONS: Final = msgspec.json.Decoder(
+    Session, dec_hook=lambda _, value: value if isinstance(value, int) else Fraction(value)
+)
 
 
 PLAYBOOK: Final = "playbook"
+"""The component that is measured by events of the playbook, which is off by default."""
 
 
 @attrs.define
@@ -338,11 +322,6 @@ class ScoredPlaybook(Playbook):
         return text is not None and any(name in self.pruned for name in self.words.get(normalize_words(text), ()))
 
 
-def is_measured(config: Config) -> bool:
-    """Return whether a configuration has the component, which is off by default."""
-    return PLAYBOOK in config.components
-
-
 def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
     """Apply a batch to the playbook, and return what it measures, as if it had been sent; None for nothing.
 
@@ -353,16 +332,18 @@ def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
     values: Counter[str] = Counter()
     place, is_changed = None, False
     for index, event in enumerate(batch.events):
-        measure, change = _MEASURES.get(type(event)), CHANGES.get(type(event))
         # Measured before the change: whether the rated entry exists depends on the playbook before the event.
-        if measure is not None and (measured := measure(playbook, event)):
+        if measured := _measure(playbook, event):
             values.update(measured)
             # Not the batch's last event: a kind of a later version there would give the measurement another id.
             place = index
-        if change is not None:
+        if (change := CHANGES.get(type(event))) is not None:
             change(playbook, event, batch)
-            _add_words(playbook, event)
             is_changed = True
+            point = playbook.entries.get(event.name) if isinstance(event, events.TEXT_GIVERS) else None
+            # All redacted texts read the same, and would pass for one piece of advice.
+            if point is not None and point.text != REDACTED:
+                playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
     if is_changed:
         settle(playbook, batch)
     if place is None:
@@ -370,47 +351,30 @@ def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
     return attrs.evolve(batch.records[place], event=events.MetricsRecorded(PLAYBOOK, events.Numbers({**values}), ""))
 
 
-def _add_words(playbook: ScoredPlaybook, event: Any) -> None:
-    """Record the words of a new text."""
-    if isinstance(event, events.TEXT_GIVERS):
-        point = playbook.entries.get(event.name)
-        # All redacted texts read the same, and would pass for one piece of advice.
-        if point is not None and point.text != REDACTED:
-            playbook.words.setdefault(normalize_words(point.text), {})[point.name] = None
+def _measure(playbook: ScoredPlaybook, event: Any) -> dict[str, int]:
+    """Return what an event measures, by the names that the configuration of the component uses."""
+    match event:
+        case events.PointRated(name=name, rating=rating) if playbook.merged.get(name, name) in playbook.entries:
+            return _RATINGS.get(rating, {})
+        case events.PointAdded(name=name, text=text) if name not in playbook.entries:
+            return {"learned": 1, "relearned": int(playbook.was_pruned(text))}
+        case events.PlaybookUpdated():
+            # Only an update measures what did not happen: a session without one has no score, rather than a bad one.
+            nothing = dict.fromkeys(("ratings", "judged", "helpful", "learned", "relearned"), 0)
+            return nothing | {"pruned": len(playbook.due)}
+        case events.PlaybookInjected(names=names):
+            return {"told": len(names)}
+        case events.PointCited():
+            return {"cited": 1}
+    return {}
 
 
-def _count_rating(playbook: ScoredPlaybook, event: events.PointRated) -> dict[str, float]:
-    name = playbook.merged.get(event.name, event.name)
-    return _RATINGS.get(event.rating, {}) if name in playbook.entries else {}
-
-
-def _count_addition(playbook: ScoredPlaybook, event: events.PointAdded) -> dict[str, float]:
-    if event.name in playbook.entries:
-        return {}
-    return {"learned": 1, "relearned": int(playbook.was_pruned(event.text))}
-
-
-def _count_update(playbook: ScoredPlaybook, _: events.PlaybookUpdated) -> dict[str, float]:
-    """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
-    # Only an update measures what did not happen: a session without one has no score, rather than a bad one.
-    return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(playbook.due)}
-
-
-_RATINGS: Final[dict[str, dict[str, float]]] = {
+_RATINGS: Final[dict[str, dict[str, int]]] = {
     "helpful": {"ratings": 1, "judged": 1, "helpful": 1},
     "harmful": {"ratings": 1, "judged": 1},
     "neutral": {"ratings": 1},
 }
 """Rating → measurements; other ratings measure nothing. Neutral ratings show activity and no judgement."""
 
-_MEASURES: Final[dict[type[Any], Callable[[ScoredPlaybook, Any], dict[str, float]]]] = {
-    events.PointRated: _count_rating,
-    events.PointAdded: _count_addition,
-    events.PlaybookUpdated: _count_update,
-    events.PlaybookInjected: lambda _, event: {"told": len(event.names)},
-    events.PointCited: lambda _advice, _event: {"cited": 1},
-}
-"""Class of an event → its measurements, by the names that the configuration of the component uses."""
-
-PLAYBOOK_KINDS: Final = tuple({**CHANGES, **_MEASURES})
+PLAYBOOK_KINDS: Final = (*CHANGES, events.PlaybookInjected, events.PointCited)
 """Kinds that the component needs: all that change the playbook, injections and citations."""

@@ -389,12 +389,11 @@ def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[d
     """Return day → of each session what each part gave."""
     given: dict[str, list[dict[str, float]]] = defaultdict(list)
     for session in state.sessions.latest():
-        if session.contribution is not None and component.id in session.scores:
-            day = session.contribution.day
-            if day < first:
+        if component.id in session.scores:
+            if session.day < first:
                 break
             parts = _shares(scoring.component_score(component, session, state.config).parts)
-            given[day].append(
+            given[session.day].append(
                 {part.name: part.points * share for part, share in parts if part.points is not None and share}
             )
     return given

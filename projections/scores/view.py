@@ -201,9 +201,7 @@ class Scores(State):
         """Return a session as measured so far, None without any event of it."""
         return self.uncounted.get(id_) or self.sessions.get(id_)
 
-    def _tally(self, counted: inputs.Contribution | None, sign: int) -> None:
-        if counted is None:
-            return
+    def _tally(self, counted: inputs.Contribution, sign: int) -> None:
         scores = {score: {value: 1} for score, value in counted.scores.items()}
         tally = Tally(1, scores, {**counted.unmeasured})
         for periods, name in ((self.days, counted.day), (self.versions, counted.version)):
@@ -213,11 +211,12 @@ class Scores(State):
                     del periods[name]
 
 
-def _contribution(session: inputs.Session, config: Config) -> inputs.Contribution | None:
+def _contribution(session: inputs.Session, config: Config) -> inputs.Contribution:
     scores, shares = score_session(session, config)
+    if not scores:
+        return inputs.NOT_COUNTED
     unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
-    day = day_of(session.at, config.timezone)
-    return inputs.Contribution(day, session.version, scores, unmeasured) if scores else None
+    return inputs.Contribution(day_of(session.at, config.timezone), session.version, scores, unmeasured)
 
 
 def day_of(at: str, zone: tzinfo) -> str:
@@ -272,36 +271,25 @@ def _count_unscored(state: Scores, reason: str) -> None:
     state.unscored[reason] = state.unscored.get(reason, 0) + 1
 
 
-def _set_baseline(state: Scores, record: EventRecord) -> None:
-    event: Any = record.event
-    day = date.fromisoformat(day_of(inputs.time_of(record), state.config.timezone))
-    state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
-
-
-def _add_kept_telemetry(state: Scores, record: EventRecord) -> None:
-    event: Any = record.event
-    _count_unscored(state, f"{UNSCORED_TYPE}{event.type or 'unknown'}")
-
-
-def _count_rewrite(state: Scores, _: EventRecord) -> None:
-    state.rewrites += 1
-
-
-_TABLE: Final[dict[type[Any], Callable[[Scores, EventRecord], None]]] = {
-    **dict.fromkeys(inputs.KINDS, _add_to_session),
-    events.BaselineSet: _set_baseline,
-    events.TelemetryKept: _add_kept_telemetry,
-    events.EventRedacted: _count_rewrite,
-    events.EventsVoided: _count_rewrite,
-}
+_KINDS: Final = (
+    *inputs.KINDS,
+    *(events.BaselineSet, events.TelemetryKept, events.EventRedacted, events.EventsVoided),
+)
 
 
 def _apply_batch(state: Scores, batch: Batch) -> None:
     """Apply a batch that has scoring events; only then the heads of its lines are decoded."""
     for record in batch.records:
-        change = _TABLE.get(type(record.event))
-        if change is not None:
-            change(state, record)
+        match record.event:
+            case events.BaselineSet(score=score, value=value):
+                day = date.fromisoformat(day_of(inputs.time_of(record), state.config.timezone))
+                state.baselines[score_id(score)] = Baseline(value, record.seq, day)
+            case events.TelemetryKept(type=type_):
+                _count_unscored(state, f"{UNSCORED_TYPE}{type_ or 'unknown'}")
+            case events.EventRedacted() | events.EventsVoided():
+                state.rewrites += 1
+            case event if isinstance(event, inputs.KINDS):
+                _add_to_session(state, record)
     # Uncounted sessions are unpacked, and a long history has very many.
     if len(state.uncounted) >= MOST_UNCOUNTED:
         state.count()
@@ -320,7 +308,7 @@ def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
 def scores_view(config: Config) -> View[Scores]:
     """Return the scores view under a configuration."""
     start = partial(Scores, config=config)
-    if inputs.is_measured(config):
-        return batch_view(start, (*_TABLE, *inputs.PLAYBOOK_KINDS), _apply_batch_with_playbook)
+    if inputs.PLAYBOOK in config.components:
+        return batch_view(start, (*_KINDS, *inputs.PLAYBOOK_KINDS), _apply_batch_with_playbook)
     # Most events are ratings: without the playbook component they are not in the table at all.
-    return batch_view(start, _TABLE, _apply_batch)
+    return batch_view(start, _KINDS, _apply_batch)

@@ -253,7 +253,7 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
         BadInputError: Several ids begin with it.
     """
     id_ = os.environ.get(VARIABLE) if wanted is None else wanted
-    scored = (session for session in state.sessions.latest() if session.contribution is not None)
+    scored = (session for session in state.sessions.latest() if session.scores)
     if wanted is None and not id_:
         first = next(scored, None)
         # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
@@ -264,7 +264,7 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
     if len(matches) > 1:
         ids = format_names([repr(session.id) for session in matches], 5)
         raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}", "give more of the id")
-    if not matches or matches[0].contribution is None:
+    if not matches or not matches[0].scores:
         # For the current session another hint: the user has just run `score --session`.
         hint = "`tallybook score --session` shows the latest that has a score"
         hint = f"${VARIABLE} names it; `tallybook score` shows all scores" if wanted is None else hint
