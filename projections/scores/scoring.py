@@ -15,7 +15,7 @@ import attrs
 from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tallybook.projections.scores.config import AlertLevel, Component, Config, Grade, Metric
     from tallybook.projections.scores.inputs import Session
@@ -90,11 +90,6 @@ FULL: Final = 100.0
 _TIE: Final = 1e-9
 
 
-def linear(value: float, worst: float, best: float) -> float:
-    """Return a value as points between worst (0) and best (100), clamped; inverse where best is less than worst."""
-    return clamp((value - worst) / (best - worst) * FULL)
-
-
 def clamp(points: float) -> float:
     """Return points between 0 and 100."""
     return min(max(points, 0.0), FULL)
@@ -104,11 +99,6 @@ def half_up(points: float) -> int:
     """Return points as a whole number, halves rounded up."""
     # The Math.round of the specification takes halves up, and Python's own function takes them to the even number.
     return floor(points + 0.5 + _TIE)
-
-
-def truncate(points: float) -> int:
-    """Return points as a whole number, rounded down."""
-    return floor(points + _TIE)
 
 
 def percent(share: float) -> int:
@@ -134,42 +124,31 @@ def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
         metric: The metric.
         measured: Name → its value in a session: the sum of a counter, the last value of anything else.
     """
-    return _FORMS[metric.form](metric, measured)
-
-
-def _scale(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    # A metric may be sent as a part and a whole instead of a share.
+    pair = (f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}")
+    if metric.form == "ratio":
+        return _ratio(metric, measured, (metric.of, metric.per) if metric.per in measured else pair)
     value = measured.get(metric.of)
+    if metric.form == "boolean":
+        percent = share(measured, *pair, FULL) if value is None else FULL * bool(value)
+        return None if percent is None else clamp(percent)
     if value is None:
-        value = share(measured, *_pair(metric), FULL)
+        value = share(measured, *pair, FULL)
     if value is None and metric.counts:
-        part, whole = metric.counts
-        value = share(measured, part, whole)
-    return None if value is None else linear(value, metric.worst, metric.best)
+        value = share(measured, *metric.counts)
+    # From worst (0 points) to best (100); inverse where best is less than worst.
+    return None if value is None else clamp((value - metric.worst) / (metric.best - metric.worst) * FULL)
 
 
-def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
-    part, whole = (metric.of, metric.per) if metric.per in measured else _pair(metric)
+def _ratio(metric: Metric, measured: Mapping[str, float], names: tuple[str, str]) -> float | None:
     # The specification gives 100 where no drift came up and where nothing was implemented.
-    if whole in measured and measured[whole] <= 0:
+    if measured.get(names[1], FULL) <= 0:
         return metric.empty
-    percent = share(measured, part, whole, FULL)
+    percent = share(measured, *names, FULL)
     if percent is None:
         return None
     # The specification takes the share of rollbacks from 100, and caps a throughput beyond its target at 100.
     return FULL - clamp(percent) if metric.rest else clamp(percent)
-
-
-def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
-    value = measured.get(metric.of)
-    if value is not None:
-        return FULL if value else 0.0
-    percent = share(measured, *_pair(metric), FULL)
-    return None if percent is None else clamp(percent)
-
-
-def _pair(metric: Metric) -> tuple[str, str]:
-    """Return the names of the part and the whole by which a metric may be sent instead of a share."""
-    return f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"
 
 
 def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
@@ -178,14 +157,6 @@ def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 
     # A success rate made of nothing once closed a gate.
     value, of = measured.get(part), measured.get(whole)
     return None if value is None or of is None or of <= 0 else value / of * factor
-
-
-_FORMS: Final[dict[str, Callable[[Metric, Mapping[str, float]], float | None]]] = {
-    "linear": _scale,
-    "inverse": _scale,
-    "ratio": _ratio,
-    "boolean": _boolean,
-}
 
 
 BENCHMARKS: Final = "benchmarks"
@@ -227,45 +198,27 @@ class Score:
 
 def component_score(component: Component, session: Session, config: Config) -> Score:
     """Return a component's score in a session."""
-    measures = _measure_parts(component, session, config)
-    parts = (*measures, *_feedback(measures, component, session, config))
-    value = weigh((part.points, part.weight) for part in parts if part.points is not None)
-    coverage = sum(part.weight for part in measures if part.measured) / sum(part.weight for part in measures)
-    return Score(None if value is None else half_up(value), coverage, parts)
-
-
-def _measure_parts(component: Component, session: Session, config: Config) -> list[Part]:
-    """Return the metrics, and the benchmarks where there are some; their weight compares with 1 for all metrics."""
     measured = session.measured(component)
     scored = [(metric, points(metric, measured)) for metric in component.metrics]
     # The specification takes 80 for a missing review; by itself, that would score a component that nothing measured.
-    some = any(value is not None for _, value in scored)
-    measures = [
-        Part(metric.name, metric.missing if value is None and some else value, metric.weight, value is not None)
+    is_measured = any(value is not None for _, value in scored)
+    parts = [
+        Part(metric.name, metric.missing if value is None and is_measured else value, metric.weight, value is not None)
         for metric, value in scored
     ]
+    total = sum(metric.weight for metric in component.metrics)
     # A benchmark counts as much whatever weights a project gives its metrics, which need not sum to 1.
     if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
-        weight = config.benchmarks.weight * _total(component)
-        measures.append(Part(BENCHMARKS, benchmarks.quotient * FULL, weight, measured=True))
-    return measures
-
-
-def _feedback(measures: Sequence[Part], component: Component, session: Session, config: Config) -> Iterator[Part]:
-    """Yield the part for feedback.
-
-    It adjusts what was measured and is no measurement: its weight compares with 1 for all metrics, or with the weight
-    of what was measured where that is less.
-    """
-    # As a score of its own, a single word of a person closed every gate.
+        weight = config.benchmarks.weight * total
+        parts.append(Part(BENCHMARKS, benchmarks.quotient * FULL, weight, measured=True))
+    coverage = sum(part.weight for part in parts if part.measured) / sum(part.weight for part in parts)
+    # As a score of its own, a single word of a person closed every gate: feedback adjusts what was measured, and weighs
+    # no more than that.
     if (feedback := session.feedback.get(component.id)) and config.feedback.weight:
-        measured = sum(part.weight for part in measures if part.points is not None)
-        weight = config.feedback.weight * min(measured, _total(component))
-        yield Part(FEEDBACK, feedback.quotient, weight, measured=True)
-
-
-def _total(component: Component) -> float:
-    return sum(metric.weight for metric in component.metrics)
+        known = sum(part.weight for part in parts if part.points is not None)
+        parts.append(Part(FEEDBACK, feedback.quotient, config.feedback.weight * min(known, total), measured=True))
+    value = weigh((part.points, part.weight) for part in parts if part.points is not None)
+    return Score(None if value is None else half_up(value), coverage, tuple(parts))
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
@@ -289,19 +242,14 @@ def score_session(session: Session, config: Config) -> tuple[dict[str, int], dic
         return values, shares
     feedback = session.feedback.get("")
     made = composites(values, config, feedback.quotient if feedback else None)
-    whole = _shares(shares, config)
-    return values | made, shares | {name: whole[name] for name in made}
-
-
-def _shares(components: Mapping[str, float], config: Config) -> dict[str, float]:
-    """Return the measured share of each composite and of the overall score; no data counts as 0 here."""
-    made = {
-        name: sum(components.get(part, 0.0) for part in parts) / len(parts)
+    # No data counts as 0 in the measured shares.
+    whole = {
+        name: sum(shares.get(part, 0.0) for part in parts) / len(parts)
         for name, parts in config.sessions.items()
         if parts
     }
-    overall = weigh((share, config.session_weights[name]) for name, share in made.items())
-    return {f"{SESSION}{name}": share for name, share in made.items()} | {f"{SESSION}{OVERALL}": overall or 0.0}
+    whole[OVERALL] = weigh((share, config.session_weights[name]) for name, share in whole.items()) or 0.0
+    return values | made, shares | {name: whole[name.removeprefix(SESSION)] for name in made}
 
 
 def composites(components: Mapping[str, int], config: Config, feedback: float | None = None) -> dict[str, int]:
@@ -323,5 +271,5 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
         weights.append((feedback, config.feedback.weight * sum(weight for _, weight in weights)))
     overall = weigh(weights)
     return {f"{SESSION}{name}": value for name, value in made.items()} | (
-        {} if overall is None else {f"{SESSION}{OVERALL}": truncate(overall)}
+        {} if overall is None else {f"{SESSION}{OVERALL}": floor(overall + _TIE)}
     )

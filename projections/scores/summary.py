@@ -247,26 +247,21 @@ class Evidence(State):
 
 def evidence_view(session: str, component: str) -> View[Evidence]:
     """Return the view of the events about a component in a session."""
+    is_playbook = component == inputs.PLAYBOOK
 
     def add_records(state: Evidence, batch: Batch) -> None:
-        # Decoding heads is slow, and few batches are of the session.
-        if batch.may_contain_text(session.removeprefix(inputs.RUN)):
-            records = (record for record in batch.records if inputs.session_of(record) == session)
-            state.records += filter(is_about, records)
-
-    def add_playbook_records(state: Evidence, batch: Batch) -> None:
-        measured = inputs.measure_batch(state.playbook, batch)
+        measured = inputs.measure_batch(state.playbook, batch) if is_playbook else None
         if measured is not None and measured.by.session == session:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
             state.records.append(measured)
-        add_records(state, batch)
+        # Decoding heads is slow, and few batches are of the session.
+        if batch.may_contain_text(session.removeprefix(inputs.RUN)):
+            for record in batch.records:
+                is_measurement = isinstance(record.event, KINDS) and inputs.session_of(record) == session
+                if is_measurement and component_id(record.event.component) == component:
+                    state.records.append(record)
 
-    def is_about(record: EventRecord) -> bool:
-        return isinstance(record.event, KINDS) and component_id(record.event.component) == component
-
-    if component == inputs.PLAYBOOK:
-        return batch_view(Evidence, (*KINDS, *inputs.PLAYBOOK_KINDS), add_playbook_records)
-    return batch_view(Evidence, KINDS, add_records)
+    return batch_view(Evidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if is_playbook else ())), add_records)
 
 
 def explain(session: inputs.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
@@ -284,7 +279,7 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
         them; score None without data.
     """
     score = scoring.component_score(component, session, config)
-    rows = [_row(record) for record in records]
+    rows = list(map(_row, records))
     metrics = {metric.name: metric for metric in component.metrics}
     measured = session.measured(component)
     parts = []

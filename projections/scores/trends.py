@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from fractions import Fraction
+from functools import partial
 from math import floor
 from statistics import fmean, linear_regression, mean, stdev
 from typing import TYPE_CHECKING, Final, Literal
@@ -144,29 +145,25 @@ def _last_points(points: Points, days: int) -> Points:
     return near[bisect_right(near, points[-1][0] - days, key=lambda point: point[0]) :]
 
 
-def _level(days: int) -> Callable[[Points], float]:
-    """Return the method that expects the average of the last so many days."""
-    return lambda points: fmean(score for _, score in _last_points(points, days))
+def _level(days: int, points: Points) -> float:
+    """Return the average of the last so many days."""
+    return fmean(score for _, score in _last_points(points, days))
 
 
-def _line(days: int) -> Callable[[Points], float]:
-    """Return the method that extends the regression line through the last so many days."""
-
-    def way(points: Points) -> float:
-        recent = _last_points(points, days)
-        if len(recent) < _LINE_POINTS:
-            return fmean(score for _, score in recent)
-        line = linear_regression([day for day, _ in recent], [score for _, score in recent])
-        return line.slope * (points[-1][0] + (HORIZON_DAYS + 1) / 2) + line.intercept
-
-    return way
+def _line(days: int, points: Points) -> float:
+    """Return the score that the regression line through the last so many days expects."""
+    recent = _last_points(points, days)
+    if len(recent) < _LINE_POINTS:
+        return fmean(score for _, score in recent)
+    line = linear_regression([day for day, _ in recent], [score for _, score in recent])
+    return line.slope * (points[-1][0] + (HORIZON_DAYS + 1) / 2) + line.intercept
 
 
 # Means of 14 or 28 days err more wherever something changed.
 WAYS: Final[dict[str, Callable[[Points], float]]] = {
-    "3 days": _level(3),
-    "7 days": _level(7),
-    "line of 28 days": _line(28),
+    "3 days": partial(_level, 3),
+    "7 days": partial(_level, 7),
+    "line of 28 days": partial(_line, 28),
 }
 """Name → method: the expected score from at least one point (number of the day, score)."""
 
@@ -187,14 +184,6 @@ def _tries(points: Points) -> list[tuple[int, float]]:
         if following:
             tries.append((place, fmean(following)))
     return tries
-
-
-def _confidence(errors: Sequence[float]) -> float:
-    # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
-    # How often it held, and no normal distribution of errors: that is too unsure of series with steps.
-    held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
-    share = (held + _HELD_BEFORE) / (len(errors) + _TRIED_BEFORE)
-    return floor(share * 100 + Fraction(1, 2)) / 100
 
 
 def forecast(series: Series) -> Forecast | None:
@@ -219,7 +208,11 @@ def forecast(series: Series) -> Forecast | None:
     }
     # Rounded, because sums of floats differ between versions of Python in their last bits.
     best = min(WAYS, key=lambda name: round(fmean(error * error for error in errors[name]), 6))
-    return Forecast(_round_score(WAYS[best](points)), _confidence(errors[best]), best, len(tries))
+    # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
+    # How often it held, and no normal distribution of errors: that is too unsure of series with steps.
+    held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors[best])
+    confidence = floor((held + _HELD_BEFORE) / (len(tries) + _TRIED_BEFORE) * 100 + Fraction(1, 2)) / 100
+    return Forecast(_round_score(WAYS[best](points)), confidence, best, len(tries))
 
 
 BY_BASELINE: Final = "baseline"
@@ -375,12 +368,12 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
     if now is None or earlier is None or earlier.direction == "declining" or now.direction != "declining":
         return
     if -now.delta >= limits.turn:
-        why = (
+        text = (
             f"{history.score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
             f"{number(now.previous_avg)} of those before, and until then it was {earlier.direction}"
+            f"{_OPEN}{_name_day(latest.day)}"
         )
-        reason = _refuse(history.score_id, latest, BY_TREND, now.previous_avg, "")
-        yield attrs.evolve(reason, value=now.current_avg, text=f"{why}{_OPEN}{_name_day(latest.day)}")
+        yield Reason(BY_TREND, history.score_id, now.current_avg, now.previous_avg, text, day=latest.day)
 
 
 _OPEN: Final = "; not acknowledged"
@@ -448,8 +441,7 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     if not config.enabled:
         return Gate(open=True, reasons=(Reason(OFF, "", None, None, SCORING_OFF, closes=False),))
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
-    if query.score_id is not None and not judged:
-        judged = [History(query.score_id)]
+
     reasons = sorted(_find_reasons(histories, judged, config, query), key=lambda reason: not reason.closes)
     day = max((history.latest.day for history in judged if history.latest is not None), default="")
     scored = sum(history.latest is not None for history in histories)
