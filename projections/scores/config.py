@@ -404,7 +404,10 @@ def _read(value: Any, type_: Any, keys: Keys) -> Any:
             raise _refusal(keys, wanted, value)
         return tuple(value) if isinstance(value, list) else value
     if type_ is tzinfo:
-        return _read_zone(_read(value, str, keys), keys)
+        zone = find_zone(_read(value, str, keys))
+        if zone is None:
+            raise DocumentError(keys, "is not a known time zone; use one such as Europe/Berlin")
+        return zone
     if attrs.has(type_):
         return _read_class(value, type_, keys)
     is_mapping = get_origin(type_) is Mapping
@@ -492,14 +495,15 @@ def _describe_bounds(bounds: Bounds) -> str:
     return f"at least {bounds.least:g}" if bounds.least > -MAX_INT else "from -2^53 to 2^53"
 
 
-def _read_zone(name: str, keys: Keys) -> tzinfo:
+def find_zone(name: str) -> tzinfo | None:
+    """Return the time zone of a name, such as Europe/Berlin; None where no zone has the name."""
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - slow to load, and few need it
 
     try:
         # UTC works without an installed time zone database.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise DocumentError(keys, "is not a known time zone; use one such as Europe/Berlin") from error
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 _SIMPLE: Final[dict[Any, tuple[str, Callable[[Any], bool]]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
@@ -21,7 +21,6 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import zlib
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import attrs
 
@@ -31,6 +30,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldErr
 from tallybook.ledger.event_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.telemetry import read as telemetry
+from tallybook.projections.scores.config import find_zone
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.history import checkpoints
@@ -41,7 +41,6 @@ from tallybook.projections.surfaces.writing.record import former_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
 
     from tallybook.ledger.line import Draft
     from tallybook.ledger.log import JsonlLog
@@ -124,42 +123,30 @@ def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:
 
 def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Problem]:
     """Yield the objects of lines: of one document that they are together, or else of each."""
-    rest = enumerate(lines, 1)
-    first_lines = [next(((number, line) for number, line in rest if line.strip()), (0, b""))]
-    if first_lines == [(0, b"")]:
+    numbered = enumerate(lines, 1)
+    first = next(((number, line) for number, line in numbered if line.strip()), None)
+    if first is None:
         yield Problem(name, "is empty")
         return
-    values = _document(first_lines, rest) if _is_open(first_lines[0][1]) else []
-    yield from _spread(values, name, file, sum(len(line) for _, line in first_lines))
-    if not values:
-        objects = (
-            item for number, line in chain(first_lines, rest) for item in _line(line.strip(), f"{name}:{number}", file)
-        )
-        # The beginning of an array without any object is not an object either.
-        yield next(objects, Problem(name, _NO_OBJECT))
-        yield from objects
-
-
-def _is_open(line: bytes) -> bool:
-    """Return whether a line begins a document that continues in the next."""
-    return line.lstrip()[:1] in {b"[", b"{"} and bool(_values(line)[1])
-
-
-def _document(first_lines: list[tuple[int, bytes]], rest: Iterator[tuple[int, bytes]]) -> list[Any]:
-    """Return the JSON values that all lines together hold, one after another; none where they are not JSON.
-
-    Args:
-        first_lines: The first line; further lines are appended as they are read.
-        rest: The other lines.
-    """
-    size = len(first_lines[0][1])
-    for number, line in rest:
-        first_lines.append((number, line))
-        size += len(line)
-        if size > MAX_DOCUMENT_BYTES:
-            return []
-    values, fault = _values(b"\n".join(line for _, line in first_lines))
-    return [] if fault else values
+    first_lines = [first]
+    # A document that continues in the next line.
+    if first[1].lstrip()[:1] in {b"[", b"{"} and _values(first[1])[1]:
+        size = len(first[1])
+        for number, line in numbered:
+            first_lines.append((number, line))
+            size += len(line)
+            if size > MAX_DOCUMENT_BYTES:
+                break
+        values, fault = _values(b"\n".join(line for _, line in first_lines))
+        if not fault:
+            yield from _spread(values, name, file, size)
+            return
+    objects = (
+        item for number, line in chain(first_lines, numbered) for item in _line(line.strip(), f"{name}:{number}", file)
+    )
+    # The beginning of an array without any object is not an object either.
+    yield next(objects, Problem(name, _NO_OBJECT))
+    yield from objects
 
 
 def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
@@ -176,17 +163,14 @@ def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator
     """Yield the objects of JSON values that stand in one place: themselves, or those in a list."""
     for index, value in enumerate(values):
         where = f"{place}[{index}]" if len(values) > 1 else place
-        if value == []:
+        members = [(where, value)]
+        if isinstance(value, list):
+            members = [(f"{where}[{at}]", member) for at, member in enumerate(value)]
+        if not members:
             yield Problem(where, "is an empty list")
-        elif isinstance(value, list):
-            share = size // len(values) // len(value)
-            yield from (_item(inner, f"{where}[{at}]", file, share) for at, inner in enumerate(value))
-        else:
-            yield _item(value, where, file, size // len(values))
-
-
-def _item(value: Any, place: str, file: str, size: int) -> Item | Problem:
-    return Item(value, place, file, size) if isinstance(value, dict) else Problem(place, _NO_OBJECT)
+        for at, member in members:
+            share = size // len(values) // len(members)
+            yield Item(member, at, file, share) if isinstance(member, dict) else Problem(at, _NO_OBJECT)
 
 
 def _values(data: bytes) -> tuple[list[Any], str]:
@@ -220,12 +204,11 @@ def _parse_whole(digits: str) -> int | str:
     return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= events.MAX_INT else digits
 
 
-def _broken(digits: str) -> float | str:
-    number = float(digits)
-    return digits if isinf(number) else number
-
-
-_DECODER = json.JSONDecoder(parse_constant=str, parse_int=_parse_whole, parse_float=_broken)
+_DECODER = json.JSONDecoder(
+    parse_constant=str,
+    parse_int=_parse_whole,
+    parse_float=lambda digits: digits if isinf(float(digits)) else float(digits),
+)
 
 
 # By so many at a time, a file of any length takes some 70 MB.
@@ -362,23 +345,13 @@ def defaults(session: str | None = None, component: str | None = None, zone: str
     if component is not None and (not name or name.startswith(telemetry.DIGEST_PREFIX)):
         most = telemetry.MAX_NAME_CHARS
         raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
-    named_zone = UTC if zone is None else _zone_named(zone)
-    return partial(telemetry.fill_defaults, session=session or "", component=component or "", zone=named_zone)
-
-
-def _zone_named(name: str) -> tzinfo:
-    """Return the time zone of a name, such as Europe/Berlin, or of an offset, such as +02:00.
-
-    Raises:
-        BadInputError: There is none.
-    """
-    try:
-        if name[:1] in {"+", "-"}:
-            return datetime.strptime(name, "%z").tzinfo or UTC
-        return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    found, zone = None, "UTC" if zone is None else zone
+    with suppress(ValueError):
+        found = datetime.strptime(zone, "%z").tzinfo if zone[:1] in {"+", "-"} else find_zone(zone)
+    if found is None:
         hint = "give a name such as Europe/Berlin, or an offset such as +02:00; nothing was recorded"
-        raise BadInputError(f"--tz {name}", "is not a time zone", hint) from error
+        raise BadInputError(f"--tz {zone}", "is not a time zone", hint)
+    return partial(telemetry.fill_defaults, session=session or "", component=component or "", zone=found)
 
 
 def feed(
