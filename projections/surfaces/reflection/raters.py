@@ -25,7 +25,6 @@ from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from urllib.request import OpenerDirector
 
     from tallybook.projections.surfaces.reflection.replies import Answer
     from tallybook.projections.surfaces.workspace.settings import Settings
@@ -176,23 +175,19 @@ def _key(question: Question) -> str:
     return key
 
 
-def _opener(address: str) -> OpenerDirector:
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
+    """Return the status and the body that the address answers with."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
             """Follow none: the key and the session would go to an address that nobody chose."""
 
+    address = question.options.address
     # A proxy is not this machine, and what goes there is not encrypted.
-    return build_opener(NoRedirect, *([ProxyHandler({})] if is_local(address) else []))
-
-
-def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
-    """Return the status and the body that the address answers with."""
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import Request
-
+    opener = build_opener(NoRedirect, *([ProxyHandler({})] if is_local(address) else []))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question.prompt}]
     body = {"model": question.model, "messages": messages, "stream": False, limit: ANSWER_TOKENS}
     headers = {"Content-Type": "application/json", "User-Agent": "tallybook"}
@@ -200,10 +195,10 @@ def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
     data = json.dumps(body).encode("utf-8", "replace")
     timeout_s = find_timeout_s()
     until = monotonic() + timeout_s
-    request = Request(question.options.address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
+    request = Request(address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
     try:
         try:
-            answer = _opener(question.options.address).open(request, timeout=timeout_s)
+            answer = opener.open(request, timeout=timeout_s)
         except HTTPError as error:
             answer = error
         with answer:
@@ -212,7 +207,7 @@ def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             raise RaterError(UNAVAILABLE, "no answer in time", (question.tokens, 0), question.model) from error
-        raise RaterError(UNAVAILABLE, f"{question.options.address}: {reason}", model=question.model) from error
+        raise RaterError(UNAVAILABLE, f"{address}: {reason}", model=question.model) from error
 
 
 def _read(answer: Any, until: float) -> bytes:
@@ -284,26 +279,23 @@ class Rater:
     prepare: Callable[[_Call], list[str]] | None = None
 
 
+@attrs.frozen
 class _Call:
     """One call of a rater's command, in a folder that is removed afterwards.
 
     Attributes:
+        rater: The rater.
+        question: The question to it.
         home: The folder.
     """
 
-    def __init__(self, rater: Rater, question: Question, home: Path) -> None:
-        self.question, self.home = question, home
-        self._filled = {"{model}": question.model or rater.model, "{system}": SYSTEM, "{home}": str(home)}
-        self._rater = rater
-        (home / "work").mkdir()
-        for name, text in rater.files.items():
-            (home / name).parent.mkdir(exist_ok=True)
-            (home / name).write_text(text, encoding="utf-8")
+    rater: Rater
+    question: Question
+    home: Path
 
     def _fill(self, text: str) -> str:
-        for name, value in self._filled.items():
-            text = text.replace(name, value)
-        return text
+        model = self.question.model or self.rater.model
+        return text.replace("{model}", model).replace("{system}", SYSTEM).replace("{home}", str(self.home))
 
     def ask(self) -> Reply:
         """Run the command on the prompt, and return its answer.
@@ -311,10 +303,14 @@ class _Call:
         Raises:
             RaterError: There is none.
         """
-        words = map(self._fill, self._rater.words[1:])
-        more = self._rater.prepare(self) if self._rater.prepare else []
+        (self.home / "work").mkdir()
+        for name, text in self.rater.files.items():
+            (self.home / name).parent.mkdir(exist_ok=True)
+            (self.home / name).write_text(text, encoding="utf-8")
+        words = map(self._fill, self.rater.words[1:])
+        more = self.rater.prepare(self) if self.rater.prepare else []
         done = self.run([*words, *more], self.question.prompt)
-        reply = self._rater.read(done.stdout)
+        reply = self.rater.read(done.stdout)
         if not reply.tool and (done.returncode or reply.text is None):
             raise _failure(done, reply._replace(model=reply.model or self.question.model))
         return reply
@@ -325,9 +321,9 @@ class _Call:
         Raises:
             RaterError: It cannot be run, or did not end in time.
         """
-        command = self._rater.words[0]
+        command = self.rater.words[0]
         environment = {key: value for key, value in os.environ.items() if key not in _SESSION_VARIABLES}
-        variables = {name: self._fill(value) for name, value in self._rater.variables.items()}
+        variables = {name: self._fill(value) for name, value in self.rater.variables.items()}
         try:
             with subprocess.Popen(  # noqa: S603 - the agent's own client, with words of ours and of the settings
                 [command, *words],
@@ -344,7 +340,9 @@ class _Call:
                 try:
                     output, errors = process.communicate(text.encode("utf-8", "replace"), find_timeout_s())
                 except BaseException:
-                    _kill(process)
+                    # Some systems refuse it for a group that has just ended.
+                    with suppress(OSError):
+                        os.killpg(process.pid, signal.SIGKILL) if os.name == "posix" else process.kill()
                     raise
         except subprocess.TimeoutExpired as error:
             what = f"{command} gave no answer within {find_timeout_s():g} s"
@@ -352,15 +350,6 @@ class _Call:
         except OSError as error:
             raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
         return subprocess.CompletedProcess([command], process.returncode, output, errors)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if os.name == "posix":
-        # Some systems refuse it for a group that has just ended.
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
 
 
 def _failure(done: subprocess.CompletedProcess[bytes], reply: Reply) -> RaterError:
@@ -448,19 +437,13 @@ def _prepare_codex(call: _Call) -> list[str]:
     paths = {"model_catalog_json": "models.json", "model_instructions_file": "system.md"}
     settings = [f"{setting}={json.dumps(str(call.home / file))}" for setting, file in paths.items()]
     model = ["--model", call.question.model] if call.question.model else []
-    return [*model, *_options((*_servers_off(call), *settings)), "-"]
-
-
-def _servers_off(call: _Call) -> list[str]:
-    """Return the settings that turn off the user's MCP servers; an empty table of them would change nothing."""
-    names = _find_servers(call, [])
-    if not names:
-        return []
-    table = ", ".join(f"{json.dumps(name)} = {{enabled = false}}" for name in names)
-    off = [f"mcp_servers={{{table}}}"]
-    if remaining := _find_servers(call, off):
-        raise RaterError(UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked")
-    return off
+    # An empty table of MCP servers would change nothing.
+    if names := _find_servers(call, []):
+        servers = ", ".join(f"{json.dumps(name)} = {{enabled = false}}" for name in names)
+        settings = [f"mcp_servers={{{servers}}}", *settings]
+        if remaining := _find_servers(call, settings[:1]):
+            raise RaterError(UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked")
+    return [*model, *_options(settings), "-"]
 
 
 def _find_servers(call: _Call, values: list[str]) -> list[str]:
@@ -558,23 +541,23 @@ def _read_gemini(output: bytes) -> Reply:
 # A command of the user's
 
 
-def _own_rater(question: Question) -> Rater:
+def _own_rater(options: Settings) -> Rater:
     """Return the row of the user's settings.
 
     Raises:
         RaterError: There is none.
     """
-    if not question.options.command:
+    if not options.command:
         what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
         raise RaterError(UNAVAILABLE, what)
 
     def read(output: bytes) -> Reply:
-        if not question.options.answer_key:
+        if not options.answer_key:
             return Reply(output.decode("utf-8", "replace"))
-        text = load_object(output).get(question.options.answer_key)
+        text = load_object(output).get(options.answer_key)
         return Reply(text if isinstance(text, str) else None)
 
-    return Rater(words=tuple(question.options.command), read=read)
+    return Rater(words=tuple(options.command), read=read)
 
 
 CLIENTS: Final[dict[str, Rater]] = {
@@ -640,23 +623,21 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, Answer]:
         RaterError: It gave no answer, or one that cannot be used, or no rater is chosen.
     """
     rater, question = options.rater, Question(prompt, options, estimate_tokens(options.rater, prompt))
+    if rater == NO_RATER:
+        raise RaterError(UNAVAILABLE, "no rater is chosen")
     try:
-        reply = _accept(question, _ask_chat(question) if rater == ADDRESS else _run_command(question))
+        if rater == ADDRESS:
+            reply = _accept(question, _ask_chat(question))
+        else:
+            row = _own_rater(options) if rater == OWN else CLIENTS[rater]
+            with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
+                reply = _accept(question, _Call(row, question, Path(home)).ask())
     except OSError as error:
         raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     try:
         return reply, read_answer(reply.text or "")
     except UnusableError as error:
-        raise RaterError(UNUSABLE, f"the answer {error.what}", reply.spent, reply.model) from error
-
-
-def _run_command(question: Question) -> Reply:
-    rater = question.options.rater
-    if rater == NO_RATER:
-        raise RaterError(UNAVAILABLE, "no rater is chosen")
-    row = _own_rater(question) if rater == OWN else CLIENTS[rater]
-    with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
-        return _Call(row, question, Path(home)).ask()
+        raise RaterError(UNUSABLE, f"the answer {error}", reply.spent, reply.model) from error
 
 
 def estimate_tokens(rater: str, prompt: str) -> int:

@@ -62,31 +62,23 @@ class Answer:
         added = [{"type": "ADD", "text": text} for text in self.payload["new_key_points"]]
         return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
 
-    def without_texts(self, texts: Collection[str]) -> Answer:
-        """Return the answer without these new key points: those that the prompt said not to bring back."""
-        new = [text for text in self.payload["new_key_points"] if text not in texts]
-        return attrs.evolve(self, payload=self.payload | {"new_key_points": new})
+    def about(self, names: Collection[str], texts: Collection[str] = ()) -> Answer:
+        """Return the answer with the evaluations of these names only, and without these new key points.
 
-    def about(self, names: Collection[str]) -> Answer:
-        """Return the answer with the evaluations of these names only; the others are ignored.
-
-        A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets.
+        A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets; the
+        texts are those that the prompt said not to bring back.
         """
+        new = [text for text in self.payload["new_key_points"] if text not in texts]
         evaluations = self.payload["evaluations"]
         ratings = [evaluation for evaluation in evaluations if evaluation["name"] in names]
         notes = tuple(note for note in self.notes if note.name in names)
         others = [evaluation["name"] for evaluation in evaluations if evaluation["name"] not in names]
         ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
-        return Answer(self.payload | {"evaluations": ratings}, notes, ignored, self.operations)
+        return Answer({"new_key_points": new, "evaluations": ratings}, notes, ignored, self.operations)
 
 
-class UnusableError(BadInputError):
-    """An answer says nothing that can be recorded."""
-
-    def __init__(self, what: str) -> None:
-        """Take what is wrong with it."""
-        super().__init__("the answer", what)
-        self.what = what
+class UnusableError(Exception):
+    """An answer says nothing that can be recorded; the message says what is wrong with it."""
 
 
 def render_prompt(

@@ -626,7 +626,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     entries, pruned, unnamed = _prompt_parts(state.playbook, state.known.withheld.get(name, frozenset()))
     shown = replies.shown_names(load_template(replies.TEMPLATE), entries)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
-    answer = answer.without_texts((*pruned, *unnamed, *state.own_texts)).about(shown)
+    answer = answer.about(shown, (*pruned, *unnamed, *state.own_texts))
     facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *reply.spent))
     try:
         update = Update(answer.result, plain_events=facts, may=state.plan.settings.may, shown=tuple(sorted(shown)))
