@@ -135,7 +135,8 @@ def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
     if value is None:
         value = share(measured, *pair, FULL)
     if value is None and metric.counts:
-        value = share(measured, *metric.counts)
+        part, whole = metric.counts
+        value = share(measured, part, whole)
     # From worst (0 points) to best (100); inverse where best is less than worst.
     return None if value is None else clamp((value - metric.worst) / (metric.best - metric.worst) * FULL)
 

@@ -257,8 +257,8 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
         # Decoding heads is slow, and few batches are of the session.
         if batch.may_contain_text(session.removeprefix(inputs.RUN)):
             for record in batch.records:
-                is_measurement = isinstance(record.event, KINDS) and inputs.session_of(record) == session
-                if is_measurement and component_id(record.event.component) == component:
+                is_about = isinstance(record.event, KINDS) and component_id(record.event.component) == component
+                if is_about and inputs.session_of(record) == session:
                     state.records.append(record)
 
     return batch_view(Evidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if is_playbook else ())), add_records)

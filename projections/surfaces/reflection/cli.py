@@ -38,14 +38,8 @@ FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"
 _STANDARD_FILES, _MAX_FILES = 3, 1024
 _HEAD_LINES: Final = 100
-_EXIT_CODES: Final = {
-    worker.DONE: 0,
-    worker.SPENT: EXIT_NO,
-    worker.TOO_FEW: EXIT_NO,
-    worker.BUSY: EXIT_NO,
-    worker.HELD: EXIT_NOT_WRITTEN,
-}
-"""How the worker ended → the exit code."""
+_EXIT_CODES: Final = {worker.DONE: 0, worker.HELD: EXIT_NOT_WRITTEN}
+"""How the worker ended → the exit code; EXIT_NO for any other end."""
 
 
 @attrs.frozen
@@ -161,7 +155,7 @@ def _run(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int
         # Below a bar the lines come at the end.
         say(*(map(_line, results) if pieces else ()))
         _print_end(ended, plan, is_empty=not results)
-    return _EXIT_CODES[ended]
+    return _EXIT_CODES.get(ended, EXIT_NO)
 
 
 def _print_end(ended: str, plan: Plan, *, is_empty: bool) -> None:

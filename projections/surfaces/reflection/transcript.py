@@ -500,10 +500,8 @@ class _Tally:
         """Count the tokens of a request."""
         numbers = {name: number for name, number in usage.items() if type(number) is int and number > 0}
         if usage:
-            self.tokens[id_] = (
-                sum(numbers.get(name, 0) for name in names_in),
-                sum(numbers.get(name, 0) for name in names_out),
-            )
+            sums = [sum(numbers.get(name, 0) for name in names) for names in (names_in, names_out)]
+            self.tokens[id_] = (sums[0], sums[1])
 
     def numbers(self, *, ended: bool) -> Numbers | None:
         """Return what was counted; None if there is neither a prompt nor a call, so that nothing was understood."""
@@ -512,12 +510,8 @@ class _Tally:
             return None
         failed = self.failed & self.calls.keys()
         tests = [id_ for id_, runs_tests in self.calls.items() if runs_tests]
-        found: dict[str, float] = {
-            "prompts": self.prompts,
-            "calls": len(self.calls),
-            "failed": len(failed),
-            "aborted": self.aborted,
-        }
+        found: dict[str, float] = {"prompts": self.prompts, "calls": len(self.calls)}
+        found |= {"failed": len(failed), "aborted": self.aborted}
         if self.tokens:
             # A damaged line may have any number.
             sums = [min(MAX_INT, sum(tokens)) for tokens in zip(*self.tokens.values(), strict=True)]

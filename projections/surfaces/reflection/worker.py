@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.reflections import Failure
     from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
-    from tallybook.projections.surfaces.reflection.raters import Reply
-    from tallybook.projections.surfaces.reflection.replies import Answer
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Decide
 
@@ -212,14 +210,15 @@ def find_open(project: Project, known: Reflections) -> dict[str, Session | None]
     sessions = {name: known.sessions.get(name, Session(None)) for name, at in known.injected_at.items() if at >= oldest}
     # After a reported end, `has_more` finds what is written later.
     unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
-    paths = _find_transcripts(project, unended) if unended else {}
+    transcripts = _find_transcripts(project, unended) if unended else {}
     found: dict[str, Session | None] = {}
     for name, session in unended.items():
-        size, written_us = _examine(paths[name]) if name in paths else (-1, 0)
-        if size > session.request_end:
-            killed = attrs.evolve(session, transcript=str(paths[name]), request_end=size, trigger=KILLED_TRIGGER)
-            found[name] = killed if written_us <= now_us - _STILL_US else None
-        elif size < 0 and known.injected_at[name] >= beginning:
+        if name in transcripts:
+            _, size, written_us, path = transcripts[name]
+            if size > session.request_end:
+                killed = attrs.evolve(session, transcript=path, request_end=size, trigger=KILLED_TRIGGER)
+                found[name] = killed if written_us <= now_us - _STILL_US else None
+        elif known.injected_at[name] >= beginning:
             found[name] = None
     return found
 
@@ -229,30 +228,27 @@ def find_killed(project: Project, known: Reflections) -> dict[str, Session]:
     return {name: session for name, session in find_open(project, known).items() if session is not None}
 
 
-def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict[str, Path]:
-    """Return the transcripts of sessions that began in a project."""
-    found: dict[str, list[Path]] = {}
+def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict[str, tuple[bool, int, int, str]]:
+    """Return the transcripts of sessions that began in a project.
+
+    Of several, the one that was reflected on, else the largest: Gemini CLI begins another one when it resumes a
+    session, and goes on to write into the first.
+
+    Returns:
+        Id → whether it was reflected on, its length, when it or one of its subagents' was written to last in
+        microseconds since 1970, and its path.
+    """
+    found: dict[str, tuple[bool, int, int, str]] = {}
     for folder, reader in transcript.folders().items():
         for path in transcript.find_in(folder, reader):
-            name = reader.session_of(os.fspath(path))
+            name, place = reader.session_of(os.fspath(path)), os.fspath(path)
             if name in sessions and is_of_project(path, project):
-                found.setdefault(name, []).append(path)
-    return {name: _choose(paths, sessions[name].transcript) for name, paths in found.items()}
-
-
-def _choose(paths: Collection[Path], known: str | None) -> Path:
-    """Return the one of a session's transcripts that was reflected on, else the largest.
-
-    Gemini CLI begins another one when it resumes a session, and goes on to write into the first.
-    """
-
-    def rank(path: Path) -> tuple[bool, int]:
-        # Agents delete old transcripts at any time.
-        with suppress(OSError):
-            return os.fspath(path) == known, transcript.size_of(path)
-        return False, 0
-
-    return max(paths, key=rank)
+                # Agents delete old transcripts at any time.
+                with suppress(OSError):
+                    written_us = max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
+                    rank = (place == sessions[name].transcript, transcript.size_of(path), written_us, place)
+                    found[name] = max(found.get(name, rank), rank)
+    return found
 
 
 def is_of_project(path: Path, project: Project) -> bool:
@@ -264,18 +260,6 @@ def is_of_project(path: Path, project: Project) -> bool:
     real = os.path.realpath(folder)
     is_inside = any(contains(root, real) for root in roots) or os.path.realpath(project_around(real) or real) in roots
     return folder.is_absolute() and is_inside
-
-
-def _examine(path: Path) -> tuple[int, int]:
-    """Return the length of a transcript, negative where it cannot be examined, and when it was written to last.
-
-    Those of its subagents count as well.
-    """
-    try:
-        written_us = max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
-        return transcript.size_of(path), written_us
-    except OSError:
-        return -1, 0
 
 
 def reflection_request(session: str, end: int, trigger: str, path: str | None, rater: str) -> Request:
@@ -361,7 +345,11 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
                 if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
                 while (name := next(find_due(state.known, plan, tried), None)) is not None:
-                    _reflect(state, name, tried, report)
+                    result = _reflect(state, name)
+                    if result is None or result.failed:
+                        tried.add(name)
+                    if result is not None:
+                        report(result)
                     state = _load(project, plan, state.known)
                 _settle(state)
             # Workers for later requests ended, as this one held the lock.
@@ -430,16 +418,11 @@ def _settle(state: _State) -> None:
             marks = state.project.ledger / MARKS
             disk.make_folder(marks, durable=False)
             disk.replace_cache_file(marks / SETTLED, rater.encode())
-            _remove_old(marks)
-
-
-def _remove_old(marks: Path) -> None:
-    """Remove the markers of old sessions: the ledger also knows that they have the playbook."""
-    oldest_ns = (clock.utc_now().unix_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
-    for pattern in ("told-*", f"{LINEAGE}*"):
-        for path in marks.glob(pattern):
-            if path.stat().st_mtime_ns < oldest_ns:
-                path.unlink()
+            # The ledger also knows that old sessions have the playbook.
+            oldest_ns = (clock.utc_now().unix_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+            for path in (*marks.glob("told-*"), *marks.glob(f"{LINEAGE}*")):
+                if path.stat().st_mtime_ns < oldest_ns:
+                    path.unlink()
 
 
 def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> Unread:
@@ -493,21 +476,9 @@ def _prompt_parts(playbook: Playbook, withheld: Collection[str]) -> tuple[list[d
     return named, [entry.text for entry in playbook.gone.values()], unnamed
 
 
-def _reflect(state: _State, name: str, tried: set[str], report: Callable[[Result], None]) -> None:
-    """Reflect on the next piece of a session, and record the result."""
-    try:
-        result = _reflect_on_piece(state, name, state.known.sessions[name])
-    except BadInputError as error:
-        # One odd session must not stop the others.
-        result = Result(name, failed=str(error))
-    if result is None or result.failed:
-        tried.add(name)
-    if result is not None:
-        report(result)
-
-
-def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | None:
-    """Return the result of a session's next piece, None where there is none."""
+def _reflect(state: _State, name: str) -> Result | None:
+    """Reflect on the next piece of a session, and return the result; None where there is no piece."""
+    session = state.known.sessions[name]
     try:
         piece = _next_piece(state, name, session)
         if not piece.reads:
@@ -522,13 +493,20 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         # After the citations: a helpful mark counts only where the session cited the entry.
         rated = _record_marks(state, piece)
         if piece.text:
-            return attrs.evolve(_ask(state, name, piece), is_unmeasured=piece.is_last and numbers is None)
+            result = _ask(state, name, piece)
+        else:
+            outcome = _write(state, name, PlainEvents(tuple(piece.reads)), piece)
+            failed = _REPEATED if outcome.repeated else ""
+            result = Result(name, rated=rated, failed=failed, unknown=piece.unknown)
+        return attrs.evolve(result, is_unmeasured=piece.is_last and numbers is None)
     except RaterError as error:
-        return _fail(state, name, error)
-    outcome = _write(state, name, PlainEvents(tuple(piece.reads)), piece)
-    failed = _REPEATED if outcome.repeated else ""
-    is_unmeasured = piece.is_last and numbers is None
-    return Result(name, rated=rated, failed=failed, unknown=piece.unknown, is_unmeasured=is_unmeasured)
+        cost = (error.input_tokens, error.output_tokens)
+        failure = events.ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
+        _write(state, name, PlainEvents((failure,)), model=error.model)
+        return Result(name, sum(cost), failed=error.reason)
+    except BadInputError as error:
+        # One odd session must not stop the others.
+        return Result(name, failed=str(error))
 
 
 def _measure(known: Reflections, name: str, session: Session) -> events.Numbers | None:
@@ -609,8 +587,9 @@ def _find_given(state: _State, session: str, names: frozenset[str], subagent: st
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:
     """Ask the rater about a piece, and record what the answer says."""
-    withheld = state.known.withheld.get(name, frozenset())
-    plan, prompt = state.plan, prompt_for(piece.text, state.playbook, withheld)
+    plan, template = state.plan, load_template(replies.TEMPLATE)
+    entries, pruned, unnamed = _prompt_parts(state.playbook, state.known.withheld.get(name, frozenset()))
+    prompt = replies.render_prompt(template, entries, pruned, piece.text, unnamed)
     expected = raters.estimate_tokens(plan.rater, prompt)
     # A memory tool that called a model at every step burned 649 million tokens.
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.settings.tokens_per_day:
@@ -618,18 +597,12 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
     _write(state, name, PlainEvents((events.ReflectionStarted(plan.rater, expected),)))
     reply, answer = raters.ask_rater(prompt, plan.settings)
-    return _record_answer(state, name, piece, reply, answer)
-
-
-def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
-    """Record what an answer says, with the reads of its piece."""
-    entries, pruned, unnamed = _prompt_parts(state.playbook, state.known.withheld.get(name, frozenset()))
-    shown = replies.shown_names(load_template(replies.TEMPLATE), entries)
+    shown = replies.shown_names(template, entries)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
     answer = answer.about(shown, (*pruned, *unnamed, *state.own_texts))
-    facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(state.plan.rater, *reply.spent))
+    facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(plan.rater, *reply.spent))
     try:
-        update = Update(answer.result, plain_events=facts, may=state.plan.settings.may, shown=tuple(sorted(shown)))
+        update = Update(answer.result, plain_events=facts, may=plan.settings.may, shown=tuple(sorted(shown)))
         outcome = _write(state, name, update, piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
@@ -647,13 +620,6 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
         (*answer.ignored, *(f"{item.item}: {item.reason}" for item in ignored)),
         piece.unknown,
     )
-
-
-def _fail(state: _State, name: str, error: RaterError) -> Result:
-    cost = (error.input_tokens, error.output_tokens)
-    failed = events.ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
-    _write(state, name, PlainEvents((failed,)), model=error.model)
-    return Result(name, sum(cost), failed=error.reason)
 
 
 def _write(state: _State, name: str, decide: Decide, piece: Piece | None = None, model: str = "") -> record.Outcome:
