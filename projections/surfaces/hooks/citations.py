@@ -74,16 +74,6 @@ def _is_rating(text: str, begin: int, end: int) -> bool:
     return after.startswith(_RATINGS) and not any(map(str.isalpha, before))
 
 
-def _forms_of(names: Collection[str]) -> dict[str, str]:
-    """Return the only entry that each folded name can mean."""
-    by_form: dict[str, str] = {}
-    for name in names:
-        form = _fold(name)
-        # Where case alone distinguishes two entries, only the exact name cites one of them.
-        by_form[form] = "" if form in by_form else name
-    return by_form
-
-
 def _fold(name: str) -> str:
     """Return a name in lower case and with the usual zeros."""
     folded = name.casefold()
@@ -108,9 +98,11 @@ def names_in(inside: str, names: Collection[str], by_form: dict[str, str], *, al
         word = word.strip(_AROUND)
         if word in names:
             return word
-        if not by_form:
-            # Most texts write names as they are, and need no forms of all the others.
-            by_form.update(_forms_of(names))
+        # Most texts write names as they are, and need no forms of all the others.
+        for name in () if by_form else names:
+            # Where case alone distinguishes two entries, only the exact name cites one of them.
+            form = _fold(name)
+            by_form[form] = "" if form in by_form else name
         return by_form.get(_fold(word), "")
 
     if inside in names:
@@ -143,24 +135,19 @@ def find_given(project: AnyProject, session: str, names: Collection[str], subage
         subagent: The subagent's id; empty for the lineage.
     """
     given: set[str] = set()
-    for agent, injection in _injections(project, session) if names else ():
-        if subagent not in {"", agent}:
-            continue
-        given.update(name for name in injection.get("names") or () if name in names)
+    for agent, injection in injections(project, session) if names else ():
+        if subagent in {"", agent}:
+            given.update(name for name in injection.get("names") or () if name in names)
         if len(given) == len(set(names)):
             break
     return given
 
 
-def injections(project: AnyProject, session: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what hooks, ``playbook`` and MCP recorded as given to the lineage of a session, in the log newest first."""
-    return (body for _, body in _injections(project, session))
+def injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what hooks, ``playbook`` and MCP recorded as given to the lineage of a session, in the log newest first.
 
-
-def _injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the same, each with the subagent that it was given to, empty for the session.
-
-    Neither the log nor the spool is verified: the answer decides which citations are recorded, and changes no entry.
+    Each comes after the subagent that it was given to, empty for the session. Neither the log nor the spool is
+    verified: the answer decides which citations are recorded, and changes no entry.
     """
     sessions = [session]
     for member in filter(None, sessions):

@@ -79,17 +79,14 @@ class Lineage(NamedTuple):
     probability: float
 
 
-def begin_lineage(project: AnyProject, session: str, hold: float) -> None:
+def begin_lineage(project: AnyProject, session: str, probability: float) -> None:
     """Note that a session begins a lineage under the open question, and with which probability units are withheld.
 
     What began before the question does not count, so a lineage without this note is never drawn for.
     """
-    question = read_question(project) if hold else None
-    path = lineage_file(project, session)
-    if question is None or question.id not in read_secrets(project) or os.path.exists(path):
-        return
-    fields = Lineage(session, question.id, hold)._asdict()
-    ledger_access.write_marker(path, dumps(fields))
+    question, path = read_question(project), lineage_file(project, session)
+    if question is not None and question.id in read_secrets(project) and not os.path.exists(path):
+        ledger_access.write_marker(path, dumps(Lineage(session, question.id, probability)._asdict()))
 
 
 def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int, hold: float) -> Draw:

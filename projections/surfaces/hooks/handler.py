@@ -156,7 +156,9 @@ def handle(payload: Payload, folder: str | None = None) -> str:
         # The home folder, or the root: no project has this session, and none its errors.
         return ""
     _current[:] = [(project, payload)]
-    if not actions or not _is_in_use(project):
+    # A hook creates neither a ledger nor a playbook.
+    files = (project.ledger, playbook_file(project.root, project.claude)) if actions else ()
+    if not any(map(os.path.exists, files)):
         return ""
     answer = "".join([_run_action(action, project, payload) for action in actions])
     return _with_notice(project, payload, answer) if payload.event == "SessionStart" else answer
@@ -185,11 +187,6 @@ def _run_action(action: Callable[[ProjectPaths, Payload], str], project: Project
         with suppress(Exception):
             ledger_access.save_error(project, error)
         return ""
-
-
-def _is_in_use(project: ProjectPaths) -> bool:
-    """Return whether the project has a ledger or a playbook: a hook creates neither."""
-    return os.path.exists(project.ledger) or os.path.exists(playbook_file(project.root, project.claude))
 
 
 def _read_settings(project: ProjectPaths) -> Settings:
@@ -238,29 +235,23 @@ def citation_key(session: str, subagent: str, occasion: str) -> str:
 # Reflection
 
 
-def request_reflection(project: ProjectPaths, payload: Payload) -> str:
-    """Record that a session awaits reflection, and start a worker; there is no answer."""
-    if _record_request(project, payload):
+def request_reflection(project: ProjectPaths, payload: Payload, *, at_once: bool = True) -> str:
+    """Record that a session with a transcript awaits reflection, and start a worker at once; there is no answer."""
+    if not payload.session:
+        return ""
+    try:
+        end = os.stat(payload.transcript).st_size
+    except OSError:
+        return ""
+    event = ledger_access.draft("reflection.requested", end=end, trigger=payload.event, transcript=payload.transcript)
+    # Before the event, so that a later hook finds it if this one ends in between; and after it, because a worker
+    # that finds no work may note it in between.
+    unsettle(project)
+    ledger_access.append(project, [event], payload.by, f"reflect:{payload.session}:{end}")
+    unsettle(project)
+    if at_once:
         start_worker(project)
     return ""
-
-
-def _record_request(project: ProjectPaths, payload: Payload) -> bool:
-    """Record that a session awaits reflection; return False if it has no transcript."""
-    if not payload.session:
-        return False
-    with suppress(OSError):
-        end = os.stat(payload.transcript).st_size
-        event = ledger_access.draft(
-            "reflection.requested", end=end, trigger=payload.event, transcript=payload.transcript
-        )
-        # Before the event, so that a later hook finds it if this one ends in between; and after it, because a worker
-        # that finds no work may note it in between.
-        unsettle(project)
-        ledger_access.append(project, [event], payload.by, f"reflect:{payload.session}:{end}")
-        unsettle(project)
-        return True
-    return False
 
 
 def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
@@ -269,10 +260,9 @@ def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
     An agent that may end without a hook has the request recorded at every stop; the next session's start, or its end,
     starts the worker.
     """
-    if _read_settings(project).on_stop:
-        return request_reflection(project, payload)
-    if payload.agent and table.load(payload.agent).awaits_at_stop:
-        _record_request(project, payload)
+    at_once = _read_settings(project).on_stop
+    if at_once or (payload.agent and table.load(payload.agent).awaits_at_stop):
+        request_reflection(project, payload, at_once=at_once)
     return ""
 
 

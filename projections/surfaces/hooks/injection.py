@@ -41,6 +41,8 @@ PROMPT = "UserPromptSubmit"
 UNANSWERED = "unanswered"
 """Marker that says who called last and was given nothing, because it is not known to take an answer."""
 _TOLD = "told-"
+_COMPACTED = "-compacted"
+"""How a session's marker ends from the beginning of a compaction to the next prompt."""
 MARKS_OFF = "off"
 MARKS_BUDGET_CHARS = 2_000
 """Of a smaller budget the request for marks would take too much."""
@@ -103,7 +105,9 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if chosen.by_task and payload.event != SUBAGENT_START:
         return _inject_part(event)
     # A session that began with parts has some of them, even if the settings no longer say so.
-    selection = inject.Selection() if _is_divided(marker) else _select(event)
+    selection, is_wanted = inject.Selection(), chosen.subagents or not payload.subagent
+    if chosen.budget_chars and is_wanted and not _is_divided(marker):
+        selection = select_best(read_both(project, payload), event.template, agent, chosen.budget_chars)
     if not selection.chosen:
         return ""
     key = "" if payload.source == "compact" else injection_key(payload)
@@ -162,7 +166,7 @@ def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
         marker = _marker(project, conversation(payload))
         with suppress(OSError):
             # Renamed and not removed: it says which parts of the playbook the session had.
-            os.replace(marker, _compacted_marker(marker))
+            os.replace(marker, marker + _COMPACTED)
     return ""
 
 
@@ -198,14 +202,6 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
             request = " ".join(line for line in lines if chosen.learned != MARKS_OFF or "kpt_new" not in line)
             template = f"{template.rstrip()}\n\n{request}\n"
     return template
-
-
-def _select(event: _Event) -> Selection:
-    """Return the entries that fit the budget and the agent; none where nothing is to be injected."""
-    if not event.chosen.budget_chars or (event.payload.subagent and not event.chosen.subagents):
-        return inject.Selection()
-    entries = read_both(event.project, event.payload)
-    return select_best(entries, event.template, event.agent, event.chosen.budget_chars)
 
 
 def select_best(entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int) -> Selection:
@@ -299,11 +295,9 @@ def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker:
         return is_marked and not (payload.event == "SessionStart" and payload.source == "compact")
     # Forks of Codex and branches of Claude Code name the session in their transcripts.
     parent = parent or (agent.transcripts.parent_of(payload.transcript) if agent.transcripts else "")
-    return _continue(project, payload, parent, marker) if parent else _is_unknown_fork(payload)
-
-
-def _is_unknown_fork(payload: Payload) -> bool:
-    """Return whether a fork's transcript does not yet say which session it continues; it will at the first prompt."""
+    if parent:
+        return _continue(project, payload, parent, marker)
+    # A fork's transcript may not yet say which session it continues; it will at the first prompt.
     return payload.event == "SessionStart" and payload.source == "fork" and not os.path.isfile(payload.transcript)
 
 
@@ -334,7 +328,7 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
     before = _marker(project, parent)
     if os.path.exists(before):
         ledger_access.write_marker(marker, ledger_access.read_marker(before))
-    elif any(citations.injections(project, parent)):
+    elif any(True for _ in citations.injections(project, parent)):
         _create(marker)
     else:
         return False
@@ -359,14 +353,9 @@ def _marker(project: ProjectPaths, session: str) -> str:
     return ledger_access.marker_file(project, _TOLD, session)
 
 
-def _compacted_marker(marker: str) -> str:
-    """Return the name that a session's marker has from the beginning of a compaction to the next prompt."""
-    return f"{marker}-compacted"
-
-
 def _take_compacted(marker: str) -> bool:
     """Return whether a compaction began since the last prompt; a divided playbook is begun anew."""
-    compacted = _compacted_marker(marker)
+    compacted = marker + _COMPACTED
     with suppress(OSError):
         if _is_divided(compacted):
             os.replace(compacted, marker)

@@ -134,28 +134,24 @@ def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
         BadInputError: The file is too large for a hook.
         CannotWriteError: It is a link out of the project.
     """
-    path = playbook_file(project.root, project.claude)
-    _refuse_large(path)
+    path, size = playbook_file(project.root, project.claude), 0
+    with suppress(OSError):
+        size = os.stat(path).st_size
+    if size > MAX_PLAYBOOK_BYTES:
+        what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
+        raise errors.BadInputError(path, what, "`tallybook retire NAME` what is no longer needed")
     entries: Sequence[Mapping[str, Any]] = ()
     # A person may have written anything there; the rendering sets aside what cannot be read.
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, errors.TallybookError):
         document = loads(disk.read_file(path, MAX_PLAYBOOK_BYTES).decode("utf-8"))
         found = entries_of(document)
-        if _are_entries(found):
+        types = {tuple(type(entry[field]) for field in ("name", "text", "helpful", "harmful")) for entry in found}
+        if types <= {(str, str, int, int)}:
             entries = found
             seq, _, chain = document[STAMP].partition(":")
             if is_current(project, int(seq), chain):
                 return entries
     return _render(project, entries)
-
-
-def _refuse_large(playbook: str) -> None:
-    size = 0
-    with suppress(OSError):
-        size = os.stat(playbook).st_size
-    if size > MAX_PLAYBOOK_BYTES:
-        what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
-        raise errors.BadInputError(playbook, what, "`tallybook retire NAME` what is no longer needed")
 
 
 def entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -165,19 +161,9 @@ def entries_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         found = [
             {**entry, "section": heading} for heading, entries in document["sections"].items() for entry in entries
         ]
-    days = document.get(UNTIL)
-    return (
-        [{**item, UNTIL: str(days[item["name"]])} if item["name"] in days else item for item in found]
-        if days
-        else found
-    )
-
-
-def _are_entries(values: Sequence[Any]) -> bool:
-    kinds = {
-        (type(entry["name"]), type(entry["text"]), type(entry["helpful"]), type(entry["harmful"])) for entry in values
-    }
-    return kinds <= {(str, str, int, int)}
+    if days := document.get(UNTIL):
+        return [{**item, UNTIL: str(days[item["name"]])} if item["name"] in days else item for item in found]
+    return found
 
 
 def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

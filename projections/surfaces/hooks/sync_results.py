@@ -42,20 +42,13 @@ _FIELDS = {"at": int, "since": int, "events": list, "changes": list, "problems":
 
 def read(project: AnyProject) -> list[dict[str, Any]]:
     """Return the results of syncs, the newest last; none where the file is not one that syncs wrote."""
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, TallybookError):
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, TallybookError):
         found = loads(disk.read_file(_path(project.ledger, NAME)).decode("utf-8"))
-        if type(found) is list and all(_is_result(result) for result in found):
-            return found
+        types = [{name: type(value) for name, value in result.items()} for result in found]
+        lines = [line for result in found for line in (*result["changes"], *result["problems"])]
+        if all(fields == _FIELDS for fields in types) and all(type(line) is str for line in lines):
+            return list(found)
     return []
-
-
-def _is_result(value: Any) -> bool:
-    is_whole = (
-        type(value) is dict
-        and {*value} == {*_FIELDS}
-        and all(type(value[name]) is kind for name, kind in _FIELDS.items())
-    )
-    return is_whole and all(type(line) is str for line in (*value["changes"], *value["problems"]))
 
 
 @contextmanager
@@ -105,12 +98,10 @@ def last_event(results: Sequence[dict[str, Any]]) -> int:
 def has_news(project: AnyProject) -> bool:
     """Return whether a sync changed or met something that no person has seen, as far as is quickly read."""
     results = read(project)
-    return any(not result["shown"] for result in results) or _has_untold(project, last_event(results))
-
-
-def _has_untold(project: AnyProject, told: int) -> bool:
-    """Return whether the own ledger has taken in the book after an event: a sync was killed before it stored that."""
-    log = JsonlLog(project.ledger)
+    if any(not result["shown"] for result in results):
+        return True
+    # Whether the own ledger has taken in the book since: a sync was killed before it stored that.
+    log, told = JsonlLog(project.ledger), last_event(results)
     for line in ledger_access.lines_before(log.log_file, os.stat(log.log_file).st_size):
         if 0 < first_seq(line) <= told:
             return False

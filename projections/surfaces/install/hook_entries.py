@@ -93,11 +93,13 @@ def hook_command(*, is_shared: bool = False, is_kept: bool = False) -> str:
                 break
     if is_kept:
         return f"{named} || :"
-    folder = _installed_in()
-    if os.name != "posix" or folder is None or not _is_direct(sys.executable, folder):
+    # In a clone an import hook finds the package, and a frozen program is no interpreter.
+    package, python = Path(str(tallybook.__file__)).absolute().parent, sys.executable
+    is_installed = package.name == COMMAND and (package.parent / STARTED[_CODE]).is_file()
+    is_printable = python.isprintable() and str(package).isprintable()
+    if os.name != "posix" or not (is_installed and is_printable and PurePath(python).name.startswith("python")):
         return named
-    words = [sys.executable, *_OPTIONS, _CODE, str(folder)]
-    return f"{shlex.join(words)} || {named} || :"
+    return f"{shlex.join([python, *_OPTIONS, _CODE, str(package.parent)])} || {named} || :"
 
 
 def why_not_found() -> str:
@@ -119,39 +121,22 @@ def _is_of_environment(folder: Path) -> bool:
     return is_conda or (environment / "pyvenv.cfg").is_file()
 
 
-def _installed_in() -> Path | None:
-    """Return the folder that holds the installed package; None in a clone, where an import hook finds it."""
-    package = Path(str(tallybook.__file__)).absolute().parent
-    return package.parent if package.name == COMMAND and (package / "ledger").is_dir() else None
-
-
-def _is_direct(python: str, folder: Path) -> bool:
-    """Return whether this is an interpreter, not a frozen program, that can import from a folder of modules."""
-    known = PurePath(python).name.startswith("python") and (folder / STARTED[_CODE]).is_file()
-    return known and python.isprintable() and str(folder).isprintable()
-
-
 def call_of(command: str) -> Call | None:
     """Return how a command line calls our hook at its end, None if it does not."""
-    words = _split(command)
-    match = _LINE.fullmatch("\0".join(words))
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        match = _LINE.fullmatch("\0".join(lexer))
+    except ValueError:
+        # A quotation is not closed.
+        return None
     if match is None or PurePath(match["program"]).name not in _NAMES:
         return None
     python, folder, module = match["python"] or "", match["folder"] or "", STARTED.get(match["code"], "")
     before = match["before"].split("\0")[:-1]
     does_more = "\n" in command or any(word and _OPERATORS.issuperset(word) for word in before)
     return Call(match["program"], python, folder, module, does_more=does_more, is_plain=not before and not does_more)
-
-
-def _split(command: str) -> list[str]:
-    """Return the words and operators of a command line, none where a quotation is not closed."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return list(lexer)
-    except ValueError:
-        return []
 
 
 def find_fault(call: Call) -> tuple[str, bool]:
@@ -221,14 +206,13 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
     document = read(before, files, source)
     hooks = document.setdefault("hooks", {})
     for event, timeout in files.events.items():
-        own = [entry for _, entry in _entries({event: hooks.get(event)}, files) if calls_us(entry[files.key])]
-        for entry in own:
-            call = call_of(entry[files.key])
+        calls = [(entry, call_of(entry[files.key])) for _, entry in _entries({event: hooks.get(event)}, files)]
+        for entry, call in calls:
             # A line that somebody extended is theirs.
             if call is not None and call.is_plain:
                 # The timeout stays: Codex trusts a hook by its line and its timeout.
                 entry[files.key] = command
-        if not own:
+        if not any(call for _, call in calls):
             hooks.setdefault(event, []).append(files.item(command, timeout))
     return _write(before, document, read(before, files, source))
 
@@ -273,12 +257,7 @@ def own_calls(document: object, files: Installation) -> tuple[tuple[str, str], .
     """Return event and command line of each hook of ours in parsed settings, whatever their shape."""
     hooks = document.get("hooks") if isinstance(document, dict) else None
     entries = ((event, entry[files.key]) for event, entry in _entries(hooks, files))
-    return tuple((event, command) for event, command in entries if calls_us(command))
-
-
-def calls_us(command: str) -> bool:
-    """Return whether a command line calls our hook at its end."""
-    return call_of(command) is not None
+    return tuple((event, command) for event, command in entries if call_of(command) is not None)
 
 
 def read(data: bytes, files: Installation, source: str) -> dict[str, Any]:

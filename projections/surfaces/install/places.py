@@ -106,11 +106,6 @@ class Installation(NamedTuple):
         return {"hooks": [hook]} if self.is_nested else hook
 
 
-def as_markdown(prompt: Prompt) -> str:
-    """Return a slash command of Claude Code."""
-    return prompt.text
-
-
 def as_toml(prompt: Prompt) -> str:
     """Return a slash command of Gemini CLI."""
     lines = [f"!{{{command}}}" if (command := _command_in(line)) else line for line in prompt.body.split("\n")]
@@ -143,7 +138,7 @@ _ALL_FILES: Final = (
         file="settings.json",
         events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), 10),
         programs=("claude",),
-        prompts=PromptFiles("", "commands/{}.md", as_markdown),
+        prompts=PromptFiles("", "commands/{}.md", lambda prompt: prompt.text),
         other_hooks=(".claude/settings.local.json",),
     ),
     Installation(
@@ -400,7 +395,7 @@ def prompt_files(
     top = target.base / files.prompts.folder if files.prompts.folder else agent_folder(target, files)
     for path in sorted((PACKAGED / "commands").glob("*.md")):
         prompt = read_prompt(path)
-        if verbs is None or verbs_of(prompt.text) <= set(verbs):
+        if verbs is None or {*_VERB.findall(prompt.text)} <= {*verbs}:
             data = files.prompts.form(prompt).encode()
             yield PackagedFile(top / files.prompts.path.format(prompt.name), data, top_folder(target, files, top))
 
@@ -411,11 +406,6 @@ def read_prompt(path: Path) -> Prompt:
     _, front, body = text.split("---\n", 2)
     described = _DESCRIPTION.search(front)
     return Prompt(path.stem, described[1] if described else path.stem, body.lstrip("\n"), text)
-
-
-def verbs_of(text: str) -> set[str]:
-    """Return the verbs that a slash command may run."""
-    return set(_VERB.findall(text))
 
 
 # What an agent trusts

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -80,20 +80,16 @@ def take(step: Step) -> None:
     if step.after is None:
         _check_unchanged(step)
         step.path.unlink()
-        _remove_empty_folders(step)
+        # The system refuses to remove a folder that is not empty.
+        with contextlib.suppress(OSError):
+            for folder in step.path.parents:
+                if step.top not in folder.parents:
+                    break
+                folder.rmdir()
         return
     disk.make_folder(step.path.parent)
     # An agent may write its settings between the look and the write.
     disk.replace_file(step.path, step.after, may_replace=lambda: _check_unchanged(step))
-
-
-def _remove_empty_folders(step: Step) -> None:
-    # The system refuses to remove a folder that is not empty.
-    with contextlib.suppress(OSError):
-        for folder in step.path.parents:
-            if step.top is None or not folder.is_relative_to(step.top) or folder == step.top:
-                return
-            folder.rmdir()
 
 
 def _check_unchanged(step: Step) -> bool:
@@ -332,12 +328,16 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
         yield from [delete_backup] if saved == before else ()
         return
     after = hook_entries.remove(before, files, str(path))
-    if saved is None:
-        # Without a backup the file came with the hooks, and goes with them unless others added to it.
-        is_original = hook_entries.read(after, files, str(path)) == dict(files.document)
-    else:
-        is_original = _is_same(after, saved, files, str(path))
-    if is_original:
+    # Without a backup the file came with the hooks, and goes with them unless others added to it.
+    original: dict[str, Any] | None = dict(files.document)
+    if saved is not None:
+        try:
+            # Lists and objects that held our hooks alone went with them.
+            with_hooks = hook_entries.install(saved, files, own[0], str(path))
+            original = hook_entries.read(hook_entries.remove(with_hooks, files, str(path)), files, str(path))
+        except BadInputError:
+            original = None
+    if hook_entries.read(after, files, str(path)) == original:
         result = "deleted" if saved is None else "restored"
         yield Step(path, result, "as it was before", before, saved, has_diff=True, top=top)
         yield from [delete_backup] if saved is not None else ()
@@ -348,18 +348,6 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
         yield Step(path, LEFT, f"`{own[0]}` does more than call Tallybook; remove it yourself")
     if saved is not None:
         yield Step(backup, LEFT, "not put back, as more than our hooks would change")
-
-
-def _is_same(after: bytes, saved: bytes, files: Installation, source: str) -> bool:
-    """Return whether settings say what their backup says, but for lists and objects that held our hooks alone."""
-    try:
-        now, before = (hook_entries.read(data, files, source) for data in (after, saved))
-    except BadInputError:
-        return False
-    for document in (now, before):
-        held = {event: groups for event, groups in document.pop("hooks", {}).items() if groups}
-        document.update({"hooks": held} if held else {})
-    return now == before
 
 
 def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:

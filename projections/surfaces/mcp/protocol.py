@@ -46,16 +46,6 @@ INTERNAL_ERROR: Final = -32603
 UNSUPPORTED_VERSION: Final = -32022
 
 _META: Final = "io.modelcontextprotocol"
-_CACHEABLE: Final = frozenset({
-    "server/discover",
-    "tools/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "prompts/list",
-})  # fmt: skip
-"""Methods whose results say how long a client may keep them."""
-
 
 _INSTRUCTIONS: Final = (
     "The playbook of this project: what agents learned here, with ratings. Before a task, call `playbook` with a few "
@@ -87,13 +77,15 @@ class Server:
         self.session = session
         self.client = ""
         # A tool that is only refused when called would still be offered to the model.
-        self.tools: dict[str, Tool] = {tool.name: tool for tool in TOOLS if writes or tool.reads_only}
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in TOOLS if writes or tool.hints["readOnlyHint"]}
         self.info = {"name": "tallybook", "version": version("tallybook")}
         self.greeting: dict[str, Any] = {
             "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
             "instructions": _INSTRUCTIONS + (_HOW_TO_RATE if writes else ""),
         }
         self.methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "initialize": self._initialize,
+            "server/discover": lambda _: self.greeting | {"supportedVersions": [*MODERN_VERSIONS]},
             "ping": lambda _: {},
             "tools/list": lambda _: {"tools": [tool.listed() for tool in self.tools.values()]},
             "tools/call": self._call_tool,
@@ -108,6 +100,12 @@ class Server:
     def ledger(self) -> Ledger:
         """The ledger, with the model of this client as the author of what is recorded."""
         return Ledger(self.project, Author("agent", self.session, self.client or None))
+
+    def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a client of the handshake learns; the newest version where its own is not spoken."""
+        asked = params.get("protocolVersion")
+        spoken = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        return self.greeting | {"protocolVersion": spoken, "serverInfo": self.info}
 
     def _call_tool(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a tool answers; a wrong call and an error of the ledger are answers that the model can read."""
@@ -234,24 +232,18 @@ def _result(method: str, params: Any, server: Server) -> dict[str, Any]:
     if asked is not None and asked not in MODERN_VERSIONS:
         data = {"supported": [*MODERN_VERSIONS], "requested": asked}
         raise ProtocolError(UNSUPPORTED_VERSION, f"version {asked!r} is not spoken here", data)
-    if method == "initialize":
-        server.client = _client_name(params.get("clientInfo"))
-        spoken = params.get("protocolVersion")
-        # A client that asks for a version that is not spoken is offered the newest one of the handshake.
-        spoken = spoken if spoken in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        return server.greeting | {"protocolVersion": spoken, "serverInfo": server.info}
     handler = server.methods.get(method)
-    if method == "server/discover":
-        result = server.greeting | {"supportedVersions": [*MODERN_VERSIONS]}
-    elif handler is not None:
-        server.client = _client_name(envelope.get(f"{_META}/clientInfo")) or server.client
-        result = handler(params)
-    else:
+    if handler is None:
         raise ProtocolError(METHOD_NOT_FOUND, f"{method!r}: no such method")
-    if asked is None:
+    is_handshake = method == "initialize"
+    info = params.get("clientInfo") if is_handshake else envelope.get(f"{_META}/clientInfo")
+    server.client = _client_name(info) or server.client
+    result = handler(params)
+    if asked is None or is_handshake:
         return result
     # The ledger may change at any moment, so that no answer may be kept.
-    kept = {"ttlMs": 0, "cacheScope": "private"} if method in _CACHEABLE else {}
+    is_cacheable = method.endswith("/list") or method in {"server/discover", "resources/read"}
+    kept = {"ttlMs": 0, "cacheScope": "private"} if is_cacheable else {}
     return result | kept | {"resultType": "complete", "_meta": {f"{_META}/serverInfo": server.info}}
 
 

@@ -35,10 +35,7 @@ def _resource(name: str, description: str) -> dict[str, str]:
     return {"uri": f"{_SCHEME}{name}", "name": name, "description": description, "mimeType": _JSON}
 
 
-LISTED: Final = [
-    _resource("playbook", "The playbook as it stands"),
-    _resource("scores", "The scores of the agent"),
-]
+LISTED: Final = [_resource("playbook", "The playbook as it stands"), _resource("scores", "The scores of the agent")]
 MINE: Final = _resource("mine", "The user's own playbook, for all projects")
 TEMPLATES: Final = [
     {"uriTemplate": f"{_ENTRY}{{name}}", "name": "entry", "description": "The story of an entry", "mimeType": _JSON}
@@ -62,7 +59,7 @@ def as_json(value: Any) -> str:
 
 def list_resources(ledger: Ledger) -> list[dict[str, str]]:
     """Return the resources; the person's own playbook only where there is one."""
-    return [*LISTED, *([MINE] if personal.find(ledger.project) is not None else [])]
+    return LISTED if personal.find(ledger.project) is None else [*LISTED, MINE]
 
 
 def list_offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -166,22 +163,16 @@ class Tool(NamedTuple):
     hints: Mapping[str, bool]
     run: Callable[..., Any]
 
-    @property
-    def reads_only(self) -> bool:
-        """Return whether a call records nothing."""
-        return self.hints["readOnlyHint"]
-
     def listed(self) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""
         schema = {
             "type": "object",
             # Every argument is declared: given an empty schema, models could send another server nothing.
-            "properties": dict(self.properties),
-            "required": list(self.required),
+            "properties": self.properties,
+            "required": self.required,
             "additionalProperties": False,
         }
-        hints = dict(self.hints)
-        return {"name": self.name, "description": self.description, "inputSchema": schema, "annotations": hints}
+        return {"name": self.name, "description": self.description, "inputSchema": schema, "annotations": self.hints}
 
 
 def _playbook(

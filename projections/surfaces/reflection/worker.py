@@ -570,7 +570,7 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
     parent = parent or next((sessions[other] for other in transcript.copied_from(path, sessions)), "")
     if parent not in known.injected_at.keys() | known.sessions.keys() or parent == name:
         return
-    if all(body.get("lineage") in {"", name} for body in citations.injections(state.project, name)):
+    if all(body.get("lineage") in {"", name} for _, body in citations.injections(state.project, name)):
         # Lift counts a lineage once: counted singly, its sessions made a false claim in 44.5 % of simulated histories.
         event = events.PlaybookInjected((), (), events.Numbers({}), None, "", "", parent, (), 0.0)
         by = {"rater": "tallybook", "session": name}
