@@ -48,9 +48,11 @@ class TooLargeError(CannotWriteError):
     """A file holds more than Tallybook writes to it."""
 
 
-def reason(error: OSError) -> str:
-    """Return the system's description of an error."""
-    return error.strerror or type(error).__name__
+def reason(error: Exception) -> str:
+    """Return the system's description of an error, or the reason that one of Tallybook's gives."""
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(getattr(error, "reason", error))
 
 
 def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = None) -> int:

@@ -411,8 +411,7 @@ def _open(project: Project, source: str) -> Iterator[git.Copy]:
     try:
         fd = disk.open_file(path, write=False)
     except (CannotWriteError, OSError) as error:
-        why = error.reason if isinstance(error, CannotWriteError) else disk.reason(error)
-        raise BadInputError(f"--ledger {source}", f"cannot be read: {why}", _HINT) from error
+        raise BadInputError(f"--ledger {source}", f"cannot be read: {disk.reason(error)}", _HINT) from error
     try:
         check_format(fd, path)
         yield git.Copy(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent))

@@ -100,8 +100,8 @@ def read_bytes(path: Path) -> bytes | None:
     except (OSError, CannotWriteError) as error:
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
             return b""
-        why = error.reason if isinstance(error, CannotWriteError) else disk.reason(error)
-        raise CannotWriteError(path, f"cannot be read: {why}", "nothing was recorded; try again") from error
+        hint = "nothing was recorded; try again"
+        raise CannotWriteError(path, f"cannot be read: {disk.reason(error)}", hint) from error
 
 
 def last_rendered(project: Project) -> Rendered | None:

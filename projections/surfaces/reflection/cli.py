@@ -145,9 +145,8 @@ def _run(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int
             # A broken pipe is no fault of the disk: the reader of the answer has ended.
             if not results or isinstance(error, BrokenPipeError):
                 raise
-            why = reason(error) if isinstance(error, OSError) else error.reason
             hint = "what was printed so far is recorded, the rest stays pending"
-            raise CannotWriteError(project.ledger, why, hint) from error
+            raise CannotWriteError(project.ledger, reason(error), hint) from error
     if as_json:
         tokens = sum(result.tokens for result in results)
         answer({"ended": ended, "tokens": tokens, "pieces": list(map(attrs.asdict, results))})

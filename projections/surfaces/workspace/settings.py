@@ -7,6 +7,7 @@ because loading a TOML reader would take longer than the hook itself.
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import eq, le
 import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
@@ -120,8 +121,8 @@ def _is_text(value: Any, most: int) -> bool:
 
 
 def _is_command(value: Any, most: int) -> bool:
-    words = value if isinstance(value, list | tuple) else [None]
-    return all(isinstance(word, str) and "\0" not in word for word in words) and len(words) <= most
+    is_list = isinstance(value, list | tuple) and len(value) <= most
+    return is_list and all(isinstance(word, str) and "\0" not in word for word in value)
 
 
 def _is_variable(value: Any, most: int) -> bool:
@@ -171,14 +172,6 @@ class Rule(NamedTuple):
         return _TYPES[self.type][0].format(", ".join(f'"{word}"' for word in self.limit) if words else self.limit)
 
 
-def _is_same(new: object, old: object) -> bool:
-    return new == old
-
-
-def _is_no_more(new: Any, old: Any) -> bool:
-    return bool(new <= old)
-
-
 SETTINGS: dict[tuple[str, str], Rule] = {
     ("ledger", "own"): Rule("flag"),
     ("playbook", "budget_chars"): Rule("whole", MAX_BUDGET_CHARS),
@@ -186,18 +179,18 @@ SETTINGS: dict[tuple[str, str], Rule] = {
     ("playbook", "format"): Rule("word", FORMATS),
     ("playbook", "subagents"): Rule("flag"),
     ("reflection", "rater"): Rule("word", RATERS, lambda new, old: new in {RATERS[0], old}),
-    ("reflection", "model"): Rule("model", MAX_MODEL_CHARS, _is_same),
+    ("reflection", "model"): Rule("model", MAX_MODEL_CHARS, eq),
     # A cloned file could send sessions, or another key of the environment, to an address of its author's.
-    ("reflection", "address"): Rule("address", None, _is_same),
-    ("reflection", "key_variable"): Rule("variable", MAX_NAME_CHARS, _is_same),
-    ("reflection", "command"): Rule("command", MAX_WORDS, _is_same),
+    ("reflection", "address"): Rule("address", None, eq),
+    ("reflection", "key_variable"): Rule("variable", MAX_NAME_CHARS, eq),
+    ("reflection", "command"): Rule("command", MAX_WORDS, eq),
     ("reflection", "answer_key"): Rule("text", MAX_NAME_CHARS),
     ("reflection", "learned"): Rule("word", LEARNED, lambda new, old: LEARNED.index(new) >= LEARNED.index(old)),
     ("reflection", "marks"): Rule("word", MARKS, lambda new, old: MARKS.index(new) >= MARKS.index(old)),
-    ("reflection", "marks_unattended"): Rule("flag", None, _is_no_more),
+    ("reflection", "marks_unattended"): Rule("flag", None, le),
     ("reflection", "on_stop"): Rule("flag"),
-    ("reflection", "tokens_per_day"): Rule("whole", MAX_TOKENS_PER_DAY, _is_no_more),
-    ("mcp", "write"): Rule("flag", None, _is_no_more),
+    ("reflection", "tokens_per_day"): Rule("whole", MAX_TOKENS_PER_DAY, le),
+    ("mcp", "write"): Rule("flag", None, le),
     ("curation", "may"): Rule("word", CURATION, lambda new, old: new in {CURATION[0], old}),
     ("lift", "hold"): Rule("share", MAX_HOLD, lambda new, _: new == 0),
 }
@@ -307,7 +300,7 @@ def load(path: str) -> SettingsFile:
     except (FileNotFoundError, NotADirectoryError):
         return SettingsFile({})
     except (OSError, ValueError, CannotWriteError) as error:
-        return SettingsFile({}, (Problem(path, f"cannot be read: {_reason(error)}"),), is_read=False)
+        return SettingsFile({}, (Problem(path, f"cannot be read: {disk.reason(error)}"),), is_read=False)
     # Slow to load: only once a file has changed.
     import tomllib
 
@@ -317,12 +310,6 @@ def load(path: str) -> SettingsFile:
         return SettingsFile({}, (Problem(path, "is not UTF-8 text; save it as UTF-8"),))
     except (ValueError, RecursionError) as error:
         return SettingsFile({}, (Problem(path, f"is not TOML: {error}"),))
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, CannotWriteError):
-        return error.reason
-    return disk.reason(error) if isinstance(error, OSError) else str(error)
 
 
 def _check(document: Mapping[str, Any], path: str) -> SettingsFile:

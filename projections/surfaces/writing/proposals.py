@@ -47,36 +47,24 @@ class ProposedError(errors.TallybookError):
     exit_code = errors.EXIT_NO
 
 
-def must_propose(project: Project, wish: Curation) -> str:
-    """Return why a change can only be proposed by the agent that types it; empty where it can be made."""
-    # A command that runs inside an agent is the agent's, whoever typed the words.
-    if find_agent() is None:
-        return ""
-    if wish.verb in PERSONS_ONLY:
-        return "only a person may"
-    if wish.verb not in OF_PROTECTED:
-        return ""
-    return "protected" if _protected_names(project, names_of(wish)) else ""
-
-
 def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> tuple[Outcome, ProposedError | None]:
     """Make a change, or propose it where only a person may make it.
 
     Returns:
         The outcome, and the error that says that it was only proposed; None where it was made.
     """
-    cause = must_propose(project, wish)
-    if not cause:
+    names = (wish.name, *wish.more_names, *wish.sources)
+    # A command that runs inside an agent is the agent's, whoever typed the words.
+    is_agents = find_agent() is not None
+    if is_agents and wish.verb in PERSONS_ONLY:
+        cause, what = "only a person may", "is a person's"
+    elif is_agents and wish.verb in OF_PROTECTED and _protected_names(project, names):
+        cause, what = "protected", "names a protected entry"
+    else:
         return curation.curate(project, wish, by), None
-    what = "is a person's" if wish.verb in PERSONS_ONLY else "names a protected entry"
     hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
     error = ProposedError(f"{wish.verb}: {what}, so inside an agent it was only proposed; {hint}")
     return propose(project, wish, cause, by), error
-
-
-def names_of(wish: Curation) -> tuple[str, ...]:
-    """Return the entries that a change names."""
-    return (wish.name, *wish.more_names, *wish.sources)
 
 
 def propose(project: Project, wish: Curation, cause: str, by: Mapping[str, str]) -> Outcome:

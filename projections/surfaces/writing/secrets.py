@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import cache
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -181,47 +181,37 @@ _IS: Final = r"""\\?["']?(?:\s{0,4}(?:=>|:=|::|[=:])\s{0,4}|\s{1,4})\\?["'`]?"""
 _PLACEHOLDER: Final = r"(?i:pass(?:word|wd)?|pwd?|secret|token|x{1,20}|\*{1,20})"
 
 
-def _named_value(name: str, value: str) -> str:
-    """Return an expression for a value behind a name, however a setting, code or JSON writes it."""
-    return rf"(?<![A-Za-z0-9])(?i:{name}){_IS}({value})"
-
-
 # Repeats are bounded or possessive, so that each expression takes time that is linear in the text's length.
 IN_CONTEXT: Final = (
-    # Name, and an expression whose group is the secret.
-    (
-        "AWS Access Key",
-        _named_value(r"(?:aws|secret_?access)[\w-]{0,30}key", r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
-    ),
-    ("Azure Storage Account access key", r"(?:Account|SharedAccess|Access)Key=([A-Za-z0-9+/]{40,}={0,2})"),
-    ("Azure Signature", r"[?&;]sig=((?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}={0,2})"),
-    (
-        "Cloudant Credentials",
-        _named_value(r"clou(?:dant)?[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-f]{64}|[a-z]{24}"),
-    ),
-    (
-        "IBM Cloud IAM Key",
-        _named_value(r"(?:ibm|iam|cloud|bluemix)[\w-]{0,30}(?:key|token)", rf"{_DIGIT}[\w-]{{44}}(?![\w-])"),
-    ),
-    ("IBM COS HMAC Credentials", _named_value(r"(?:ibm|cos|hmac)[\w-]{0,30}(?:key|secret)", "[0-9a-f]{48}")),
-    (
-        "SoftLayer Credentials",
-        _named_value(r"(?:softlayer|sl)[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-z]{64}"),
-    ),
-    ("SoftLayer Credentials", r"softlayer\.com/(?:soap|xmlrpc|rest)/v3(?:\.1)?/([0-9a-z]{64})"),
-    ("npm Token", r"""(?<![A-Za-z0-9])_auth(?:Token)?=\s{0,4}["']?([\w+/=-]{16,})"""),
+    # Name; a name before the secret, however a setting, code or JSON writes it, or empty; an expression for the secret,
+    # which without a name before it is a group in one for its context.
+    ("AWS Access Key", r"(?:aws|secret_?access)[\w-]{0,30}key", r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"),
+    ("Azure Storage Account access key", "", r"(?:Account|SharedAccess|Access)Key=([A-Za-z0-9+/]{40,}={0,2})"),
+    ("Azure Signature", "", r"[?&;]sig=((?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}={0,2})"),
+    ("Cloudant Credentials", r"clou(?:dant)?[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-f]{64}|[a-z]{24}"),
+    ("IBM Cloud IAM Key", r"(?:ibm|iam|cloud|bluemix)[\w-]{0,30}(?:key|token)", rf"{_DIGIT}[\w-]{{44}}(?![\w-])"),
+    ("IBM COS HMAC Credentials", r"(?:ibm|cos|hmac)[\w-]{0,30}(?:key|secret)", "[0-9a-f]{48}"),
+    ("SoftLayer Credentials", r"(?:softlayer|sl)[\w-]{0,20}(?:key|pass\w{0,4}|pwd|pw)", "[0-9a-z]{64}"),
+    ("SoftLayer Credentials", "", r"softlayer\.com/(?:soap|xmlrpc|rest)/v3(?:\.1)?/([0-9a-z]{64})"),
+    ("npm Token", "", r"""(?<![A-Za-z0-9])_auth(?:Token)?=\s{0,4}["']?([\w+/=-]{16,})"""),
     # Header, payload and signature. The first of its run is looked for once, because a run can hold many beginnings.
     (
         "JSON Web Token",
+        "",
         r"(?<![\w-])(?>[\w-]*?(?=eyJ))(eyJ[\w-]{8,}+=*+\.[\w-]{8,}+=*+(?:\.[\w=+/-]*+)?)",
     ),
     (
         "Bearer Token",
+        "",
         rf"(?i:bearer|ssws|authorization: ?(?:basic|token)) {{1,4}}({_THREE_DIGITS}[\w.~+/-]{{20,}}={{0,2}})",
     ),
-    ("Named Secret", _named_value(_SAYS, rf"{_THREE_DIGITS}[\w~+/-]{{20,}}={{0,2}}")),
-    ("Basic Auth Credentials", rf"""://[^\s/?#@:"'<>]{{0,64}}:(?!{_PLACEHOLDER}@)([^\s/?#@"'<>{{}}$[\]]{{1,256}})@"""),
-    (KEY_BLOCK, r"((?:-{2,5} ?)?BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY|PuTTY-User-Key-File-\d)"),
+    ("Named Secret", _SAYS, rf"{_THREE_DIGITS}[\w~+/-]{{20,}}={{0,2}}"),
+    (
+        "Basic Auth Credentials",
+        "",
+        rf"""://[^\s/?#@:"'<>]{{0,64}}:(?!{_PLACEHOLDER}@)([^\s/?#@"'<>{{}}$[\]]{{1,256}})@""",
+    ),
+    (KEY_BLOCK, "", r"((?:-{2,5} ?)?BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY|PuTTY-User-Key-File-\d)"),
 )
 NAMES: Final = frozenset({OTHER, *(row[0] for row in (*PREFIXED, *IN_CONTEXT))})
 
@@ -237,8 +227,16 @@ _CHANGE: Final = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _MIN_MIXED_CHARS, _MIN_CHANGES = 26, 4
 
 
-def find(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the place and the name of each secret, as (begin, end, name); places may overlap.
+class Span(NamedTuple):
+    """The place of a secret: from ``begin`` up to ``end``, in characters."""
+
+    begin: int
+    end: int
+    name: str
+
+
+def find(text: str) -> Iterator[Span]:
+    """Yield the place and the name of each secret; places may overlap.
 
     What needs its context comes last. Tokens that only their shape shows are those of a text without others.
     """
@@ -249,10 +247,10 @@ def find(text: str) -> Iterator[tuple[int, int, str]]:
             index = match.lastindex or 1
             begin, end = match.span(index)
             # An exact format ends with an empty group, which says which format it is.
-            yield (match.start() if begin == end else begin), end, names[index - 1]
+            yield Span(match.start() if begin == end else begin, end, names[index - 1])
     for match in () if exact else _RUN.finditer(text):
         if _is_token(run := match[0].rstrip("._-")):
-            yield match.start(), match.start() + len(run), OTHER
+            yield Span(match.start(), match.start() + len(run), OTHER)
 
 
 @cache
@@ -261,7 +259,10 @@ def _compile() -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
     prefixed = "|".join(rf"{prefix}{alphabet}{{{least},}}(?<!\.)()" for _, prefix, alphabet, least in PREFIXED)
     return (
         (re.compile(f"{_START}(?:{prefixed})", re.ASCII), tuple(row[0] for row in PREFIXED)),
-        *((re.compile(expression, re.ASCII), (name,)) for name, expression in IN_CONTEXT),
+        *(
+            (re.compile(rf"(?<![A-Za-z0-9])(?i:{label}){_IS}({secret})" if label else secret, re.ASCII), (name,))
+            for name, label, secret in IN_CONTEXT
+        ),
     )
 
 
@@ -295,15 +296,6 @@ class MaskedText:
     names: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class _Span:
-    """The place of a secret: from ``begin`` up to ``end``, in characters."""
-
-    begin: int
-    end: int
-    name: str
-
-
 def list_formats(text: str) -> tuple[str, ...]:
     """Return the format of each secret in a text, in its order, and nothing of the secret itself."""
     return tuple(span.name for span in _spans(text))
@@ -314,7 +306,11 @@ def mask(text: str) -> MaskedText:
     masked: list[str] = []
     # One mask can uncover a match next to it. Each leaves less to search.
     while spans := _spans(text):
-        text = _replace(text, spans)
+        parts, at = [], 0
+        for span in spans:
+            parts += [text[at : span.begin], f"[masked: {span.name}]"]
+            at = span.end
+        text = "".join((*parts, text[at:]))
         masked += [span.name for span in spans]
     return MaskedText(text, tuple(masked))
 
@@ -362,51 +358,41 @@ def _mask_value(value: Any, names: list[str]) -> Any:
     return value
 
 
-def _replace(text: str, spans: Sequence[_Span]) -> str:
-    parts = []
-    at = 0
-    for span in spans:
-        parts += [text[at : span.begin], f"[masked: {span.name}]"]
-        at = span.end
-    return "".join((*parts, text[at:]))
-
-
-def _spans(text: str) -> list[_Span]:
+def _spans(text: str) -> list[Span]:
     """Return the places of the secrets in a text, in order and without overlaps."""
     # A label's own words ("Access Key]") must not count as the keyword of what follows. Brackets belong to no token, no
     # password and no name.
     text = _LABEL.sub(lambda label: "[" * len(label[0]), text)
-    spans = _with_blocks(text, [_Span(*place) for place in find(text)])
     # Of formats that begin at one place the first is named.
-    return _join(text, sorted(spans, key=lambda span: span.begin))
+    return _join(text, sorted(_with_blocks(text, [*find(text)]), key=lambda span: span.begin))
 
 
-def _join(text: str, spans: Sequence[_Span]) -> list[_Span]:
+def _join(text: str, spans: Sequence[Span]) -> list[Span]:
     """Return spans extended to the end of their runs of token characters; those that then overlap become the first.
 
     Formats grow, and an expression that knows the first 24 characters of a key would leave the rest readable.
     """
-    joined: list[_Span] = []
+    joined: list[Span] = []
     for span in spans:
         if joined and span.end <= joined[-1].end:
             continue
         run = _RUN_END.match(text, span.end)
-        extended = attrs.evolve(span, end=run.end() if run else span.end)
+        extended = span._replace(end=run.end() if run else span.end)
         if joined and span.begin < joined[-1].end:
-            extended = attrs.evolve(joined.pop(), end=extended.end)
+            extended = joined.pop()._replace(end=extended.end)
         joined.append(extended)
     return joined
 
 
-def _with_blocks(text: str, spans: list[_Span]) -> list[_Span]:
+def _with_blocks(text: str, spans: list[Span]) -> list[Span]:
     """Return spans with each private key's extended to its end line; without one, to the last line of a key."""
     if all(span.name != KEY_BLOCK for span in spans):
         return spans
     ends = [match.end() for match in _KEY_END.finditer(text)]
     last = max((match.end() for match in _KEY_BODY.finditer(text)), default=0)
 
-    def block_end(span: _Span) -> int:
+    def block_end(span: Span) -> int:
         index = bisect_left(ends, span.end)
         return ends[index] if index < len(ends) else max(span.end, last)
 
-    return [attrs.evolve(span, end=block_end(span)) if span.name == KEY_BLOCK else span for span in spans]
+    return [span._replace(end=block_end(span)) if span.name == KEY_BLOCK else span for span in spans]

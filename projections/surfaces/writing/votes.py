@@ -58,14 +58,14 @@ def count_votes(decision: Decision, request: Request, state: Playbook, read: Cal
     if not may_vote(request):
         return decision
     by, by_marks = request.by, isinstance(request.decide, Update) and request.decide.by_marks
-    entries = {id(event): entry for event in decision.events if (entry := _entry_of(event, state)) is not None}
-    if not entries:
+    entries = [_entry_of(event, state) for event in decision.events]
+    if not any(entries):
         return decision
     notes = {event.name: event for event in decision.events if isinstance(event, events.PointNoted)}
     cast = _Cast(read(), state, by, notes)
     results: list[tuple[Any, Any]] = [
-        (event, cast.vote(event, entries[id(event)], by_marks=by_marks) if id(event) in entries else event)
-        for event in decision.events
+        (event, event if entry is None else cast.vote(event, entry, by_marks=by_marks))
+        for event, entry in zip(decision.events, entries, strict=True)
     ]
     dropped = {
         event.name
