@@ -6,7 +6,9 @@ once, whether this machine publishes it or the other ledger's own.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing, contextmanager, suppress
+from itertools import product
 import os
 from pathlib import Path
 import shlex
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
 
 BY: Final = {"rater": "import"}
 _REASON: Final = "redacted on another branch"
+_COUNTING: Final = ("helpful", "harmful")
 
 
 @attrs.frozen
@@ -197,59 +200,50 @@ def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Hi
     paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
     landing = Landing(log, own, redactions)
     # In a book the seeds are joined to its entries.
-    doubled = {} if log_with_book(log) else _doubled_counts(Landing(log, own, redactions), own, paths)
-    seeded = {name: landing.entries[name] for name in doubled}
-    landing.set_counts(dict.fromkeys(doubled, (0, 0)))
-    landing.land_all(paths)
-    counts: dict[str, tuple[int, int]] = {}
-    for name, entry in seeded.items():
-        now = landing.entries.get(name)
-        own_helpful, own_harmful = entry.helpful - doubled[name][0], entry.harmful - doubled[name][1]
-        if now is not None and (own_helpful or own_harmful):
-            counts[name] = now.helpful + own_helpful, now.harmful + own_harmful
-    landing.set_counts(counts)
+    doubled = Counter() if log_with_book(log) else _find_doubled(Landing(log, own, redactions), own, paths)
+    own_counts = {(name, field): getattr(landing.entries[name], field) for name, _ in doubled for field in _COUNTING}
+    landing.add_counts({place: -count for place, count in own_counts.items()})
+    for path in paths:
+        landing.land(path)
+    landing.add_counts({place: count - doubled[place] for place, count in own_counts.items()})
     return landing
 
 
-def _doubled_counts(
+def _find_doubled(
     trial: Landing, own: Sequence[RawBatch], paths: Sequence[Sequence[RawBatch]]
-) -> dict[str, tuple[int, int]]:
-    """Return what of the counts of seeds the ratings in other histories bring as well: name → (helpful, harmful).
+) -> Counter[tuple[str, str]]:
+    """Return what of the counts of seeds the ratings in other histories bring as well: name and rating → count.
 
     A ledger that is lost leaves its counts in ``playbook.json``, which the next ledger adopts.
     """
-    seeds: dict[str, tuple[int, int]] = {}
+    seeds: Counter[tuple[str, str]] = Counter()
     # The same file adopted there lands without its counts.
     keys = {batch_key(raw.data) for path in paths for raw in path}
     for batch in decode(own):
         is_there = batch.records[0].key in keys
-        for record in batch.records:
+        for record, field in product(batch.records, _COUNTING):
             event = record.event
             if isinstance(event, PointSeeded) and not is_there:
-                seeds[event.name] = event.helpful, event.harmful
-            elif isinstance(event, PointEdited) and event.name in seeds and record.by.rater == BY["rater"]:
+                seeds[event.name, field] = getattr(event, field)
+            elif isinstance(event, PointEdited) and record.by.rater == BY["rater"]:
                 # An earlier import took off what it brought.
-                helpful, harmful = seeds[event.name]
-                helpful += event.helpful - event.helpful_before
-                harmful += event.harmful - event.harmful_before
-                seeds[event.name] = max(helpful, 0), max(harmful, 0)
+                seeds[event.name, field] += getattr(event, field) - getattr(event, f"{field}_before")
     before = dict(trial.entries)
-    seeds = {name: counts for name, counts in seeds.items() if name in before and any(counts)}
+    # The smaller of two counts, where it is above zero.
+    seeds &= Counter(
+        {(entry.name, field): getattr(entry, field) for entry, field in product(before.values(), _COUNTING)}
+    )
     if not seeds:
-        return {}
-    trial.set_counts(dict.fromkeys(seeds, (0, 0)))
-    trial.land_all(paths)
-    brought: dict[str, tuple[int, int]] = {}
-    for entry in trial.entries.values():
-        if entry.name in seeds or entry.name not in before:
-            helpful, harmful = brought.get(entry.text, (0, 0))
-            brought[entry.text] = helpful + entry.helpful, harmful + entry.harmful
-    doubled: dict[str, tuple[int, int]] = {}
-    for name, counts in seeds.items():
-        entry = before[name]
-        helpful, harmful = brought.get(entry.text, (0, 0))
-        doubled[name] = min(counts[0], entry.helpful, helpful), min(counts[1], entry.harmful, harmful)
-    return {name: counts for name, counts in doubled.items() if any(counts)}
+        return seeds
+    names = {name for name, _ in seeds}
+    trial.add_counts({(name, field): -getattr(before[name], field) for name in names for field in _COUNTING})
+    for path in paths:
+        trial.land(path)
+    brought: Counter[tuple[str, str]] = Counter()
+    for entry, field in product(trial.entries.values(), _COUNTING):
+        if entry.name in names or entry.name not in before:
+            brought[entry.text, field] += getattr(entry, field)
+    return seeds & Counter({(name, field): brought[before[name].text, field] for name, field in seeds})
 
 
 # ---- The project's own log ----
@@ -538,7 +532,6 @@ _OF_ONE_MACHINE: Final = {
     "lift.stopped",
     "point.reviewed",
 }
-_COUNTING: Final = ("helpful", "harmful")
 
 
 @attrs.frozen
@@ -613,24 +606,20 @@ class Landing:
         """Return the entries of the ledger, with what has landed."""
         return self._ground.state.entries
 
-    def set_counts(self, counts: Mapping[str, tuple[int, int]]) -> None:
-        """Give entries other counts, (helpful, harmful), in a batch of their own."""
+    def add_counts(self, changes: Mapping[tuple[str, str], int]) -> None:
+        """Change counts of entries, name and rating → difference, in a batch of their own."""
         edits = []
-        for name, (helpful, harmful) in counts.items():
+        for name in dict.fromkeys(name for (name, _), change in changes.items() if change and name in self.entries):
             entry = self.entries[name]
-            seen = {"helpful_before": entry.helpful, "harmful_before": entry.harmful}
-            edits.append(PointEdited(name, helpful, harmful, change="kept", text=entry.text, **seen))
+            seen: dict[str, Any] = {f"{field}_before": getattr(entry, field) for field in _COUNTING}
+            counts = [getattr(entry, field) + changes.get((name, field), 0) for field in _COUNTING]
+            edits.append(PointEdited(name, counts[0], counts[1], change="kept", text=entry.text, **seen))
         if edits:
             raw = _frame(edits, self._end)
             self._end = raw.position
             self._ground.landed.append(raw)
             self.arrival.batches.append(raw)
             fold(BOOK_VIEW, decode([raw]), cast("BookState", self._ground.state))
-
-    def land_all(self, histories: Iterable[Sequence[RawBatch]]) -> None:
-        """Land histories one after another."""
-        for history in histories:
-            self.land(history)
 
     def land(self, history: Sequence[RawBatch]) -> None:
         """Land every batch of a history, given from its first line on, that is not here yet.
