@@ -231,7 +231,8 @@ def record_request(project: Project, request: Request) -> Outcome:
     Raises:
         NothingToDoError: All of it are ratings of a machine whose lineage has voted on these entries.
     """
-    report = recording.write(project, [request]) if personal.find(project) is None else pair.write(project, request)
+    mine = personal.find(project)
+    report = recording.write(project, [request]) if mine is None else pair.write(project, mine, request)
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
         # Only the cause: the rest of the message would seem to be about the ledger, where all is recorded.

@@ -213,7 +213,8 @@ def _offer_untracking(project: Project) -> None:
     note(f"git tracks {project.playbook}, which every rating changes; `{command}` stops that and keeps the file")
     if can_ask() and click.confirm("Stop tracking it now?"):
         try:
-            git.untrack(project)
+            # Unlike `rm --cached`, it runs no filter of the repository to compare the file.
+            git.ask(project.root, "update-index", "--force-remove", "--", str(project.playbook))
         except git.FAILURES as error:
             raise CannotWriteError(project.playbook, git.failure_reason(error), f"run `{command}`") from error
         say("Commit that: the others' clones then lose the file, and their next session writes it again.")

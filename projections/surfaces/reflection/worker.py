@@ -389,8 +389,8 @@ def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _S
 def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcome]:
     """Record requests, or stop while another process holds the ledger."""
     try:
-        if personal.find(project) is not None:
-            return [pair.write(project, request).outcomes[0] for request in requests]
+        if (mine := personal.find(project)) is not None:
+            return [pair.write(project, mine, request).outcomes[0] for request in requests]
         return list(record.write(project, requests).outcomes)
     except LockHeldError as error:
         raise _StopError(HELD) from error

@@ -32,7 +32,6 @@ from tallybook.projections.surfaces.workspace.project import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -182,16 +181,6 @@ def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) 
     ]
 
 
-def untrack(project: Project) -> None:
-    """Stop tracking ``playbook.json``, as ``git rm --cached`` does; the file stays, and nothing is committed.
-
-    Raises:
-        OSError, SubprocessError: Git fails.
-    """
-    # Unlike `rm`, it does not compare the file, for which git would run a filter of the repository.
-    ask(project.root, "update-index", "--force-remove", "--", str(project.playbook))
-
-
 def revisions(project: Project) -> Iterator[tuple[str, Commit]]:
     """Yield the commits that can have a version of the ledger's log file, each with a revision that names it.
 
@@ -288,7 +277,8 @@ def exclude_file(project: Project) -> Path | None:
     with suppress(OSError):
         present = [part for part in (path.parent, path) if os.path.lexists(part)]
         # A link may lead to somebody else's file.
-        if not any(part.is_symlink() for part in present) and all(_is_own(part) for part in (Path(folder), *present)):
+        is_users = os.name != "posix" or all(part.stat().st_uid == os.geteuid() for part in (Path(folder), *present))
+        if is_users and not any(part.is_symlink() for part in present):
             return path
     return None
 
@@ -362,7 +352,3 @@ def _ignores_itself(folder: Path) -> bool:
     with suppress(OSError, TallybookError):
         return b"*" in disk.read_file(folder / ".gitignore").split(b"\n")
     return False
-
-
-def _is_own(path: StrPath) -> bool:
-    return os.name != "posix" or os.stat(path).st_uid == os.geteuid()

@@ -12,7 +12,14 @@ import stat
 
 from tallybook.ledger import errors
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
-from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, ProjectPaths, contains, ledger_folder
+from tallybook.projections.surfaces.workspace.project import (
+    CLAUDE,
+    Project,
+    ProjectPaths,
+    as_path,
+    contains,
+    ledger_folder,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,23 +86,14 @@ def find_paths(project: AnyProject) -> ProjectPaths | None:
 def find(project: AnyProject) -> PersonalPlaybook | None:
     """Return the person's own playbook, as ``find_paths``; None for that playbook itself."""
     paths = None if isinstance(project, PersonalPlaybook) else find_paths(project)
-    return None if paths is None else as_playbook(paths)
-
-
-def as_playbook(paths: ProjectPaths) -> PersonalPlaybook:
-    """Return the person's own playbook of its paths."""
-    # Slow to load, and hooks ask for the paths.
-    from pathlib import Path
-
-    return PersonalPlaybook(Path(paths.root))
+    return None if paths is None else PersonalPlaybook(as_path(paths.root))
 
 
 def as_project(paths: ProjectPaths) -> Project:
     """Return the project, or the person's own playbook, of its paths."""
-    from pathlib import Path
-
     # Only that has no `.claude` in its folder.
-    return as_playbook(paths) if paths.claude == paths.root else Project(Path(paths.root))
+    kind = PersonalPlaybook if paths.claude == paths.root else Project
+    return kind(as_path(paths.root))
 
 
 def place(project: AnyProject | None) -> PersonalPlaybook:
@@ -106,8 +104,10 @@ def place(project: AnyProject | None) -> PersonalPlaybook:
     """
     if why := fault(project):
         raise errors.BadInputError(folder(), f"cannot be your own playbook: {why}", FIXES[why])
-    path = folder()
-    return as_playbook(ProjectPaths(path, path, path, ledger_folder(path)))
+    mine = PersonalPlaybook(as_path(folder()))
+    # A link in its place is refused.
+    ledger_folder(mine.root)
+    return mine
 
 
 def require_own(project: AnyProject | None) -> PersonalPlaybook:

@@ -54,21 +54,21 @@ class Project:
     @cached_property
     def claude(self) -> Path:
         """Return the agent's folder; raises as ``claude_folder``."""
-        return _as_path(claude_folder(self.root))
+        return as_path(claude_folder(self.root))
 
     @cached_property
     def playbook(self) -> Path:
         """Return the file that people and agents read; raises as ``playbook_file``."""
-        return _as_path(playbook_file(self.root, self.claude))
+        return as_path(playbook_file(self.root, self.claude))
 
     @cached_property
     def ledger(self) -> Path:
         """Return the ledger's folder; raises as ``ledger_folder``."""
-        return _as_path(ledger_folder(self.claude))
+        return as_path(ledger_folder(self.claude))
 
 
-def _as_path(path: str) -> Path:
-    # Slow to load, and hooks ask ``ProjectPaths``.
+def as_path(path: str) -> Path:
+    """Return a path as an object; their module is slow to load, and hooks ask ``ProjectPaths``."""
     from pathlib import Path
 
     return Path(path)
@@ -163,7 +163,7 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
     if given and must_exist and not _is_folder(given):
         raise BadInputError(str(given), "is not a folder")
     root, start = locate(given)
-    return Project(_as_path(root), _as_path(start))
+    return Project(as_path(root), as_path(start))
 
 
 class NoProjectError(BadInputError):

@@ -239,7 +239,11 @@ def read(project: AnyProject, *, store: bool = True) -> Settings:
         settings = merge(contents)
         # Who may read a file can change without a trace in its size or time.
         if store and cache is not None and all(content.is_read for content in contents.values()):
-            _store_cached(project, cache, places, settings)
+            text = dumps({"files": places, "values": settings._asdict()})
+            # Without it, the files are read again next time.
+            with suppress(OSError, TallybookError):
+                caches.make_folder(os.path.dirname(cache), project.ledger)
+                disk.replace_cache_file(cache, text.encode("utf-8", "surrogatepass"))
     return settings
 
 
@@ -361,11 +365,3 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
             # The values of a cache are checked like those of the files.
             return Settings(**values) if all(rule.fits(values[field]) for field, rule in _RULES.items()) else None
     return None
-
-
-def _store_cached(project: AnyProject, cache: str, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
-    """Write the cache; if that fails, the files are read again next time."""
-    text = dumps({"files": places, "values": settings._asdict()})
-    with suppress(OSError, TallybookError):
-        caches.make_folder(os.path.dirname(cache), project.ledger)
-        disk.replace_cache_file(cache, text.encode("utf-8", "surrogatepass"))

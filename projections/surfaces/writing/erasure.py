@@ -202,7 +202,12 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     # Of a shared project: event numbers and offsets are those of the own ledger alone.
     log = JsonlLog(log.folder, log.now)
     _note_in_copies(log.folder, pending)
-    _append_events(log, pending)
+    with log.transaction() as tx:
+        redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
+        drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
+        if drafts and (batch := tx.append(drafts, pending.by)) is not None:
+            redacted |= _redacted_by([batch])
+        redacted_digests.name_events(log.folder, redacted)
     _await_rendering(project)
     # Checkpoints hold texts; one from before a redaction is never used again.
     uncleared = checkpoints.clear(log.folder)
@@ -264,16 +269,6 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
         except errors.TallybookError as error:
             remaining.append(f"{copy.path}: not erased: {error}")
     return remaining
-
-
-def _append_events(log: JsonlLog, pending: PendingRedaction) -> None:
-    """Append ``event.redacted`` for each event that has none yet."""
-    with log.transaction() as tx:
-        redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
-        drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
-        if drafts and (batch := tx.append(drafts, pending.by)) is not None:
-            redacted |= _redacted_by([batch])
-        redacted_digests.name_events(log.folder, redacted)
 
 
 def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:

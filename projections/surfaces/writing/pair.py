@@ -137,15 +137,12 @@ def _names_in(value: Any) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def write(project: Project, request: Request) -> Writing:
+def write(project: Project, mine: Project, request: Request) -> Writing:
     """Record a request in the ledgers whose entries it means; as ``recording.write``, with the personal outcome.
 
     Raises:
         TallybookError: A ledger is damaged, or could not be written.
     """
-    mine = personal.find(project)
-    if mine is None or not isinstance(request.decide, Update | PlainEvents):
-        return recording.write(project, [request])
     finish(mine)
     for owner in (project, mine):
         if request.payload and request.key is not None:

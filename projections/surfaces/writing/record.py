@@ -284,7 +284,10 @@ class Writing:
             delivery = None if request.key is None else tx.find_delivery(request.key, request.payload)
             if delivery is not None:
                 refuse_other_payload(request, delivery)
-                names = _names_in_ledger(request.decide, state) if isinstance(request.decide, Update) else {}
+                wishes = request.decide.names if isinstance(request.decide, Update) else {}
+                # Where the program gave a text another name than the ledger did.
+                by_text = {entry.text: entry.name for entry in (*state.gone.values(), *state.entries.values())}
+                names = {wish: by_text[text] for text, wish in wishes.items() if by_text.get(text, wish) != wish}
                 outcome = Outcome(delivery.first, delivery.last, repeated=True, renamed=names)
             else:
                 # Where it is refused, nothing of the transaction is appended.
@@ -401,12 +404,6 @@ def refuse_other_payload(request: Request, delivery: Delivery | None) -> None:
     """
     if request.key and delivery and request.payload and delivery.payload not in {"", request.payload}:
         raise errors.UsedKeyError(normalize_key(request.key), delivery.first, delivery.last)
-
-
-def _names_in_ledger(update: Update, state: Playbook) -> dict[str, str]:
-    """Return the names that the texts of a repeated update have in the ledger, where its program gave them others."""
-    by_text = {entry.text: name for entries in (state.gone, state.entries) for name, entry in entries.items()}
-    return {wish: by_text[text] for text, wish in update.names.items() if by_text.get(text, wish) != wish}
 
 
 # In the spool

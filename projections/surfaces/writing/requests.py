@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.decisions import legacy_import
-    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Entry, Event
     from tallybook.projections.surfaces.writing import secrets
 else:
@@ -287,24 +287,21 @@ class Import:
         legacy = self.legacy
         by_text = {entry.text: name for name, entry in state.entries.items()}
         new = tuple(item for item in legacy.items if item.entry.text not in by_text)
-        items = _name_items(new, state)
+        # A name means one entry for ever.
+        naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in new)}, state.prefix)
+        naming.highest, naming.used = state.highest, set(state.used)
+        # Entries of a person's own playbook are named my_NNN, whatever name a file gives them.
+        is_personal = state.prefix == PERSONAL_PREFIX
+        given = (naming.assign(None if is_personal else item.entry.name) for item in new)
+        items = tuple(
+            attrs.evolve(item, entry=attrs.evolve(item.entry, name=name)) for item, name in zip(new, given, strict=True)
+        )
         names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
         names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
         until = {names.get(name, name): day for name, day in (legacy.until or {}).items()}
         legacy = attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names), until=until)
         legacy, refused = redactions.filter_legacy(legacy)
         return Decision(legacy_import.seed_events(legacy), refused)
-
-
-def _name_items(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
-    """Give new names to entries whose names this ledger has used: a name means one entry for ever."""
-    naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in items)}, state.prefix)
-    naming.highest = state.highest
-    naming.used = set(state.used)
-    # Entries of a person's own playbook are named my_NNN, whatever name a file gives them.
-    is_personal = state.prefix == PERSONAL_PREFIX
-    entries = [attrs.evolve(item.entry, name=naming.assign(None if is_personal else item.entry.name)) for item in items]
-    return tuple(attrs.evolve(item, entry=entry) for item, entry in zip(items, entries, strict=True))
 
 
 def make_undo(ids: Sequence[str], session: str | None = None, reason: str = "") -> PlainEvents:
@@ -442,7 +439,13 @@ def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
 def _from_json(fields: Mapping[str, Any], key: str, when: Any) -> Request:
     # One that says itself when it happened happened then.
     when = fields.get("when", when)
-    _check_moment(when)
+    try:
+        fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
+    except (ValueError, OverflowError, OSError):
+        fits = False
+    if not fits:
+        # On a line it would be damage for ever.
+        raise BadInputError("at", "is not a time as the ledger writes it")
     given, position, payload = fields.get("key"), fields.get("position"), fields.get("payload")
     return Request(
         _decide_from_json(fields),
@@ -475,16 +478,6 @@ def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
             raise BadInputError("facts", "are none")
         return PlainEvents(events)
     raise BadInputError("request", "is neither an update nor facts")
-
-
-def _check_moment(when: Any) -> None:
-    """Refuse a time that the ledger would not write: on a line it would be damage for ever."""
-    try:
-        fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
-    except (ValueError, OverflowError, OSError):
-        fits = False
-    if not fits:
-        raise BadInputError("at", "is not a time as the ledger writes it")
 
 
 def _parse_plain_events(value: Any) -> tuple[Event, ...]:
