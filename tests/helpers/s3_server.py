@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 WAIT_S = 60
 
 
+# What moto has stays as long as the process, whatever server of it ended.
+_NUMBERS = count(1)
+
+
 class Buckets:
     """A server with its buckets.
 
@@ -34,11 +38,10 @@ class Buckets:
     def __init__(self, place: str) -> None:
         """Take a server that runs."""
         self.place = place
-        self._numbers = count(1)
 
     def new_address(self, *, lock: bool = False) -> str:
         """Make a bucket, perhaps one with an object lock, and return the address of a path in it."""
-        name = f"books-{next(self._numbers)}"
+        name = f"books-{next(_NUMBERS)}"
         headers = {"x-amz-bucket-object-lock-enabled": "true"} if lock else {}
         request = Request(f"{self.place}/{name}", method="PUT", headers=headers)  # noqa: S310 - on loopback
         with urlopen(request, timeout=30):  # noqa: S310 - on loopback
