@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.sharing_projects import make_team
+from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
@@ -141,6 +142,24 @@ def test_a_redaction_that_a_killed_sync_took_in_is_erased_by_the_next(
         team.sync("anna", "ben")
     assert team.entries("anna") == team.entries("ben")
     team.run("ben", "verify")
+
+
+def test_an_imported_redaction_erases_what_a_killed_first_sync_took_in(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its ledger says that it is in a book, a machine has a copy of the book all the same."""
+    with monkeypatch.context() as patch:
+        patch.setattr(syncing.Sync, "_append", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            team.share("cleo")
+    assert holding(team, "cleo")
+    team.run("ben", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
+    team.run("cleo", "import", "--ledger", str(team.root("ben")))
+    team.share("cleo")
+    assert [] == holding(team, "cleo")
+    team.sync("ben", "cleo", "anna")
+    assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
+    assert [] == holding(team, "anna") + holding(team, "ben") + holding(team, "cleo")
 
 
 def test_a_lost_copy_brings_no_redacted_text_back(team: Team) -> None:

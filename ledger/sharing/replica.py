@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger.errors import CannotWriteError, TallybookError
-from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.line import START, WRITER, Position, first_seq, head_field, split_key
 from tallybook.ledger.log import JsonlLog, LogFiles
 from tallybook.ledger.scan import Scan
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.search import Delivery
-    from tallybook.ledger.sharing.landing import Sent
 
 
 FOLDER = "book"
@@ -423,17 +421,6 @@ def erase_listed(copy: Replica, seq: int) -> None:
     ids = frozenset(listed.ids if listed else ())
     if ids and not ids.isdisjoint(copy.ids(seq)):
         redaction.erase(copy.log.path, copy.read(), ids)
-
-
-def pending_finder(pending: Iterable[Sent]) -> Callable[[RawBatch], Iterable[str]]:
-    """Return a function that returns the ids of the events in a batch of a copy that pending batches redact.
-
-    An imported ledger redacts what comes in only later.
-    """
-    records = (record for own in pending for record in own.records)
-    ids = {record.event.id for record in records if isinstance(record.event, EventRedacted)}
-
-    return lambda batch: ids and ids.intersection(find_ids(batch.data))
 
 
 def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
-from tallybook.ledger.events import BookBlock, BookOpened, BookTaken
+from tallybook.ledger.events import BookBlock, BookOpened, BookTaken, EventRedacted
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
@@ -372,11 +372,9 @@ class Sync:
 
     def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
         find_returning = self.machine.returning_finder()
-        find_pending = replicas.pending_finder(self.log.history.pending)
         for batch in batches:
             yield from redacted_ids(batch)
             yield from find_returning(batch)
-            yield from find_pending(batch)
 
     def _give_back(self, end: Position) -> bool:
         """Find out why an engine does not go on where the replica ends, and put what it lost; return whether it did.
@@ -402,6 +400,11 @@ class Sync:
 
     def _append(self, contents: Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
+        records = (record for batch in self.log.history.pending for record in batch.records)
+        if ids := [record.event.id for record in records if isinstance(record.event, EventRedacted)]:
+            # An imported ledger also redacts what came in before it was imported, or only now.
+            self.machine.redact(ids)
+            self.log.refreshed()
         self.result.refusal = self._refusal()
         if self.result.refusal:
             return True
