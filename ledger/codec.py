@@ -41,12 +41,12 @@ MEMO_BYTES = 256
 # A full memo takes no more entries, because bodies that never repeat would only drive out those that do. After this
 # many batches with an unknown body it is emptied, because in time other bodies repeat.
 MEMO_MISSES = 16_384
-_AT = rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
-_TEXT = rb'[^"\\\x00-\x1f]+'
+_AT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
+_TEXT = r'[^"\\\x00-\x1f]+'
 _HEAD = re.compile(
-    rb'\{"crc":"[0-9a-f]{8}","seq":([1-9][0-9]{0,17}),"id":"(' + _TEXT + rb')"'
-    rb'(?:,"key":"(' + _TEXT + rb')")?,"at":"(' + _AT + rb')"(?:,"when":"(' + _AT + rb')")?'
-    rb',"part":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\],"by":(?P<by>\{.*\})'
+    r'\{"crc":"[0-9a-f]{8}","seq":([1-9][0-9]{0,17}),"id":"(' + _TEXT + r')"'
+    r'(?:,"key":"(' + _TEXT + r')")?,"at":"(' + _AT + r')"(?:,"when":"(' + _AT + r')")?'
+    r',"part":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\],"by":(\{.*\})'
 )
 
 
@@ -188,19 +188,16 @@ class LineHead(NamedTuple):
 
 def parse_head(head: bytes) -> LineHead | None:
     """Return the fields of a line's head; None where Tallybook did not write it."""
-    match = _HEAD.fullmatch(head)
-    if match is None:
-        return None
-    by = match["by"]
-    values: list[Any] = list(match.groups()[:-1])
     try:
-        # Bytes that are not UTF-8 name no author.
-        by.decode()
-        seq, id_, key, at, when, part, size = [value and value.decode() for value in values]
+        match = _HEAD.fullmatch(head.decode())
+        if match is None:
+            return None
+        seq, id_, key, at, when, part, size, by = match.groups()
         # Arithmetic with a day that is not in the calendar would fail.
-        for time in filter(None, (at, when)):
-            date.fromisoformat(time[:10])
-        return LineHead(int(seq), id_, key, at, when, (int(part), int(size)), by)
+        date.fromisoformat(at[:10])
+        if when is not None:
+            date.fromisoformat(when[:10])
+        return LineHead(int(seq), id_, key, at, when, (int(part), int(size)), by.encode())
     except ValueError:
         return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from binascii import crc32
 from collections import deque
 import contextlib
 from itertools import chain
+from math import inf
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage.head import Head
 
-_ID = b'"id":"'
-_AT = b'","at":"'
-_PART = b'"part":[1,'
 _NOTED = frozenset({EventRedacted, LiftAsked, LogRecovered, UnknownEvent})
 _PLAIN = rb'"[ !#-\[\]-~]+"'
 _PLAIN_AUTHOR = re.compile(
@@ -90,11 +87,12 @@ class _Findings:
     """The state of a verification in progress."""
 
     problems: list[Problem] = attrs.field(factory=list)
+    first_problem: float = inf
     notes: list[str] = attrs.field(factory=list)
     missing: list[tuple[int, int | None]] = attrs.field(factory=list)
     kinds: dict[str, int] = attrs.field(factory=dict)
     asks_lift: bool = False
-    ids: set[bytes] = attrs.field(factory=set)
+    ids: set[str] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
     by: bytes = b""
     undecoded: set[int] = attrs.field(factory=set)
@@ -114,9 +112,14 @@ class _Findings:
         last = self.last
         return START if last is None else Position(last.last, last.chain, last.end, last.unverified_at)
 
+    def add_problems(self, *problems: Problem) -> None:
+        """Add problems; the batches before the first of all are whole."""
+        self.problems += problems
+        self.first_problem = min(self.first_problem, *(problem.seq or 0 for problem in problems))
+
     def add_damage(self, seq: int, message: str) -> None:
         """Add damage of a line that exists."""
-        self.problems.append(Problem(f"{line.LOG_NAME}: seq {seq}", message, seq))
+        self.add_problems(Problem(f"{line.LOG_NAME}: seq {seq}", message, seq))
 
 
 def verify(
@@ -200,7 +203,7 @@ def _verify_batches(proven: Iterator[Run], findings: _Findings) -> Iterator[Batc
             for batch in decode(Batches(runs)):
                 _check_batch(batch, findings)
                 findings.seq = batch.last
-                if not findings.problems:
+                if batch.last < findings.first_problem:
                     findings.last = batch
                     yield batch
             break
@@ -209,7 +212,7 @@ def _verify_batches(proven: Iterator[Run], findings: _Findings) -> Iterator[Batc
             bad, *others = [batch for batch in findings.run if batch.last > findings.seq]
             findings.seq = bad.last
             _check_spelling(bad, findings)
-            findings.problems += error.problems
+            findings.add_problems(*error.problems)
             runs = chain([Run(others)], proven)
 
 
@@ -223,117 +226,57 @@ def _verify_runs(
                 left = size - part.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
-            findings.problems.append(part.stop.problem)
+            findings.add_problems(part.stop.problem)
             findings.missing.append(part.missing)
             continue
-        for batches in _check_heads(part, findings):
-            findings.run = batches
-            yield Run(batches)
-            progress(batches[-1].end, size)
+        for batch in part.batches:
+            if part.has_text or batch.erased:
+                findings.erased += redaction.find_erased(batch)
+                findings.replaced.update(redaction.find_replaced(batch))
+            # A ledger that was rewritten as a whole verifies by itself, so only a value noted elsewhere detects that.
+            if findings.expect == (batch.last, batch.chain):
+                findings.expect = None
+            _check_heads(batch, findings)
+        findings.run = part.batches
+        yield part
+        progress(part.batches[-1].end, size)
 
 
-def _check_heads(run: Run, findings: _Findings) -> Iterator[list[RawBatch]]:
-    """Yield the batches of a run after checking their heads: together, but for each with a fault a list of its own.
-
-    So no batch is decoded after the fault of a later one was noted.
-    """
-    plain: list[RawBatch] = []
-    for batch in run.batches:
-        if run.has_text or batch.erased:
-            findings.erased += redaction.find_erased(batch)
-            findings.replaced.update(redaction.find_replaced(batch))
-        # A ledger that was rewritten as a whole verifies by itself, so only a value noted elsewhere detects that.
-        if findings.expect == (batch.last, batch.chain):
-            findings.expect = None
-        if _is_plain(batch, findings, has_text=run.has_text):
-            plain.append(batch)
-            continue
-        if plain:
-            yield plain
-        # A batch with a line that is wrong or unusual is checked line by line, to name it.
-        for index, raw_line in enumerate(line.split_lines(batch.data)):
-            _check_line(raw_line, batch, index, findings)
-        yield [batch]
-        plain = []
-    if plain:
-        yield plain
-
-
-def _is_plain(batch: RawBatch, findings: _Findings, *, has_text: bool) -> bool:
-    """Return whether a batch is as Tallybook writes most: new, in time, and one time and author in all lines; note it.
-
-    The head of its first line is parsed; the others are written again and compared.
-    """
-    lines, size = batch.lines, len(batch.lines)
-    head = lines[0].partition(line.SECTION)[0]
-    form = parse_head_at(head, batch, 0)
-    if form is None or form.at < findings.at or not _is_author(form.by, findings):
-        return False
-    key = form.key and line.split_key(form.key)[0]
-    if key in findings.keys:
-        return False
-    id_begin = head.index(_ID) + len(_ID)
-    id_end = id_begin + len(form.id)
-    # With its name, which no string in a head can hold: a key may be any text, such as "[1,".
-    before, name, after = head[id_end:].partition(_PART)
-    before += name.removesuffix(b"[1,")
-    after = b",%b%b" % (after, line.SECTION)
-    ids, seq, cut = [], form.seq - 1, -len(line.LINE_END)
-    for part, raw_line in enumerate(lines, 1):
-        if has_text:
-            cut = raw_line.find(line.FREE_MARK) if line.FREE_MARK in raw_line else -len(line.LINE_END)
-        id_ = raw_line[id_begin:id_end]
-        line_begin = crc32(raw_line[line.CRC_BYTES : cut]), seq + part, id_, before, part, after
-        if not raw_line.startswith(b'{"crc":"%08x","seq":%d,"id":"%b%b[%d%b' % line_begin):
-            return False
-        if part == 1 and form.key is not None:
-            before = before[before.index(_AT) :]
-        ids.append(id_)
-    if len({*ids}) < size or not findings.ids.isdisjoint(ids) or not b"".join(ids).replace(b"-", b"").isalnum():
-        return False
-    findings.ids.update(ids)
-    findings.at = form.at
-    if key is not None:
-        findings.keys.add(key)
-    return True
-
-
-def _is_author(by: bytes, findings: _Findings) -> bool:
-    """Return whether a text is an author in the spelling of the ledger; mostly it is that of the batch before."""
+def _is_author(by: bytes) -> bool:
+    """Return whether a text is an author in the spelling of the ledger."""
     try:
         # Most authors have a session of their own, and decoding each takes longer than all else.
-        if by != findings.by and _PLAIN_AUTHOR.fullmatch(by) is None:
-            decode_author(by)
+        return _PLAIN_AUTHOR.fullmatch(by) is not None or bool(decode_author(by))
     except REFUSALS:
         return False
-    findings.by = by
-    return True
 
 
-def _check_line(raw_line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
-    """Check that the head of a line whose chain fits is one that Tallybook could have written."""
-    seq = batch.first + index
-    form = parse_head_at(line.split_line(raw_line)[0], batch, index)
-    if form is None or line.line_fault(raw_line, seq) is not None:
-        findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
-        return
-    if not _is_author(form.by, findings):
-        findings.undecoded.add(batch.last)
-    id_ = form.id.encode()
-    if id_ in findings.ids:
-        findings.add_damage(seq, f"repeats the id {form.id}")
-    findings.ids.add(id_)
-    if form.key is not None:
-        # A key is given once, whatever was delivered under it.
-        key, _ = line.split_key(form.key)
-        if key in findings.keys:
-            findings.add_damage(seq, f"repeats the key {key}")
-        findings.keys.add(key)
-    # Time decides nothing, so a clock that was set back gets a note and no more.
-    if form.at < findings.at:
-        back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
-        findings.notes.append(f"seq {seq}: the clock was {back_s:,} s behind the line before")
-    findings.at = form.at
+def _check_heads(batch: RawBatch, findings: _Findings) -> None:
+    """Check that the head of each line of a batch whose chain fits is one that Tallybook could have written."""
+    for index, raw_line in enumerate(batch.lines):
+        seq = batch.first + index
+        head, section, _ = raw_line.partition(line.SECTION)
+        form = parse_head_at(head, batch, index)
+        if form is None or not section or not line.has_checksum(raw_line[:-1]):
+            findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
+            continue
+        if form.by != findings.by and not _is_author(form.by):
+            findings.undecoded.add(batch.last)
+        findings.by = form.by
+        if form.id in findings.ids:
+            findings.add_damage(seq, f"repeats the id {form.id}")
+        findings.ids.add(form.id)
+        if form.key is not None:
+            # A key is given once, whatever was delivered under it.
+            key, _ = line.split_key(form.key)
+            if key in findings.keys:
+                findings.add_damage(seq, f"repeats the key {key}")
+            findings.keys.add(key)
+        # Time decides nothing, so a clock that was set back gets a note and no more.
+        if form.at < findings.at:
+            back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
+            findings.notes.append(f"seq {seq}: the clock was {back_s:,} s behind the line before")
+        findings.at = form.at
 
 
 def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
@@ -376,7 +319,7 @@ def _check_redactions(findings: _Findings) -> None:
         what = "a redaction of one text was" if number == 1 else f"a redaction of {number} texts was"
         findings.notes.append(f"{what} started and not finished; the next command that writes continues it")
     # A machine that shares a book redacts events of others, too, which are not in its own ledger.
-    present = {id_ for id_ in findings.redactions if id_.encode() in findings.ids}
+    present = findings.redactions.keys() & findings.ids
     present -= {*(id_ for _, id_ in findings.erased), *findings.replaced}
     findings.notes += [f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(present)]
 
