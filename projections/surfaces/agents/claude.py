@@ -109,7 +109,6 @@ def subagents(path: str) -> dict[str, str]:
 TRANSCRIPTS = table.Transcripts(
     agent="claude",
     pattern="*/*",
-    name="",
     read_line=read_line,
     # Only the uses of tools matter, and their answers follow soon.
     lookback=256 * 1024,
@@ -123,9 +122,7 @@ TRANSCRIPTS = table.Transcripts(
 AGENT = table.Agent(
     read=read,
     injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
-    answer=table.nested_answer,
     # A longer text goes into a file, and the model sees its beginning.
-    size=table.count_utf16,
     max_size=10_000,
     # It reports the end even where the terminal hangs up; of a killed session the transcript is found later.
     awaits_at_stop=False,

@@ -94,7 +94,11 @@ def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     kind, call = table.text_of(item, "type"), table.text_of(item, "call_id")
     if kind in USES:
         name = ".".join(filter(None, (table.text_of(item, "namespace"), table.text_of(item, "name")))) or "shell"
-        return [{"type": "tool_use", "id": call, "name": name, "input": _input(item.get(USES[kind]))}]
+        given = item.get(USES[kind])
+        if isinstance(given, str):
+            # A call of a function holds it as JSON in a text.
+            given = table.parse_line(f"{given}\n".encode("utf-8", "replace")) or given
+        return [{"type": "tool_use", "id": call, "name": name, "input": given}]
     if kind in ANSWERS:
         return [{"type": "tool_result", "tool_use_id": call, "content": item.get("output")}]
     if kind != "message" or item.get("role") not in ("user", "assistant"):
@@ -110,11 +114,6 @@ def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
         for number, text in enumerate(texts)
         if not text.lstrip().startswith(PROGRAM_TEXTS) and (not is_known or str(kinds[number]).startswith("user."))
     ]
-
-
-def _input(given: object) -> object:
-    """Return the input of a tool, which a call of a function holds as JSON in a text."""
-    return (table.parse_line(f"{given}\n".encode("utf-8", "replace")) or given) if isinstance(given, str) else given
 
 
 def session_of(path: str) -> str:
@@ -136,21 +135,6 @@ def places_of(path: str) -> tuple[str, ...]:
         day = name[len(_PREFIX) :].partition("T")[0].split("-")
         files += [os.path.join(home, _SESSIONS, *day, name), os.path.join(home, _ARCHIVE, name)]
     return tuple(dict.fromkeys(place for file in files for place in (file, file + table.PACKED)))
-
-
-def folder_of(path: str) -> str:
-    """Return the folder in the first line."""
-    return table.first_text(path, "payload", "cwd")
-
-
-def parent_of(path: str) -> str:
-    """Return the session that the first line names as the one that was forked."""
-    return table.first_text(path, "payload", "forked_from_id")
-
-
-def is_unattended(payload: table.Payload) -> bool:
-    """Return whether the first line says that ``codex exec`` began the session."""
-    return table.first_text(payload.transcript, "payload", "source") == "exec"
 
 
 # Every session of a day asks this of all files of the day.
@@ -204,10 +188,9 @@ TRANSCRIPTS = table.Transcripts(
     # A fork or a compaction repeats items from anywhere before.
     lookback=None,
     session_of=session_of,
-    folder_of=folder_of,
+    folder_of=lambda path: table.first_text(path, "payload", "cwd"),
     subagents=subagents,
-    is_per_project=False,
-    parent_of=parent_of,
+    parent_of=lambda path: table.first_text(path, "payload", "forked_from_id"),
     endings=ENDINGS,
     archive=_ARCHIVE,
     places_of=places_of,
@@ -218,8 +201,6 @@ TRANSCRIPTS = table.Transcripts(
 AGENT = table.Agent(
     read=read,
     injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse"),
-    # An unknown field makes the whole answer fail.
-    answer=table.nested_answer,
     # 2,500 tokens of four bytes each; of a longer text the model sees the beginning and the end.
     size=table.count_bytes,
     max_size=10_000,
@@ -227,5 +208,6 @@ AGENT = table.Agent(
     awaits_at_stop=True,
     transcripts=TRANSCRIPTS,
     shows_message=True,
-    is_unattended=is_unattended,
+    # The first line says whether `codex exec` began the session.
+    is_unattended=lambda payload: table.first_text(payload.transcript, "payload", "source") == "exec",
 )

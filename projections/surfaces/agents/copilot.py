@@ -23,14 +23,17 @@ def read(document: Mapping[str, Any]) -> table.Payload:
         # A subagent gives its own id for a session's, and its session's transcript, which is read at the session's end.
         subagent = table.text_of(document, "agent_id", "agentId")
         return payload._replace(session=session, subagent=subagent, transcript="", text=text)
-    transcript = payload.transcript or _transcript_of(payload.session)
+    transcript = payload.transcript
+    if not transcript and table.is_plain_name(payload.session):
+        path = os.path.join(table.transcripts_folder("copilot"), payload.session, _NAME)
+        transcript = path if os.path.isfile(path) else ""
     return payload._replace(transcript=transcript, subagent="", text=text)
 
 
 def _read_camel_case(document: Mapping[str, Any]) -> table.Payload:
-    tool = table.text_of(document, "toolName")
+    event, tool = _guess_event(document), table.text_of(document, "toolName")
     return table.Payload(
-        _guess_event(document),
+        event,
         # The start of a subagent names no event in the other spelling either.
         table.text_of(document, "sessionId", "session_id"),
         table.text_of(document, "cwd"),
@@ -38,7 +41,7 @@ def _read_camel_case(document: Mapping[str, Any]) -> table.Payload:
         table.text_of(document, "source"),
         text=table.all_texts(document.get("toolArgs")) if tool else "",
         where=tool or "message",
-        name=_guess_event(document),
+        name=event,
     )
 
 
@@ -59,12 +62,6 @@ def _guess_event(document: Mapping[str, Any]) -> str:
         if field in document:
             return event
     return ""
-
-
-def _transcript_of(session: str) -> str:
-    """Return the path of a session's transcript, empty if there is none."""
-    path = os.path.join(table.transcripts_folder("copilot"), session, _NAME) if table.is_plain_name(session) else ""
-    return path if path and os.path.isfile(path) else ""
 
 
 # Transcripts: events.jsonl in a folder with the session's id; subagents write into their session's
@@ -102,31 +99,14 @@ def _blocks(kind: str, data: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def session_of(path: str) -> str:
-    """Return the session's id, the name of the file's folder."""
-    return os.path.basename(os.path.dirname(os.path.abspath(path)))
-
-
-def folder_of(path: str) -> str:
-    """Return the folder in the first line."""
-    return table.first_text(path, "data", "context", "cwd")
-
-
-def subagents(_: str) -> dict[str, str]:
-    """Return nothing: a session's subagents have no transcripts of their own."""
-    return {}
-
-
 TRANSCRIPTS = table.Transcripts(
     agent="copilot",
     pattern="*/events",
     name=_NAME,
     read_line=read_line,
     lookback=claude.TRANSCRIPTS.lookback,
-    session_of=session_of,
-    folder_of=folder_of,
-    subagents=subagents,
-    is_per_project=False,
+    session_of=lambda path: os.path.basename(os.path.dirname(os.path.abspath(path))),
+    folder_of=lambda path: table.first_text(path, "data", "context", "cwd"),
 )
 
 AGENT = table.Agent(
@@ -135,7 +115,6 @@ AGENT = table.Agent(
     injects_at=("UserPromptSubmit", "SubagentStart"),
     answer=table.flat_answer,
     # No limit was met with 200,000 characters.
-    size=table.count_utf16,
     max_size=200_000,
     # It may end without calling a hook.
     awaits_at_stop=True,

@@ -43,12 +43,5 @@ def read(document: Mapping[str, Any]) -> table.Payload:
     )
 
 
-AGENT = table.Agent(
-    read=read,
-    # No answer of its hooks is known to reach the model.
-    injects_at=(),
-    answer=table.flat_answer,
-    size=table.count_utf16,
-    max_size=0,
-    awaits_at_stop=False,
-)
+# No answer of its hooks is known to reach the model.
+AGENT = table.Agent(read=read)

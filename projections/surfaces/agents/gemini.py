@@ -193,9 +193,7 @@ AGENT = table.Agent(
     read=read,
     # At a session's start the text would precede the first prompt, break a command there, and be lost on --resume.
     injects_at=("UserPromptSubmit",),
-    answer=table.nested_answer,
     # No limit was met with 200,000 characters.
-    size=table.count_utf16,
     max_size=200_000,
     # It does not wait for the hook of its end.
     awaits_at_stop=True,

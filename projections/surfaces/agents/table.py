@@ -94,12 +94,12 @@ class Transcripts(NamedTuple):
     Attributes:
         agent: The agent's name.
         pattern: The sessions' own transcripts, below the agent's folder of them, without the endings of their names.
-        name: How the name of such a file begins; empty if any name can be one.
         read_line: Returns what a line says, from its JSON object and the set of what earlier lines of the file said, to
             which it adds: an agent that writes something twice is read as if it wrote it once.
-        lookback: How many bytes before an offset must be read to know what earlier lines said; None for all.
         session_of: Returns the id of the session that a file is the own transcript of; empty if it is none.
         folder_of: Returns the folder that the session began in; empty if the files do not say.
+        name: How the name of such a file begins; empty if any name can be one.
+        lookback: How many bytes before an offset must be read to know what earlier lines said; None for all.
         subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
         is_per_project: Whether a folder of transcripts holds those of one project.
         parent_of: Returns the session that a file's session is a fork of; empty if it is none, or the files do not say.
@@ -112,55 +112,19 @@ class Transcripts(NamedTuple):
 
     agent: str
     pattern: str
-    name: str
     read_line: Callable[[Mapping[str, Any], set[str]], Entry]
-    lookback: int | None
     session_of: Callable[[str], str]
     folder_of: Callable[[str], str]
-    subagents: Callable[[str], dict[str, str]]
-    is_per_project: bool
+    name: str = ""
+    lookback: int | None = None
+    subagents: Callable[[str], dict[str, str]] = lambda _: {}
+    is_per_project: bool = False
     parent_of: Callable[[str], str] = lambda _: ""
     endings: tuple[str, ...] = (".jsonl",)
     archive: str = ""
     places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
     undo_mark: bytes = b""
     undone_by: Callable[[Iterable[Mapping[str, Any]]], set[str]] = lambda _: set()
-
-
-class Agent(NamedTuple):
-    """One agent.
-
-    Attributes:
-        read: Reads one of its payloads; a field that is missing or not a text is empty.
-        injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
-            of it is known to do so.
-        answer: Returns the answer that gives the model a text, from the event's own name and the text.
-        size: Measures a text as the agent does.
-        max_size: The longest text that the agent passes on whole, by ``size``.
-        awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
-        transcripts: How to read its transcripts; None if they are not known.
-        shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
-        is_unattended: Returns whether no person watches the session of a payload; False where the agent does not say.
-        reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
-            after PreCompact counts as that report.
-    """
-
-    read: Callable[[Mapping[str, Any]], Payload]
-    injects_at: tuple[str, ...]
-    answer: Callable[[str, str], str]
-    size: Callable[[str], int]
-    max_size: int
-    awaits_at_stop: bool
-    transcripts: Transcripts | None = None
-    shows_message: bool = False
-    is_unattended: Callable[[Payload], bool] = lambda _: False
-    reports_compacted: bool = True
-
-
-MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
-"""A longer first line of a transcript is damage."""
-SUBAGENT = "agent-"
-"""How the name of a subagent's transcript begins in the ledger."""
 
 
 # Copilot ignores this shape, and Codex fails a hook whose answer has both.
@@ -182,6 +146,42 @@ def count_bytes(text: str) -> int:
 def count_utf16(text: str) -> int:
     """Return the length of a text as JavaScript counts it: a character beyond the first 65,536 counts twice."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+
+
+class Agent(NamedTuple):
+    """One agent.
+
+    Attributes:
+        read: Reads one of its payloads; a field that is missing or not a text is empty.
+        injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
+            of it is known to do so.
+        answer: Returns the answer that gives the model a text, from the event's own name and the text.
+        size: Measures a text as the agent does.
+        max_size: The longest text that the agent passes on whole, by ``size``.
+        awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
+        transcripts: How to read its transcripts; None if they are not known.
+        shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
+        is_unattended: Returns whether no person watches the session of a payload; False where the agent does not say.
+        reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
+            after PreCompact counts as that report.
+    """
+
+    read: Callable[[Mapping[str, Any]], Payload]
+    injects_at: tuple[str, ...] = ()
+    answer: Callable[[str, str], str] = nested_answer
+    size: Callable[[str], int] = count_utf16
+    max_size: int = 0
+    awaits_at_stop: bool = False
+    transcripts: Transcripts | None = None
+    shows_message: bool = False
+    is_unattended: Callable[[Payload], bool] = lambda _: False
+    reports_compacted: bool = True
+
+
+MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
+"""A longer first line of a transcript is damage."""
+SUBAGENT = "agent-"
+"""How the name of a subagent's transcript begins in the ledger."""
 
 
 def text_of(document: Mapping[str, Any], *fields: str) -> str:
@@ -437,7 +437,14 @@ def recognise(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     there is no transcript.
     """
     path = document.get("transcript_path") or document.get("transcriptPath")
-    by_payload = {name: fields for name in AGENTS if (fields := _payload_marks(name, document, path))}
+    by_payload: dict[str, tuple[str, ...]] = {}
+    for name, row in AGENTS.items():
+        fields = [field for field in row.fields if field in document]
+        folder = transcripts_folder(name)
+        if isinstance(path, str) and folder and path.startswith(os.path.join(folder, "")):
+            fields.append("transcript_path")
+        if fields:
+            by_payload[name] = tuple(fields)
     by_variable = {name: row.variables for name, row in AGENTS.items() if any(map(os.environ.get, row.variables))}
     foreign = tuple(field for field in FOREIGN_FIELDS if field in document)
     marks = (*sum([*by_payload.values(), *by_variable.values()], ()), *foreign)
@@ -462,14 +469,6 @@ def _may_be(name: str, document: Mapping[str, Any]) -> bool:
     return AGENTS[name].has_timestamp in {None, has_timestamp} and not (
         name != CLAUDE and os.environ.get(AGENTS[name].session_variable)
     )
-
-
-def _payload_marks(name: str, document: Mapping[str, Any], path: object) -> tuple[str, ...]:
-    """Return the fields of a payload that only this agent writes."""
-    fields = tuple(field for field in AGENTS[name].fields if field in document)
-    if isinstance(path, str) and (folder := transcripts_folder(name)) and path.startswith(os.path.join(folder, "")):
-        return (*fields, "transcript_path")
-    return fields
 
 
 class PersonsOnlyError(TallybookError):

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.install.plan import Step
     from tallybook.projections.surfaces.workspace.project import Project
 
-_DRY_RUN: Final = "Nothing was changed: this was a dry run."
-_STAYS: Final = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
-
-
 _MARKS: Final = (
     "Sessions that a person watches end their answers with marks, lines such as `[kpt_001 helpful]`: the agent rates "
     'entries and proposes new ones. `marks = "off"` in `[reflection]` of the settings switches that off.'
@@ -34,15 +30,13 @@ _MARKS: Final = (
 _agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1)
 _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
-_mine: Final = click.option("--mine", is_flag=True, help="Make a playbook of your own, for all projects.")
-_all: Final = click.option("--all", "everyone", is_flag=True, help="Install for every agent that is found here.")
 
 
 @click.command(epilog="Example: tallybook init --dry-run")
 @_agents
-@_all
+@click.option("--all", "everyone", is_flag=True, help="Install for every agent that is found here.")
 @_user
-@_mine
+@click.option("--mine", is_flag=True, help="Make a playbook of your own, for all projects.")
 @_dry_run
 @as_json
 @click.pass_context
@@ -123,7 +117,9 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
         return
     where = "your own settings" if target.folder is None else target.folder
     whose = f" for {', '.join(names)}" if names else ""
-    last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing{whose} in {where}."
+    last = f"Nothing to remove: Tallybook has nothing{whose} in {where}."
+    if _changes(steps):
+        last = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
     _print(steps, last, dry_run=dry_run)
 
 
@@ -240,8 +236,11 @@ def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) 
 
 
 def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
-    left = [step for step in steps if step.result == plan.LEFT]
-    answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": _difference(steps)} | rest)
+    rows: dict[str, list[dict[str, str]]] = {"changed": [], "left": []}
+    for step in steps:
+        key = "left" if step.result == plan.LEFT else "changed"
+        rows[key].append({"path": str(step.path), "what": step.result, "why": step.why})
+    answer(rows | {"diff": _difference(steps)} | rest)
 
 
 def _print(steps: Sequence[Step], *last: str, dry_run: bool) -> None:
@@ -251,12 +250,8 @@ def _print(steps: Sequence[Step], *last: str, dry_run: bool) -> None:
         # Unlike other control characters, tabs are kept: they indent the lines of some settings.
         lines = ("\t".join(map(escape, line.split("\t"))) for line in difference.split("\n"))
         write("\n".join([*lines, "", ""]))
-    say(*steps, *((_DRY_RUN,) if dry_run else last))
+    say(*steps, *(("Nothing was changed: this was a dry run.",) if dry_run else last))
 
 
 def _difference(steps: Sequence[Step]) -> str:
     return "\n".join(filter(None, map(plan.diff, steps)))
-
-
-def _rows(steps: Sequence[Step]) -> list[dict[str, str]]:
-    return [{"path": str(step.path), "what": step.result, "why": step.why} for step in steps]

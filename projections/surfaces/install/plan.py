@@ -143,16 +143,14 @@ def diff(step: Step) -> str:
 
 def find_installed(target: InstallTarget) -> list[str]:
     """Return the agents whose settings call Tallybook; settings that cannot be read do not."""
-    return [name for name in table.AGENTS if _own_commands(target, places.FILES[name])]
-
-
-def _own_commands(target: InstallTarget, files: Installation) -> list[str]:
-    try:
-        path = places.settings_file(target, files)
-        data = read(path)
-        return [] if data is None else hook_entries.own_commands(data, files, str(path))
-    except TallybookError:
-        return []
+    installed = []
+    for name, files in places.FILES.items():
+        with contextlib.suppress(TallybookError):
+            path = places.settings_file(target, files)
+            data = read(path)
+            if data is not None and hook_entries.own_commands(data, files, str(path)):
+                installed.append(name)
+    return installed
 
 
 def served_by(target: InstallTarget, name: str, others: Collection[str]) -> str:
@@ -197,7 +195,13 @@ def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]
     after = hook_entries.install(before, files, line, str(path))
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
     if before not in {None, after} and not hook_entries.own_commands(before, files, str(path)):
-        yield _back_up(target, files, before)
+        backup = _backup(target, files)
+        if not is_plain(backup, backup.parent):
+            raise CannotWriteError(backup, "is not a regular file", f"move it away; {UNCHANGED}")
+        if read(backup) is None:
+            yield Step(backup, "created", "the settings as they were", None, before)
+        else:
+            yield Step(backup, LEFT, "a backup from before, kept as it is")
     events = format_count(len(files.events), "event")
     why = "has the hooks already" if before == after else f"calls Tallybook at {events} of {files.title}"
     yield attrs.evolve(write_step(path, before, after, why), has_diff=True)
@@ -239,15 +243,6 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
     return tuple(dict.fromkeys(filter(None, found)))
 
 
-def _back_up(target: InstallTarget, files: Installation, before: bytes | None) -> Step:
-    path = _backup(target, files)
-    if not is_plain(path, path.parent):
-        raise CannotWriteError(path, "is not a regular file", f"move it away; {UNCHANGED}")
-    if read(path) is not None:
-        return Step(path, LEFT, "a backup from before, kept as it is")
-    return Step(path, "created", "the settings as they were", None, before)
-
-
 def _backup(target: InstallTarget, files: Installation) -> Path:
     path = places.agent_folder(target, files) / files.file
     return path.with_name(path.name + BACKUP)
@@ -276,7 +271,6 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
     leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
     kept = [places.FILES[name] for name in here if name not in leaving]
     kept_paths = {file.path for files in kept for file in places.prompt_files(target, files)}
-    deleted: set[Path] = set()
     for name in leaving:
         files = places.FILES[name]
         path = places.settings_file(target, files)
@@ -284,12 +278,12 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
         if before is not None:
             yield from _uninstall_hooks(target, files, path, before)
         for file in places.prompt_files(target, files):
-            if file.path not in kept_paths | deleted:
-                deleted.add(file.path)
+            if file.path not in kept_paths:
+                kept_paths.add(file.path)
                 yield from _delete_file(file, is_ours=name in {*here, *names, table.CLAUDE})
     if not kept:
         yield from _delete_file(places.config_file(target), is_ours=True)
-        yield from () if target.project is None else _remove_exclusions(target.project)
+        yield from () if target.project is None else exclusions(target.project, remove=True)
 
 
 def _may_be_installed(target: InstallTarget, name: str) -> bool:
@@ -372,23 +366,18 @@ def ledger(project: Project) -> Step:
     return Step(path, "created", f"from {project.playbook}" if project.playbook.exists() else "with an empty playbook")
 
 
-def exclusions(project: Project) -> tuple[Step, ...]:
-    """Return the step that makes git ignore ``playbook.json`` in this clone; none outside of a repository."""
+def exclusions(project: Project, *, remove: bool = False) -> tuple[Step, ...]:
+    """Return the step that makes git ignore ``playbook.json`` in this clone, or removes that; none without git."""
     path = git.exclude_file(project)
     if path is None:
         return ()
-    before = read(path)
-    after = git.with_patterns(before or b"", git.exclude_patterns(project))
-    return (write_step(path, before, after, "git ignores playbook.json in this clone"),)
-
-
-def _remove_exclusions(project: Project) -> Iterator[Step]:
-    path = git.exclude_file(project)
-    before = None if path is None else read(path)
-    if path is not None and before is not None:
-        after = git.without_patterns(before, git.exclude_patterns(project))
-        if after != before:
-            yield Step(path, "changed", "the lines of Tallybook are removed", before, after)
+    before, patterns = read(path), git.exclude_patterns(project)
+    if not remove:
+        after = git.with_patterns(before or b"", patterns)
+        return (write_step(path, before, after, "git ignores playbook.json in this clone"),)
+    after = git.without_patterns(before or b"", patterns)
+    is_same = after == (before or b"")
+    return () if is_same else (Step(path, "changed", "the lines of Tallybook are removed", before, after),)
 
 
 def begin(project: Project) -> tuple[str, ...]:
