@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from statistics import fmean
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -405,19 +405,6 @@ TEXT_CHARS: Final = 60
 
 NAMED: Final = 5
 """Most names in a lead for people; the others are counted."""
-
-
-def find_drop(levels: Sequence[PeriodScore], name: str | None = None) -> Drop | None:
-    """Return the greatest drop between two periods that follow on each other, the last of several; None without one.
-
-    Args:
-        levels: The periods that have the score, in order.
-        name: The later of the two; None for whichever it is.
-    """
-    # Periods without data are not in the list: a drop may lie between two days with a gap.
-    pairs = [pair for pair in pairwise(levels) if name in {None, pair[1].period}]
-    drops = [(before, after) for before, after in reversed(pairs) if before.score > after.score]
-    return max(drops, key=lambda drop: drop[0].score - drop[1].score, default=None)
 
 
 def find_interval(state: Scores, score: str, period: str, drop: Drop) -> tuple[Any, Any]:

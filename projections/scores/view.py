@@ -237,23 +237,18 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
     """Add an event to its session."""
     id_ = inputs.session_of(record)
     state.last_at = max(state.last_at, inputs.time_of(record))
-    for what in _explain_unscored(state, record.event, id_):
-        _count_unscored(state, what)
+    event: Any = record.event
+    if not id_:
+        _count_unscored(state, "no session")
+    # Feedback without a component is about the session itself.
+    elif getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
+        _count_unscored(state, "no component")
+    for reason in unknown_parts(state.config, event) if id_ else ():
+        _count_unscored(state, reason)
     if id_:
         session = state.session(id_) or inputs.Session(id_)
         session.add_event(record)
         state.uncounted[id_] = session
-
-
-def _explain_unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
-    """Yield the reasons why an event, or part of it, has no effect."""
-    if not session:
-        yield "no session"
-    # Feedback without a component is about the session itself.
-    elif getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
-        yield "no component"
-    else:
-        yield from unknown_parts(state.config, event)
 
 
 def unknown_parts(config: Config, event: Any) -> Iterator[str]:

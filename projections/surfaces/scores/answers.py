@@ -25,10 +25,10 @@ from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, Page, Tabl
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.projections.scores.config import Component, Config, Metric
+    from tallybook.projections.scores.config import Component, Config
     from tallybook.projections.scores.inputs import Session
     from tallybook.projections.scores.summary import CurrentScore
-    from tallybook.projections.scores.view import Range, Scores
+    from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -195,16 +195,13 @@ def _explain_absence(state: Scores) -> Iterator[str]:
             if component := state.config.components.get(name):
                 values = ", ".join(session.measured(component)) or "no metrics"
                 # An empty table said nothing of why a component had no score.
-                needs = "; or ".join(map(_describe_need, component.metrics))
+                names = [f"{part.of} and {part.per}" if part.per else part.of for part in component.metrics]
+                needs = "; or ".join(names)
                 yield f"Session {session.id} has {values} of {name}, whose score needs {needs}."
         if not session.components:
             yield f"Session {session.id} has nothing measured of a component."
     if len(sessions) > _SESSIONS_SHOWN:
         yield "Other sessions have no score either."
-
-
-def _describe_need(metric: Metric) -> str:
-    return f"{metric.of} and {metric.per}" if metric.per else metric.of
 
 
 # A session, and a day
@@ -287,7 +284,14 @@ def _show_day(query: ScoreQuery) -> Answer:
         averages = {name: average for name, average in answer["component_averages"].items() if name == only}
         answer |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
     names = summary.names(config)
-    rows = tuple(_range_row(names[name], average, measured[name], config) for name, average in ranges.items())
+    rows: list[tuple[Any, ...]] = []
+    for name, average in ranges.items():
+        note = f"{measured[name]} %"
+        # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
+        if average is None or not scoring.is_enough(measured[name], config.display.min_coverage):
+            rows.append((names[name], trends.NOT_ENOUGH, "", "", "", note))
+        else:
+            rows.append((names[name], *attrs.astuple(average), pages.letter(average.avg, config), note))
     heading = format_count(tally.sessions, "session")
     if only is None:
         overall, part = ranges.get(OVERALL_ID), measured.get(OVERALL_ID, ALL)
@@ -295,15 +299,8 @@ def _show_day(query: ScoreQuery) -> Answer:
         has_trend = config.display.show_trends and scoring.is_enough(part, config.display.min_coverage)
         change = _change_text(answer["trend"], config.trends.short_term_days) if has_trend else ""
         heading += f", Overall: {value}  {change}".rstrip()
-    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), rows)
+    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
     return answer, Page(f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
-
-
-def _range_row(name: str, average: Range | None, measured: int, config: Config) -> tuple[Any, ...]:
-    # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
-    if average is None or not scoring.is_enough(measured, config.display.min_coverage):
-        return (name, trends.NOT_ENOUGH, "", "", "", f"{measured} %")
-    return (name, *attrs.astuple(average), pages.letter(average.avg, config), f"{measured} %")
 
 
 # Trends
@@ -401,11 +398,17 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         changes = summary.changes(state, component, days)
         answer |= {"why": why, "changes": changes}
     value = pages.with_coverage(score.value, config, score.measured)
+    sentences = list(_trend_sentences(answer["trend"], days)) if score.is_shown else []
+    if changes is not None:
+        parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
+        total = f"{changes['before']:.1f} to {changes['now']:.1f}"
+        gave = ", ".join(parts) if parts else "no part gave more or less"
+        sentences.append(f"From {total} since the {days} days with data before: {gave}.")
     page = Page(
         score.name,
         f"{NO_DATA}." if score.value is None else f"{value} on {score.day}{_advice(score, config)}.",
         chart=score.shown[-2 * config.trends.long_term_days :],
-        sentences=(*(_trend_sentences(answer["trend"], days) if score.is_shown else ()), *_change_sentences(changes)),
+        sentences=tuple(sentences),
         tables=tuple(_why_tables(why, config)) if why else (),
     )
     return answer, page
@@ -465,14 +468,6 @@ def _values(measured: Fields, name: str = "") -> str:
     if set(measured) == {name}:
         return f"{measured[name]:g}"
     return ", ".join(f"{name} {value:g}" for name, value in measured.items())
-
-
-def _change_sentences(changes: Fields | None) -> Iterator[str]:
-    if changes is not None:
-        parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
-        total = f"{changes['before']:.1f} to {changes['now']:.1f}"
-        since = f"the {changes['days']} days with data before"
-        yield f"From {total} since {since}: {', '.join(parts) if parts else 'no part gave more or less'}."
 
 
 # Gates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.codec import decode
@@ -64,12 +65,19 @@ def blame(
     since, until = _find_ends(span, score, levels)
     named = until if since is None else f"{since}{RANGE}{until}"
     answer = {"score": score, "period": period, "name": named, "periods": len(levels)}
-    drop = summary.find_drop([level for level in levels if since is None or level.period in {since, until}], until)
+    # Periods without data are not among them: a drop may lie between two days with a gap.
+    pairs = pairwise(level for level in levels if since is None or level.period in {since, until})
+    drops = [pair for pair in pairs if until in {None, pair[1].period} and pair[0].score > pair[1].score]
+    # The last of several that are equally great.
+    drop = max(reversed(drops), key=lambda pair: pair[0].score - pair[1].score, default=None)
     if drop is None:
         nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
         return answer | nothing | {"leads": [], "caution": CAUTION}
     good, bad = summary.find_interval(state, score, period, drop)
-    span_leads = _leads_between(project, good.at, bad.at, when)
+    read = open_log(project).read if when is None else when.read
+    # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
+    moment = max((raw.last for raw in read() if raw.position.at <= bad.at), default=0)
+    span_leads = fold_history(summary.leads_view(good.at, bad.at), lambda: decode(read()), moment)
     before, after = ({"period": level.period, "score": level.score} for level in drop)
     sessions = ({"session": side.id, "at": side.at, "score": side.scores[score]} for side in (good, bad))
     return answer | {
@@ -80,14 +88,6 @@ def blame(
         "leads": [summary.lead_json(lead) for lead in reversed(span_leads.leads)],
         "caution": CAUTION,
     }
-
-
-def _leads_between(project: Project, since: str, until: str, when: Moment | None) -> summary.Leads:
-    """Return what changed in the playbook after one time and up to another, as of then."""
-    read = open_log(project).read if when is None else when.read
-    # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
-    seq = max((raw.last for raw in read() if raw.position.at <= until), default=0)
-    return fold_history(summary.leads_view(since, until), lambda: decode(read()), seq)
 
 
 def _find_ends(
