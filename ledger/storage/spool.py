@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 import os
 
+from tallybook.ledger.clock import new_id
 from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
 from tallybook.ledger.line import GENESIS, MAX_BATCH_BYTES, Draft, Position, Stamp, frame, normalize_key
@@ -15,9 +16,10 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
 
 FOLDER = "spool"
@@ -93,6 +95,24 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     disk.replace_file(path, data)
     disk.note_acknowledged()
     return path
+
+
+def put_batches(
+    folder: StrPath, now: Now, batches: Iterable[tuple[Sequence[Draft], Mapping[str, str], str | None]]
+) -> None:
+    """Write batches of events, each with who sent them and its idempotency key, to one file.
+
+    Raises:
+        BadInputError: A batch could never be recorded; it is refused at once, as it would stay in the spool for ever.
+        CannotWriteError: It cannot be written; nothing was recorded.
+    """
+    requests: list[dict[str, Any]] = []
+    for drafts, by, key in batches:
+        check(drafts, by, key, now.at)
+        facts = [[draft.kind, draft.v, draft.body, draft.free] for draft in drafts]
+        when = {"when": drafts[0].when} if drafts[0].when else {}
+        requests.append({"facts": facts, "by": dict(by), "key": key, **when})
+    put(folder, now.at, new_id(now.unix_us), requests)
 
 
 def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[Problem]]:

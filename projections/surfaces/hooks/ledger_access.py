@@ -79,11 +79,7 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
             return transaction.append(drafts, by, key) is not None
     except (errors.LockHeldError, errors.CannotWriteError, errors.DamagedLedgerError, errors.NewerLedgerError):
         # The next command that can write to the ledger appends it from the spool.
-        now = clock.utc_now()
-        # What no batch can hold is refused at once: it would stay in the spool for ever.
-        spool.check(drafts, by, key, now.at)
-        rows = [[event.kind, event.v, event.body, event.free] for event in drafts]
-        spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": rows, "by": dict(by), "key": key}])
+        spool.put_batches(project.ledger, clock.utc_now(), [(drafts, by, key)])
         return True
     finally:
         log.close()

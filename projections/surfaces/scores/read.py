@@ -470,7 +470,7 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
         checkpoints.sweep(log.folder)
     except LockHeldError as error:
         if alone:
-            _spool(log, chunk)
+            spool.put_batches(log.folder, log.now(), ((sent.drafts, sent.by, sent.key) for sent in chunk))
             report.spooled += len(chunk)
             return
         if not report.read_count:
@@ -479,21 +479,3 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
         raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
     for prepared, batch in results:
         report.count(prepared, None if batch is None else (batch.first, batch.last))
-
-
-def _spool(log: JsonlLog, chunk: Sequence[PreparedObject]) -> None:
-    """Put objects where the next command that writes takes them in."""
-    now = log.now()
-    for prepared in chunk:
-        # What can never be recorded is refused at once, not by the later command that takes it from the spool.
-        spool.check(prepared.drafts, prepared.by, prepared.key, now.at)
-    payloads = [
-        {
-            "facts": [[draft.kind, draft.v, draft.body, draft.free] for draft in prepared.drafts],
-            "by": prepared.by,
-            "key": prepared.key,
-        }
-        | ({"when": prepared.drafts[0].when} if prepared.drafts[0].when else {})
-        for prepared in chunk
-    ]
-    spool.put(log.folder, now.at, clock.new_id(now.unix_us), payloads)
