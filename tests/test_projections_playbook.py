@@ -198,7 +198,7 @@ def shown(state: Playbook) -> Any:
     """Return every field of a state; of its batches the moment and time."""
     fields = {name: getattr(state, name) for name in attrs.fields_dict(Playbook)}
     latest = state.latest
-    return plain(fields | {"latest": None if latest is None else (latest.last, latest.at)})
+    return plain(fields | {"latest": latest and latest.at})
 
 
 def test_every_field_of_a_state_is_stored_or_left_out_on_purpose() -> None:

@@ -135,12 +135,10 @@ class Entries(MutableMapping[str, Entry]):
 
 @attrs.frozen
 class Past:
-    """The number and time of a batch that was folded before the checkpoint that this state comes from.
+    """The time of a batch that was folded before the checkpoint that this state comes from.
 
     Attributes:
-        last: Event number of its last line.
         at: When it was recorded.
     """
 
-    last: int
     at: str

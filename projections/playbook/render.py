@@ -134,7 +134,7 @@ def pack(state: Playbook) -> dict[str, Any]:
         "pruned": list(state.pruned),
         "pinned": sorted(state.pinned),
         "stamp": state.stamp,
-        "latest": None if state.latest is None else (state.latest.last, state.latest.at),
+        "latest": state.latest and state.latest.at,
     }
 
 
@@ -162,8 +162,7 @@ def unpack_as(kind: type[P], values: Mapping[str, Any]) -> P:
     state.pinned = set(values["pinned"])
     seq, chain = values["stamp"]
     state.stamp = (seq, chain)
-    if values["latest"] is not None:
-        state.latest = Past(*values["latest"])
+    state.latest = values["latest"] and Past(values["latest"])
     return state
 
 

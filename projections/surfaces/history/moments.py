@@ -102,15 +102,13 @@ class _Question:
     Attributes:
         log: The ledger.
         when: What was typed.
-        now: The time from which an age is counted back.
-        project: The project in whose repository commits are looked up; None without one.
+        project: The project in whose repository commits are looked up.
         option: What an error calls it.
     """
 
-    log: Log
+    log: JsonlLog
     when: str
-    now: clock.Now
-    project: Project | None
+    project: Project
     option: str
 
     def refusal(self, problem: str, hint: str = "") -> BadInputError:
@@ -142,7 +140,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
     if not log_with_book(log):
         if number is not None:
             raise BadInputError(f"{option} {when}", "this project shares no book", "see `tallybook share --help`")
-        return _find(_Question(log, when, log.now(), project, option))
+        return _find(_Question(log, when, project, option))
     if number is not None:
         # The moment of the book alone after one of its events, which is the same on every machine.
         end = log.history.frontier.seq
@@ -151,7 +149,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
             raise BadInputError(f"{option} {when}", f"the playbook contains the book up to book:{end}", hint)
         return Moment(SharedNumber(BOOK + number), partial(_read_book, log, number), in_book=number)
     # Any other moment of a shared history is an event number of the own ledger.
-    moment = _find(_Question(log.own, when, log.now(), project, option))
+    moment = _find(_Question(log.own, when, project, option))
     return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read)
 
 
@@ -223,7 +221,7 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     notes = []
     if last and not seq:
         notes.append(f"{question.when} is before the ledger's first event, {format_time(first_at)}")
-    if last and unix_us > question.now.unix_us:
+    if last and unix_us > question.log.now().unix_us:
         notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {format_time(last_at)}")
     if within:
         which = f"{format_count(within, 'event')} up to event {seq} have a later time than {format_time(at)}"
@@ -235,7 +233,7 @@ def _unix_us(question: _Question) -> int:
     when = question.when
     age = age_us(when)
     if age is not None:
-        return max(question.now.unix_us - age, 0)
+        return max(question.log.now().unix_us - age, 0)
     try:
         # Answers show times so, and what they show is accepted.
         moment = datetime.fromisoformat(when.removesuffix(" UTC"))
@@ -320,11 +318,9 @@ def spans_of(log: Log, beginning: str) -> dict[str, Span]:
 
 def _at_commit(question: _Question) -> Moment:
     """Return the end of the ledger in a commit, or without one the moment of the commit."""
-    project = question.project
-    if project is None:
-        raise question.refusal("there is no repository to look in", _HINT)
     from tallybook.projections.surfaces.workspace import git
 
+    project = question.project
     try:
         # In a linked worktree HEAD is that of the folder where the command is typed.
         commit = git.commit_of(project.start or project.root, question.when.removeprefix(_COMMIT))

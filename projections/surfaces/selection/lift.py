@@ -71,7 +71,7 @@ def _print_entry(state: Lift, word: str, *, as_json: bool) -> None:
     """Print what is known of an entry."""
     asked = {name: None for question in state.questions.values() for name in question.event.names}
     name = find_name(word, asked)
-    about = None if name is None else lift_questions.question_of(state, name)
+    about = None if name is None else lift_questions.judge_entry(state, name)
     if about is None:
         raise NothingToDoError(word, lift_questions.ASKED, f"`tallybook lift ask {word}` asks whether it helps")
     lines = [f"{name}: {lift_questions.entry_line(state, str(name))}"]

@@ -350,26 +350,29 @@ def question_lines(state: view.Lift, question: view.Question) -> Iterator[str]:
             yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
 
 
-def question_of(state: view.Lift, name: str) -> tuple[view.Question, str] | None:
-    """Return the last question that is about an entry, and the unit that it belongs to; None without one."""
+def judge_entry(state: view.Lift, name: str) -> tuple[view.Question, str, Verdict | None] | None:
+    """Return the last question that is about an entry, the unit that it belongs to, and the verdict on that.
+
+    Returns:
+        None where nothing was asked about it; no verdict where the scores are not computed as when it was asked.
+    """
     # A verdict on the whole playbook says nothing of one of its entries.
     for question in reversed(state.questions.values()):
-        if question.event.question == view.PLAYBOOK:
-            continue
         if name in question.event.names:
-            return question, name if question.event.question == view.NAMES else view.NEW
+            unit = name if question.event.question == view.NAMES else view.NEW
+            verdicts = verdicts_of(state, question)
+            return question, unit, verdicts[unit] if verdicts else None
     return None
 
 
 def entry_line(state: view.Lift, name: str) -> str:
     """Return what is known of an entry in one line; empty where nothing was asked about it."""
-    about = question_of(state, name)
+    about = judge_entry(state, name)
     if about is None:
         return ""
-    question, unit = about
-    verdicts = verdicts_of(state, question)
+    question, unit, verdict = about
     group = "" if unit == name else " as one of the new entries"
-    return f"{say_verdict(verdicts[unit] if verdicts else None)}{group} (question {question.number})"
+    return f"{say_verdict(verdict)}{group} (question {question.number})"
 
 
 def summary_lines(state: view.Lift) -> list[str]:
@@ -388,13 +391,9 @@ def summary_lines(state: view.Lift) -> list[str]:
 def hurting_names(state: view.Lift) -> frozenset[str]:
     """Return the entries of which their last question says that they hurt."""
     asked = {name for question in state.questions.values() for name in question.event.names}
-    hurting = set()
-    for name in asked:
-        about = question_of(state, name)
-        verdicts = verdicts_of(state, about[0]) if about is not None else None
-        if about is not None and verdicts is not None and verdicts[about[1]].word == "hurts":
-            hurting.add(name)
-    return frozenset(hurting)
+    judged = {name: judge_entry(state, name) for name in asked}
+    verdicts = {name: about[2] for name, about in judged.items() if about is not None}
+    return frozenset(name for name, verdict in verdicts.items() if verdict is not None and verdict.word == "hurts")
 
 
 def question_json(state: view.Lift, question: view.Question) -> dict[str, Any]:
