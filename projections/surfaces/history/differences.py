@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.projections.comparison.playbooks import diff
-from tallybook.projections.entry_history.view import EntryStatuses
 from tallybook.projections.surfaces.console.output import format_counts
-from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.stories import STATUS_FORM, AsOf, as_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -95,34 +93,13 @@ def compare(project: Project, first: str, second: str | None, renamed: Mapping[s
         second: The second; None for now.
         renamed: Name at the first moment → name at the second, of entries that a shared book has under another name.
     """
-    old, new = (as_of(project, PLAYBOOK_FORM, when, "diff") for when in (first, second))
-    old = attrs.evolve(old, state=_rename(old.state, renamed or {}))
-    if _has_left(old.state, new.state) or _has_left(new.state, old.state):
-        before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
-        before = attrs.evolve(before, state=attrs.evolve(before.state, book=_rename(before.state.book, renamed or {})))
-    else:
-        before, after = _without_events(old), _without_events(new)
+    before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
+    if renamed:
+        book = before.state.book
+        entries = {renamed.get(name, name): entry for name, entry in book.entries.items()}
+        entries = {name: attrs.evolve(entry, name=name) for name, entry in entries.items()}
+        before = attrs.evolve(before, state=attrs.evolve(before.state, book=attrs.evolve(book, entries=entries)))
     return Difference(before, after, diff(before.state, after.state, after.end))
-
-
-def _rename(book: Playbook, renamed: Mapping[str, str]) -> Playbook:
-    """Return a playbook with other names of its entries."""
-    if not renamed:
-        return book
-    entries = {renamed.get(name, name): entry for name, entry in book.entries.items()}
-    return attrs.evolve(book, entries={name: attrs.evolve(entry, name=name) for name, entry in entries.items()})
-
-
-def _has_left(first: Playbook, second: Playbook) -> bool:
-    """Return whether an entry of one playbook has left the other; only the view of statuses says how."""
-    return any(name in second.gone for name in first.entries if name not in second.entries)
-
-
-def _without_events(side: AsOf[Playbook]) -> AsOf[EntryStatuses]:
-    """Return a playbook without the events of its entries, which take long to find in a long shared history."""
-    book = side.state
-    state = EntryStatuses(book.seq, book.chain, book.latest_batch, book)
-    return AsOf(state, side.moment, side.end, side.notes, side.commit)
 
 
 def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
