@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
 _MACHINES: Final = frozenset({AGENT, "reflector"})
-_HUMAN: Final = "human"
-_PERSONS: Final = frozenset({_HUMAN, "import"})
+HUMAN: Final = "human"
+_PERSONS: Final = frozenset({HUMAN, "import"})
 RETIRE: Final = "retire"
 _MAKING: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
 
@@ -46,12 +46,6 @@ class Maker(NamedTuple):
         """Return whether a person typed or imported its text; an accepted proposal is no text of a person."""
         # Three sessions that quoted a hostile file pruned an entry that a person had typed: such a text needs a person.
         return self.rater in _PERSONS and not self.is_accepted
-
-    @property
-    def is_approved(self) -> bool:
-        """Return whether a person typed or accepted its text."""
-        # Files that agents read have what a person typed or accepted: who accepts a lesson saw it whole.
-        return self.rater == _HUMAN
 
 
 class SessionVotes(NamedTuple):

@@ -84,19 +84,6 @@ def tail_of(log: SharedLog, count: int) -> SharedLog:
         size *= _TAIL_GROWTH
 
 
-def _needles(event_filter: EventFilter) -> list[tuple[bytes, ...]]:
-    """Return groups of byte strings; a batch with a wanted event holds one of each group."""
-    fields = {"session": event_filter.session, "rater": event_filter.rater}
-    needles: list[tuple[bytes, ...]] = [
-        (bytes_of(field, value),) for field, value in fields.items() if value is not None
-    ]
-    if event_filter.name is not None:
-        needles.append((_quote(event_filter.name),))
-    if event_filter.kinds:
-        needles.append(tuple(map(_of_kind, event_filter.kinds)))
-    return needles
-
-
 def _of_kind(kind: str) -> bytes:
     return bytes_of("kind", kind[:-1])[:-1] if kind.endswith(".*") else bytes_of("kind", kind)
 
@@ -132,21 +119,18 @@ class Undone:
 
     def brief(self, record: EventRecord) -> dict[str, Any]:
         """Return an event for people, marked if it was undone."""
-        return brief(record, self._undone_by(record), self.seqs)
+        by = self.voids.by(record)
+        return brief(record, by.seq if by else None, self.seqs)
 
     def row(self, record: EventRecord) -> dict[str, Any]:
         """Return an event as JSON-ready values, with ``undone_by`` if it was undone.
 
         A rating that is not one of RATINGS has ``counts``, false.
         """
-        number, values = self._undone_by(record), row(record)
+        by, values = self.voids.by(record), row(record)
         if isinstance(record.event, PointRated) and record.event.rating not in RATINGS:
             values["counts"] = False
-        return values if number is None else values | {"undone_by": number}
-
-    def _undone_by(self, record: EventRecord) -> int | None:
-        by = self.voids.by(record)
-        return None if by is None else by.seq
+        return values if by is None else values | {"undone_by": by.seq}
 
 
 def find_undone_events(log: Log, after: Position = START) -> Undone:
@@ -229,7 +213,13 @@ def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iter
 
 def _select(batches: Iterable[RawBatch], event_filter: EventFilter) -> Iterator[EventRecord]:
     """Yield the wanted events of batches; those whose bytes cannot match are not decoded."""
-    needles, until = _needles(event_filter), event_filter.until
+    until, fields = event_filter.until, (("session", event_filter.session), ("rater", event_filter.rater))
+    # A batch with a wanted event holds one byte string of each group.
+    needles: list[tuple[bytes, ...]] = [(bytes_of(field, value),) for field, value in fields if value is not None]
+    if event_filter.name is not None:
+        needles.append((_quote(event_filter.name),))
+    if event_filter.kinds:
+        needles.append(tuple(map(_of_kind, event_filter.kinds)))
 
     def may_match(batch: RawBatch) -> bool:
         is_later = batch.last > event_filter.since

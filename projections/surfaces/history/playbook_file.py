@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history import manual_edit
     from tallybook.projections.surfaces.history.reading import Opened
@@ -148,8 +147,7 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
         legacy, refusals = opened.redactions.filter_legacy(legacy)
         problems = _problems_of(project, legacy, ((text.name or text.item, text.reason) for text in refusals))
         return ExaminedFile(legacy_import.seed_events(legacy), digest, adoption_key(digest), problems, legacy)
-    is_ours = not state.shared_stamp[0] or _is_ours(project, legacy)
-    base = _base(opened.log, legacy, state, rendering) if is_ours else None
+    base = _find_base(opened, legacy, state, rendering)
     if base is None:
         return _examine_foreign(opened, legacy, digest)
     events, notes = manual_edit.find_edit(opened, legacy, state, base, read or opened.log.read)
@@ -162,17 +160,6 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
 def _problems_of(project: Project, legacy: LegacyFile, notes: Iterable[tuple[str, str]]) -> tuple[Problem, ...]:
     """Return what a person should know of a file: the problems of its items, and what became of names in it."""
     return (*legacy.problems, *(Problem(f"{project.playbook.name}: {name}", what) for name, what in notes))
-
-
-def _is_ours(project: Project, legacy: LegacyFile) -> bool:
-    """Return whether a file has no stamp, or one of the own ledger."""
-    stamp = read_stamp(legacy.stamp)
-    if stamp is None:
-        return True
-    log = reading.open_own_log(project)
-    if stamp[0] > log.head().seq:
-        return False
-    return stamp in {(batch.last, batch.chain) for batch in log.read() if batch.last <= stamp[0]}
 
 
 def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> ExaminedFile:
@@ -190,18 +177,23 @@ def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> Examine
     return ExaminedFile(sha256=digest, is_foreign=True, problems=(problem,))
 
 
-def _base(log: JsonlLog, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook | None:
+def _find_base(opened: Opened, legacy: LegacyFile, state: Playbook, rendering: Rendered | None) -> Playbook | None:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head.
 
-    None where lines of the shared book as of then are missing.
+    None where the stamp is none of this machine's, or lines of the shared book as of then are missing.
     """
     stamp = read_stamp(legacy.stamp)
+    if stamp is not None and state.shared_stamp[0]:
+        log = reading.open_own_log(opened.project)
+        own = ((batch.last, batch.chain) for batch in log.read() if batch.last <= stamp[0])
+        if stamp[0] > log.head().seq or stamp not in own:
+            return None
     # A file without a stamp is an edit of the last rendering, or else of the adopted file.
     seq = stamp[0] if stamp is not None else rendering.seq if rendering is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
     try:
-        base = reading.current(log, seq)
+        base = reading.current(opened.log, seq)
     except MissingLinesError:
         return None
     return base if stamp is None or base.stamp == stamp else state

@@ -19,6 +19,7 @@ from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.votes import VOTES_FORM
+from tallybook.projections.votes import HUMAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -122,7 +123,8 @@ def choose(project: Project, name: str) -> tuple[list[Mapping[str, Any]], dict[s
     state, log = commands.playbook(project).state, reading.open_log(project)
     votes = reading.fold_view(VOTES_FORM, log)
     rows = leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
-    approved = {name for name in state.entries if name in state.pinned or votes.maker_of(name).is_approved}
+    # Files that agents read have what a person typed or accepted: who accepts a lesson saw it whole.
+    approved = {name for name in state.entries if name in state.pinned or votes.maker_of(name).rater == HUMAN}
     rows = [row for row in rows if row["name"] in approved and row["text"] != REDACTED]
     room = MAX_CHARS - sum(len(line) + 1 for line in _lines(name, ()))
     chosen, left_out = [], {}
