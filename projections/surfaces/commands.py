@@ -39,38 +39,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tallybook.ledger.decisions import curation, update
+    from tallybook.ledger.decisions import update
     from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.ledger.storage import redacted_digests, spool
     from tallybook.ledger.verification import Verification
-    from tallybook.projections.comparison import similarity
     from tallybook.projections.event_rows import EventFilter
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history import playbook_file, stories
+    from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.history.stories import AsOf
-    from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing import pair, requests
     from tallybook.projections.surfaces.writing import record as recording
+    from tallybook.projections.surfaces.writing import requests
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curation, update, redacted_digests, spool, recording, requests, similarity = import_lazily(
-        "tallybook.ledger.decisions.curation",
+    update, recording, requests, stories = import_lazily(
         "tallybook.ledger.decisions.update",
-        "tallybook.ledger.storage.redacted_digests",
-        "tallybook.ledger.storage.spool",
         "tallybook.projections.surfaces.writing.record",
         "tallybook.projections.surfaces.writing.requests",
-        "tallybook.projections.comparison.similarity",
-    )
-    settings, stories, playbook_file, pair = import_lazily(
-        "tallybook.projections.surfaces.workspace.settings",
         "tallybook.projections.surfaces.history.stories",
-        "tallybook.projections.surfaces.history.playbook_file",
-        "tallybook.projections.surfaces.writing.pair",
     )
 
 
@@ -150,6 +138,8 @@ def add(
         NothingToDoError: An entry has this text, but for case, white space and final punctuation.
         RedactedTextError: The text was redacted, and is not accepted.
     """
+    from tallybook.ledger.storage import redacted_digests
+
     text, day = (point, "") if isinstance(point, str) else (point["text"], point.get("until", ""))
     for part, fault in (("text", update.text_fault(text)), ("until", update.day_fault(day))):
         if fault is not None:
@@ -198,7 +188,9 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
     if rating not in RATINGS:
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
     if reason:
-        curation.check_reason(reason)
+        from tallybook.ledger.decisions.curation import check_reason
+
+        check_reason(reason)
     delivery = _digest_delivery([names, rating, reason], key)
     notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
     ratings = [{"name": name, "rating": rating} for name in names]
@@ -212,6 +204,8 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Record an extraction result as one batch, with a curator's operations in it."""
+    from tallybook.projections.surfaces.workspace import settings
+
     may = "person" if by.get("rater") == "human" else settings.read(project).may
     content = requests.Update(payload, may=may)
     return record_request(project, requests.Request(content, by, key, payload=_digest_delivery(payload, key)))
@@ -231,8 +225,12 @@ def record_request(project: Project, request: Request) -> Outcome:
     Raises:
         NothingToDoError: All of it are ratings of a machine whose lineage has voted on these entries.
     """
-    mine = personal.find(project)
-    report = recording.write(project, [request]) if mine is None else pair.write(project, mine, request)
+    if (mine := personal.find(project)) is None:
+        report = recording.write(project, [request])
+    else:
+        from tallybook.projections.surfaces.writing import pair
+
+        report = pair.write(project, mine, request)
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
         # Only the cause: the rest of the message would seem to be about the ledger, where all is recorded.
@@ -250,6 +248,8 @@ def record_request(project: Project, request: Request) -> Outcome:
 
 def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> Iterator[str]:
     """Yield for each new entry a note about the one that it resembles most, with the words that differ."""
+    from tallybook.projections.comparison import similarity
+
     for entry in [state.entries[name] for name in added if name in state.entries]:
         others = [other for other in state.entries.values() if other.name != entry.name]
         for other in similarity.find_similar(entry.text, others)[:1]:
@@ -325,6 +325,8 @@ def check(project: Project, state: Playbook | None = None) -> None:
         DriftError: It is missing, stale, unreadable or changed.
         NothingToDoError: There is no ledger.
     """
+    from tallybook.projections.surfaces.history import playbook_file
+
     opened = Opened(project)
     _require_ledger(opened.log)
     # As in replay, no checkpoint is believed.
@@ -396,6 +398,8 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
 
 def spool_notes(project: Project) -> tuple[str, ...]:
     """Return a note about the payloads in the spool, none where the spool is empty."""
+    from tallybook.ledger.storage import spool
+
     payloads, problems = spool.read_files(project.ledger)
     number = len(payloads) + len(problems)
     files, them = ("1 payload is", "it") if number == 1 else (f"{number} payloads are", "them")

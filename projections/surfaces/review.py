@@ -14,7 +14,6 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import PointReviewed
-from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.projections import review as reviews
 from tallybook.projections.comparison.similarity import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
@@ -38,14 +37,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry
     from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.sharing import membership
-    from tallybook.projections.surfaces.workspace import git
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
-else:
-    git, membership = import_lazily(
-        "tallybook.projections.surfaces.workspace.git", "tallybook.projections.surfaces.sharing.membership"
-    )
 
 
 MAX_NAMES = 3
@@ -126,6 +119,8 @@ _PATH: Final = re.compile(r"[\w@+.][\w@+.-]*(/[\w@+.-]+)*")
 
 def load_reviews(project: Project) -> reviews.Reviews:
     """Return the state of the review view of a ledger, as of now."""
+    from tallybook.projections.surfaces.sharing import membership
+
     log = reading.open_log(project)
     part = membership.load(project) if reading.log_with_book(log) else None
     return fold_history(reviews.reviews_view(part.writer if part is not None else ""), lambda: decode(log.read()))
@@ -145,6 +140,8 @@ def find_gone(project: Project, entries: Iterable[Entry]) -> dict[str, list[str]
 
     Git is asked about relative paths alone, and about so many at most. Where it does not answer, none is gone.
     """
+    from tallybook.projections.surfaces.workspace import git
+
     # A person's own playbook is for all projects, and its paths are in none of them.
     if isinstance(project, PersonalPlaybook):
         return {}

@@ -109,11 +109,14 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
     Raises:
         BadInputError: There is no such moment; the error begins with ``option``.
     """
-    from tallybook.projections.surfaces.history import moments, playbook_file
+    from tallybook.projections.surfaces.history import playbook_file
 
     opened = Opened(project)
-    log = opened.log
-    moment = None if when is None else moments.find(project, when, option, log)
+    log, moment = opened.log, None
+    if when is not None:
+        from tallybook.projections.surfaces.history import moments
+
+        moment = moments.find(project, when, option, log)
     if moment is None or not moment.is_apart:
         state = fold_view(form, log, None if moment is None else moment.seq)
     else:

@@ -16,7 +16,6 @@ import attrs
 from tallybook.ledger import clock, codec, errors
 from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, PointNoted, PointRated, PointRestored
-from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import normalize_key
 from tallybook.ledger.log import PreviewTransaction
 from tallybook.ledger.names import UNPRINTABLE
@@ -49,15 +48,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog, Transaction
     from tallybook.ledger.records import Batch
     from tallybook.ledger.search import Delivery
-    from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing import erasure
     from tallybook.projections.votes import Votes
-else:
-    # Few writes wait in the spool, or finish a redaction.
-    stories, erasure = import_lazily(
-        "tallybook.projections.surfaces.history.stories", "tallybook.projections.surfaces.writing.erasure"
-    )
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
@@ -143,6 +135,8 @@ def write(
                 return writing
             writing.problems += former_ledger(project)
         if redaction.read_pending(project.ledger) is not None:
+            from tallybook.projections.surfaces.writing import erasure
+
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(errors.TallybookError):
                 erasure.finish(project, log)
@@ -427,8 +421,10 @@ def _spool_refused(
         TallybookError: ``error``, because they cannot wait.
         BadInputError: A rating names an entry that the last rendering does not show, so it is not known which it is.
     """
+    from tallybook.projections.surfaces.history.stories import last_rendering
+
     project, log = opened.project, opened.log
-    known = stories.last_rendering(project, edited=True) if state is None else state
+    known = last_rendering(project, edited=True) if state is None else state
     updates = [request.decide for request in requests if isinstance(request.decide, Update)]
     is_held = isinstance(error, errors.LockHeldError)
     if known is None or len(updates) < len(requests) or not (requests or is_held):

@@ -29,7 +29,7 @@ from tallybook.ledger.events import (
     PointReviewed,
     ProposalDecided,
 )
-from tallybook.ledger.fast_stdlib import dumps, import_lazily
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
@@ -41,15 +41,8 @@ from tallybook.projections.surfaces.history import playbook_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Entry, Event
-    from tallybook.projections.surfaces.writing import secrets
-else:
-    # Files are seldom imported, and people's own words are not masked.
-    legacy_import, secrets = import_lazily(
-        "tallybook.ledger.decisions.legacy_import", "tallybook.projections.surfaces.writing.secrets"
-    )
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
@@ -284,6 +277,8 @@ class Import:
 
     def __call__(self, state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
         """Return seed events of the entries whose text is not in the playbook, with names never used in this ledger."""
+        from tallybook.ledger.decisions import legacy_import
+
         legacy = self.legacy
         by_text = {entry.text: name for name, entry in state.entries.items()}
         new = tuple(item for item in legacy.items if item.entry.text not in by_text)
@@ -363,6 +358,8 @@ def _mask_request(decide: Decide, problems: list[Problem]) -> Decide:
     Raises:
         BadInputError: It is nested too deeply to look through.
     """
+    from tallybook.projections.surfaces.writing import secrets
+
     if isinstance(decide, Update):
         names: dict[str, str] = {}
         for text, name in decide.names.items():
@@ -383,6 +380,8 @@ def _mask_words(value: Any, problems: list[Problem]) -> Any:
 
     Other events hold only paths and reasons of Tallybook.
     """
+    from tallybook.projections.surfaces.writing import secrets
+
     words = {field: getattr(value, field) or "" for field in _WORDS.get(type(value), ())}
     if not words:
         return value
