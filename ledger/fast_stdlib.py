@@ -54,20 +54,11 @@ class _LazyModule:
     """A module that is loaded when an attribute of it is first used."""
 
     def __init__(self, module: str) -> None:
-        object.__setattr__(self, "_name", module)
-
-    def _load(self) -> Any:
-        __import__(self._name)
-        return sys.modules[self._name]
+        self._name = module
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._load(), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._load(), name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._load(), name)
+        __import__(self._name)
+        return getattr(sys.modules[self._name], name)
 
 
 def import_lazily(*modules: str) -> list[Any]:

@@ -443,18 +443,6 @@ def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
     return 0, "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
 
 
-def prove(data: bytes, previous: str, sha: Callable[[bytes], Hash] | None) -> tuple[list[tuple[int, int]], str, bool]:
-    """Return the free values of a batch, its chain value after ``previous``, and whether every text fits its sum.
-
-    Without an implementation of SHA-256 neither is computed.
-    """
-    values = free_spans(data)
-    if sha is None:
-        return values, "", True
-    chain = sha(previous.encode() + chained_bytes(data, values)).hexdigest()[:CHAIN_CHARS]
-    return values, chain, sum_fault(data, values, sha) is None
-
-
 def sum_fault(
     data: bytes, values: Sequence[tuple[int, int]] | None = None, sha: Callable[[bytes], Hash] = sha256
 ) -> int | None:

@@ -78,12 +78,6 @@ def next_free_number(above: int, taken: Container[str], prefix: str = PREFIX) ->
     return number
 
 
-def mint(above: int, taken: Container[str], prefix: str) -> tuple[int, str]:
-    """Return the lowest number above ``above`` whose name is not taken, and that name."""
-    number = next_free_number(above, taken, prefix)
-    return number, format_name(number, prefix)
-
-
 class NameGiver:
     """Gives new entries names that no entry ever had: ``kpt_NNN``, ``my_NNN``, or by their section ``pat-NNN``."""
 
@@ -103,8 +97,9 @@ class NameGiver:
         """
         wished = parse_number(wish) or 0
         if self._prefix != BY_SECTION or wished > self._highest:
-            self._highest, name = mint(max(self._highest, wished - 1), self._taken, self._prefix or PREFIX)
-            return name
+            prefix = self._prefix or PREFIX
+            self._highest = next_free_number(max(self._highest, wished - 1), self._taken, prefix)
+            return format_name(self._highest, prefix)
         slug = SECTIONS.get(section, SECTIONS[OTHERS])
         given = self._last_of_slug.get(slug)
         self._last_of_slug[slug] = next_slug_name(slug, self._taken if given is None else (given,))

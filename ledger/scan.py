@@ -21,7 +21,7 @@ from tallybook.ledger.storage.head import check_format, has_position, log_size
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from hashlib import _Hash
     from typing import Self
 
@@ -330,7 +330,7 @@ def choose_digest(size: int) -> Digest:
 def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> Run:
     """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
 
-    ``digest`` verifies the chain; None skips that. The loop repeats compute_chain() inline, with a short path for
+    ``digest`` verifies the chain; None skips that. The loop repeats compute_chain() inline, and calls nothing for
     batches without free text, because a call per batch would slow a replay down.
     """
     # No line holds a NUL byte: they are what a power loss leaves. So a batch with one never verifies, however the
@@ -340,27 +340,23 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
     if digest is None and not pending:
         return Run(cut)
     verified, proof, lacks_text = [], after.chain, False
-    has_no_text, chars = buffer.rfind(line.FREE_MARK) < 0, line.CHAIN_CHARS
+    has_text, chars = line.FREE_MARK in buffer, line.CHAIN_CHARS
+    values: Sequence[tuple[int, int]] = ()
     ends = [*(batch.offset for batch in cut), end][1:]
     for batch, batch_end in zip(cut, ends, strict=True):
         data = buffer[batch.offset - after.offset : batch_end - after.offset - FRAME_BYTES]
-        if has_no_text and digest is not None:
-            proof = digest(proof.encode() + data).hexdigest()[:chars]
-            if proof != batch.chain:
+        if has_text:
+            # A text whose redaction is in progress may be overwritten in part.
+            data = redaction.mask(data, pending) if pending else data
+            values = line.free_spans(data)
+        if digest is not None:
+            covered = line.chained_bytes(data, values) if values else data
+            proof = digest(proof.encode() + covered).hexdigest()[:chars]
+            if proof != batch.chain or (values and line.sum_fault(data, values, digest) is not None):
                 break
-            verified.append(batch)
-            continue
-        # A text whose redaction is in progress may be overwritten in part.
-        data = redaction.mask(data, pending) if pending else data
-        values, proof, fits = line.prove(data, proof, digest)
-        if digest is not None and not (fits and proof == batch.chain):
-            break
-        if not values:
-            verified.append(batch)
-            continue
         lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
-        verified.append(batch._replace(lines=line.complete_lines(data)) if pending else batch)
-    return Run(verified, lacks_text, not has_no_text)
+        verified.append(batch._replace(lines=line.complete_lines(data)) if values and pending else batch)
+    return Run(verified, lacks_text, has_text)
 
 
 def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]:

@@ -116,12 +116,10 @@ def test_text_that_is_not_json_is_refused(bad: str) -> None:
 
 
 def test_a_lazy_module_is_loaded_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the attributes of the module, and what is set on one is set on the other."""
+    """It has the attributes of the module."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     [stands] = fast_stdlib.import_lazily("colorsys")
     assert "colorsys" not in sys.modules
     assert (0.0, 0.0, 1.0) == stands.rgb_to_hsv(1, 1, 1)
-    monkeypatch.setattr(stands, "hsv_to_rgb", "mine")
-    assert "mine" == sys.modules["colorsys"].hsv_to_rgb
     with pytest.raises(AttributeError, match="nothing"):
         stands.nothing()

@@ -146,10 +146,6 @@ def _ignore(index: int, fault: str, operation: object) -> IgnoredItem:
     return IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
 
 
-def _name_or_none(value: object) -> str | None:
-    return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
-
-
 def _reason(fields: Mapping[str, Any]) -> str:
     reason = fields.get("reason", "")
     return reason[:MAX_REASON_CHARS] if isinstance(reason, str) and text_fault(reason) is None else ""
@@ -225,7 +221,8 @@ def _translate_tags(step: Translation, tags: Any) -> dict[str, Any]:
         name = fields.get("name", fields.get("id"))
         fault = step.target_fault(name)
         if fault:
-            step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, _name_or_none(name)))
+            short = name[:MAX_NAME_CHARS] if isinstance(name, str) else None
+            step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, short))
             continue
         ratings[f"{TAGS}[{index}]"] = {"name": name, "rating": fields.get("tag")}
         rationale = _reason({"reason": fields.get("rationale", "")})

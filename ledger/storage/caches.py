@@ -101,18 +101,12 @@ def user_folder() -> str:
     parent = os.environ.get("XDG_CACHE_HOME", "")
     # The specification of that variable says that a relative path is to be ignored.
     if not os.path.isabs(parent):
-        parent = _platform_folder()
-    return os.path.join(parent, _NAME) if parent else ""
-
-
-def _platform_folder() -> str:
-    """Return the cache folder that the platform gives a user; empty where it gives none."""
-    if sys.platform == "win32":
-        return os.environ.get("LOCALAPPDATA", "")
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):
-        return ""
-    return os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")
+        home = os.path.expanduser("~")
+        parent = os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")
+        if sys.platform == "win32":
+            parent = os.environ.get("LOCALAPPDATA", "")
+    # Where the system knows no home, the path would be relative.
+    return os.path.join(parent, _NAME) if os.path.isabs(parent) else ""
 
 
 def find_fault(base: str, ledger: str) -> str:

@@ -66,12 +66,19 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     Raises:
         OSError: It cannot be created, or the path is in use.
     """
-    mode, group, owner = file_rights(like or path)
+    like = like or path
+    folder = os.stat(_folder_of(like))
+    bits, group = folder_rights(folder)
+    mode = FILE_MODE | bits & 0o666
+    with suppress(FileNotFoundError):
+        file = os.lstat(like)
+        if stat.S_ISREG(file.st_mode):
+            mode, group = file.st_mode & 0o777, file.st_gid
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, FILE_MODE)
     try:
         # The umask cannot take these rights away: a team shares a ledger by sharing its folder.
         set_mode(fd, mode, group)
-        set_owner(fd, owner)
+        set_owner(fd, _other_owner(folder))
     except BaseException:
         os.close(fd)
         raise
@@ -472,22 +479,6 @@ def folder_rights(folder: os.stat_result) -> tuple[int, int]:
     bits = 0o070 if folder.st_mode & stat.S_IWGRP else 0
     bits |= 0o007 if folder.st_mode & stat.S_IWOTH else 0
     return bits | folder.st_mode & stat.S_ISGID, folder.st_gid
-
-
-def file_rights(path: StrPath) -> tuple[int, int, Owner | None]:
-    """Return mode, group and new owner of a file.
-
-    Mode and group are the file's own where it exists, else those that its folder gives. The owner is that of the
-    folder where root creates the file; None elsewhere.
-    """
-    folder = os.stat(os.path.dirname(path) or os.curdir)
-    owner = _other_owner(folder)
-    with suppress(FileNotFoundError):
-        file = os.lstat(path)
-        if stat.S_ISREG(file.st_mode):
-            return file.st_mode & 0o777, file.st_gid, owner
-    bits, group = folder_rights(folder)
-    return FILE_MODE | bits & 0o666, group, owner
 
 
 def _other_owner(folder: os.stat_result) -> Owner | None:
