@@ -18,6 +18,7 @@ from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import needs_ratings
+from tallybook.projections.playbook.view import CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -53,20 +54,8 @@ _ORDER: Final = (CONTESTED, DISPUTED, EXPIRED, LEFT, LESSON, PROPOSAL, DUPLICATE
 MAX_REASONS: Final = 3
 """So many of the latest reasons of harmful ratings are shown."""
 
-_CHANGING: Final = (
-    events.PointSeeded,
-    events.PointAdded,
-    events.PointRated,
-    events.PointEdited,
-    events.PointRemoved,
-    events.PointReworded,
-    events.PointRetired,
-    events.PointRestored,
-    events.PointPinned,
-    events.PointUnpinned,
-    events.PointMerged,
-    events.PointMatched,
-    events.PointLimited,
+_CHANGING: Final = tuple(
+    kind for kind in CHANGES if "name" in attrs.fields_dict(kind) and kind is not events.PointPlaced
 )
 _NEW_TEXT: Final = (events.PointEdited, events.PointReworded)
 _USES: Final = (events.PlaybookInjected, events.PointCited, events.TranscriptRead)

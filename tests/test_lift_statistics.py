@@ -155,13 +155,6 @@ def test_entries_are_chosen_by_e_bh() -> None:
     assert ({}, 80) == claims(evidence | {"a": Evidence(79, 0), "b": Evidence(0, 39)}, 0.1)
 
 
-@pytest.mark.parametrize(("p", "outcome"), [(0.0, 5), (1.0, 5), (0.5, float("nan")), (0.5, -1e200)])
-def test_an_impossible_trial_is_refused(p: float, outcome: float) -> None:
-    """A probability that is no chance, or an outcome that is no number, is an error and not a verdict."""
-    with pytest.raises(ValueError, match=r"(probability|outcome) .*: must be"):
-        judge([Trial(held=True, probability=p, outcome=outcome)], SHARE)
-
-
 def test_ledgers_without_effect_hardly_ever_claim() -> None:
     """Rule 13: of ledgers without effect, at most 5 in 100 ever say something; `tests.lift_simulation` runs 1,000."""
     assert lift_simulation.false_ledgers(slice_of(1000, 60), slice_of(250, 100)) <= lift_simulation.MOST_FALSE

@@ -41,8 +41,6 @@ _MEMORY: Final = 40
 """Over about so many outcomes mean and spread are taken, so that they follow a drift."""
 _STEEPEST: Final = 3.0
 """An outcome moves the odds by at most e to this power, so that one outlier cannot take the wealth."""
-_GREATEST: Final = 1e100
-"""The square of a greater outcome may be no number."""
 _LARGEST: Final = 700.0
 """The logarithm at which an e-value ends, just below the largest float."""
 
@@ -113,10 +111,6 @@ class Wealth:
 
     def add(self, trial: Trial) -> None:
         """Bet on a trial; mean and spread learn nothing of a missing outcome."""
-        if not 0 < trial.probability < 1:
-            raise ValueError(f"probability {trial.probability}: must be above 0 and below 1")
-        if trial.outcome is not None and not abs(trial.outcome) <= _GREATEST:
-            raise ValueError(f"outcome {trial.outcome}: must be a number of at most {_GREATEST:g}")
         shift = 0.0 if trial.held else self.shift
         if self._seen >= _START and self._variance > 0:
             for sign, logs in zip((-1.0, 1.0), self.logs, strict=True):

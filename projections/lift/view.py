@@ -215,7 +215,10 @@ def _inject(state: Lift, record: EventRecord) -> None:
     session = record.by.session or ""
     question = state.questions.get(event.question)
     if question is None or {session, event.lineage} & state.begun:
-        if question is not None or not _is_apart(state, event):
+        about = state.questions[state.open].event if state.open else None
+        # An injection without a draw is apart where it gave none of the entries that the open question is about.
+        shared = set(event.names) if about is None or about.question == PLAYBOOK else {*event.names} & {*about.names}
+        if question is not None or about is None or shared:
             # No draw decided what this lineage was given before the question, so that it does not count.
             state.begun.add(session)
         return
@@ -228,14 +231,6 @@ def _inject(state: Lift, record: EventRecord) -> None:
     elif before.is_open(record.at) and before.probability == event.probability:
         # An entry that was not selected at the first injection is drawn for at the first one that selects it.
         question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
-
-
-def _is_apart(state: Lift, event: events.PlaybookInjected) -> bool:
-    """Return whether an injection without a draw gave none of the entries that the open question is about."""
-    about = state.questions[state.open].event if state.open else None
-    if about is None:
-        return False
-    return not event.names if about.question == PLAYBOOK else set(event.names).isdisjoint(about.names)
 
 
 def is_unit_held(event: events.PlaybookInjected, unit: str) -> bool:

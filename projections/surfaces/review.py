@@ -196,18 +196,14 @@ _PROMPTS: Final = {"reword": "new text", "until": f"new last day, or {NEVER}"}
 """The decisions that need a text → what it is."""
 _OF_ENTRY: Final = "ktwsq"
 _OFFERED: Final = {
-    reviews.CONTESTED: _OF_ENTRY,
     reviews.DISPUTED: "arsq",
     reviews.LEFT: "blsq",
     reviews.LESSON: "arsq",
     reviews.PROPOSAL: "arsq",
     reviews.DUPLICATE: "kmsq",
-    reviews.UNPROVEN: _OF_ENTRY,
-    reviews.UNUSED: _OF_ENTRY,
-    reviews.GONE: _OF_ENTRY,
     reviews.EXPIRED: "ktwusq",
 }
-"""Why an item is shown → the keys that decide it."""
+"""Why an item is shown → the keys that decide it, where others than ``_OF_ENTRY`` do."""
 
 
 _NEEDS_RATINGS: Final = "needs-ratings"
@@ -324,7 +320,7 @@ def _walk(project: Project, items: Sequence[reviews.Item], by: Mapping[str, str]
         if item.proposal is None and is_changed:
             continue
         output.say(*_lines(item, book, f"{number} of {len(items)}  "))
-        decision = _ask(_OFFERED[item.why])
+        decision = _ask(_OFFERED.get(item.why, _OF_ENTRY))
         if decision == "quit":
             break
         # Recorded when the key is pressed, so that Ctrl-C loses no decision.

@@ -157,7 +157,8 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
     )
     shown = as_of(project, STATUS_FORM, when)
     rows = shown.without_numbers(find_rows(shown.state))
-    note(*shown.notes, *([f"this is {WITH_EDIT}"] if shown.has_edit else []), *commands.spool_notes(project))
+    edited = [f"this is {WITH_EDIT}"] if shown.state.seq > shown.end else []
+    note(*shown.notes, *edited, *commands.spool_notes(project))
     if as_json:
         answer(rows)
     else:

@@ -75,11 +75,6 @@ class AsOf(Generic[S]):
     notes: tuple[str, ...] = ()
     commit: str = ""
 
-    @property
-    def has_edit(self) -> bool:
-        """Return whether a manual edit that is not recorded yet is in it."""
-        return self.state.seq > self.end
-
     def without_numbers(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return rows that name an event each, with neither number nor id where it is not recorded yet."""
         no_event = {"seq": None, "id": None}
