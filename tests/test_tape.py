@@ -1,4 +1,4 @@
-"""What every verb answers on fixed ledgers is what the tape holds.
+"""What every verb answers on fixed ledgers, and commands in a row, is what the tape holds.
 
 `TAPE=answers` before pytest records the answers anew; a commit that changes one says why. `TAPE=ledgers` makes the
 ledgers that have no file yet.
@@ -6,7 +6,6 @@ ledgers that have no file yet.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from hashlib import sha256
 import itertools
 import json
@@ -15,122 +14,29 @@ from pathlib import Path
 import re
 import shlex
 import shutil
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.shared_machines import make_pair
-from tape.ledgers import BEGIN_US, LEDGERS, TAPE_US, TEN_THOUSAND, Do
+from tape.ledgers import BEGIN_US, LEDGERS, TEN_THOUSAND, Do
+from tape.stage import HOUR_US, Stage
 from tape.verbs import MORE_READING, MORE_WRITING, READING, WRITING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from helpers.command_line import Run
 
 TAPE = Path(__file__).parent / "tape"
-HOUR_US = 3600 * 1_000_000
 MODE = os.environ.get("TAPE", "")
 # What is drawn at random while a verb runs: ids, and chains that cover them.
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 CHAIN = r"(?<=:)[0-9a-f]{32}|(?<=[:\"])[\w-]{21}[AQgw](?![\w-])"
 DRAWN = re.compile(f"{ID}|{CHAIN}")
 MAX_ANSWER_CHARS = 20_000
-# Files that no answer may depend on.
-NOT_STORED = (".cache", "lock", ".gitignore", "hook-error")
-
-
-@contextmanager
-def standard_input(path: Path) -> Iterator[None]:
-    """Have a file as this process's standard input."""
-    before, file = os.dup(0), os.open(path, os.O_RDONLY)
-    try:
-        os.dup2(file, 0)
-        yield
-    finally:
-        os.dup2(before, 0)
-        os.close(before)
-        os.close(file)
-
-
-class Stage:
-    """A project and a home folder at a moment of the tape, in which commands run."""
-
-    def __init__(self, folder: Path, run: Run, patch: pytest.MonkeyPatch) -> None:
-        """Make the folders and enter the project, at the moment when the first ledger began."""
-        self.folder, self.run, self.patch = folder, run, patch
-        self.project = folder / "project"
-        (self.project / ".claude").mkdir(parents=True)
-        (folder / "home").mkdir()
-        patch.setenv("HOME", str(folder / "home"))
-        patch.setenv("USERPROFILE", str(folder / "home"))
-        patch.setenv("CLAUDE_PROJECT_DIR", str(self.project))
-        patch.setenv("COLUMNS", "100")
-        patch.chdir(self.project)
-        # A worker that a hook started would still write.
-        patch.setattr(os, "posix_spawn", lambda *_, **__: 0)
-        self.now_us = BEGIN_US
-        patch.setattr(time, "time_ns", lambda: self.now_us * 1000)
-        patch.setattr(time, "time", lambda: self.now_us / 1e6)
-
-    def answer(self, words: list[str], stdin: str = "") -> tuple[int, str, str]:
-        """Return exit code, standard output and error of a command, with this machine's folders left out."""
-        drawn = itertools.count()
-        given = self.folder / "stdin"
-        given.write_text(stdin.replace("PROJECT", str(self.project)))
-        # A hook reads the descriptor.
-        with self.patch.context() as patch, standard_input(given):
-            patch.setattr(os, "urandom", lambda size: (next(drawn) * 0x9E3779B97F4A7C15).to_bytes(80, "big")[-size:])
-            code, out, err = self.run(*words, stdin=given.read_bytes())
-        given.unlink()
-        return code, self._without_folders(out), self._without_folders(err)
-
-    def _without_folders(self, text: str) -> str:
-        return text.replace(str(self.project), "PROJECT").replace(str(self.folder), "FOLDER")
-
-    def take(self, step: Do) -> None:
-        """Take one step towards a ledger."""
-        self.now_us += step.hours * HOUR_US
-        if step.words:
-            code, _, err = self.answer(list(step.words), step.stdin)
-            assert 0 == code, (step.words, err)
-            return
-        path = self.project / step.file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        old, new = step.change or (None, b"")
-        if old is None:
-            path.unlink()
-        elif old:
-            path.write_bytes(path.read_bytes().replace(old, new, 1))
-        else:
-            path.write_bytes((path.read_bytes() if path.exists() else b"") + new)
-
-    def store(self) -> dict[str, str]:
-        """Return the text of every file, by its path; bytes that are no UTF-8 are escaped as Python does it."""
-        return {
-            path.relative_to(self.folder).as_posix(): path.read_bytes().decode(errors="surrogateescape")
-            for path in sorted(self.folder.rglob("*"))
-            if path.is_file() and not any(name in NOT_STORED for name in path.parts)
-        }
-
-    def load(self, files: dict[str, str]) -> None:
-        """Write the files of a stored ledger, and set the clock to the moment of the tape."""
-        for name, text in files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.encode(errors="surrogateescape"))
-        self.now_us = TAPE_US
-
-    def log_bytes(self) -> bytes:
-        """Return the bytes of the log."""
-        path = self.project / ".claude" / "ledger" / "events.jsonl"
-        return path.read_bytes() if path.exists() else b""
-
-    def playbook(self) -> str:
-        """Return the rendered playbook, and what names the file where it is missing."""
-        path = self.project / ".claude" / "playbook.json"
-        return path.read_text(errors="surrogateescape") if path.exists() else "(no file)\n"
 
 
 @pytest.fixture
@@ -240,3 +146,65 @@ def test_every_verb_answers_in_a_shared_project_as_on_the_tape(enter: Callable[[
 def test_every_verb_answers_on_ten_thousand_events_as_on_the_tape(enter: Callable[[], Stage]) -> None:
     """A long ledger, made anew for each run, answers as the tape says."""
     compare("ten-thousand", make(TEN_THOUSAND, enter), enter)
+
+
+STORIES = TAPE / "stories"
+MINUTE_US = HOUR_US // 60
+SECTION = re.compile(r"(?m)^== ")
+
+
+def play(stage: Stage, line: str) -> tuple[int, str, str]:
+    """Run a line of a story a minute after the one before it: a command in this process, any other by the shell.
+
+    Before a command variables may be set, and after it ``<<< TEXT`` or ``< FILE`` is its standard input. ``wait HOURS``
+    moves the clock, and ``edit FILE OLD NEW`` replaces bytes of a file.
+    """
+    stage.now_us += MINUTE_US
+    line = line.replace("FOLDER", str(stage.folder))
+    words = shlex.split(line)
+    if words[0] == "wait":
+        stage.now_us += int(words[1]) * HOUR_US
+        return 0, "", ""
+    if words[0] == "edit":
+        path = stage.project / words[1]
+        path.write_bytes(path.read_bytes().replace(words[2].encode(), words[3].encode()))
+        return 0, "", ""
+    variables = list(itertools.takewhile(lambda word: re.match("[A-Z_]+=", word), words))
+    if words[len(variables)] != "tallybook":
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, cwd=stage.project)
+        return done.returncode, stage.without_folders(done.stdout), stage.without_folders(done.stderr)
+    stdin = ""
+    if words[-2:-1] in (["<<<"], ["<"]):
+        *words, sign, given = words
+        stdin = given if sign == "<<<" else (stage.project / given).read_text(encoding="utf-8")
+    with stage.patch.context() as patch:
+        for variable in variables:
+            patch.setenv(*variable.split("=", 1))
+        return stage.answer(words[len(variables) + 1 :], stdin)
+
+
+@pytest.mark.parametrize(
+    ("file", "title"),
+    [
+        (path.stem, section.partition("\n")[0])
+        for path in sorted(STORIES.glob("*.txt"))
+        for section in SECTION.split(path.read_text(encoding="utf-8"))[1:]
+    ],
+)
+def test_a_story_goes_as_on_the_tape(file: str, title: str, enter: Callable[[], Stage]) -> None:
+    """The commands of each section answer as the file says, in a project that is empty at first."""
+    path = STORIES / f"{file}.txt"
+    first, *sections = SECTION.split(path.read_text(encoding="utf-8"))
+    (index,) = [number for number, section in enumerate(sections) if section.partition("\n")[0] == title]
+    stage = enter()
+    lines = [title]
+    for line in sections[index].splitlines()[1:]:
+        if line.startswith("$ "):
+            code, out, err = play(stage, line[2:])
+            lines += [line, *shorten(out), *(f"! {text}" for text in err.splitlines())]
+            lines += [f"[exit {code}]"] if code else []
+    told = DRAWN.sub("<drawn>", "\n".join(lines)) + "\n" * (2 if index + 1 < len(sections) else 1)
+    if MODE:
+        path.write_text("== ".join([first, *sections[:index], told, *sections[index + 1 :]]), encoding="utf-8")
+    else:
+        assert sections[index] == told

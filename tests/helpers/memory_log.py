@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tallybook.ledger.clock import Now
-    from tallybook.ledger.fast_stdlib import StrPath
 
 
 class MemoryLog:
@@ -112,11 +111,3 @@ class MemoryTransaction:
 
 
 AnyLog = JsonlLog | MemoryLog
-
-
-def _open_memory(_folder: StrPath, now: Callable[[], Now]) -> AnyLog:
-    return MemoryLog(now)
-
-
-LOGS: dict[str, Callable[[StrPath, Callable[[], Now]], AnyLog]] = {"jsonl": JsonlLog, "memory": _open_memory}
-"""Name of a log → what opens it on a ledger's folder. The conformance suite, test_ledger_log.py, runs over it."""
