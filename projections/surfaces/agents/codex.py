@@ -39,7 +39,6 @@ ANSWERS = ("function_call_output", "custom_tool_call_output")
 _PREFIX = "rollout-"
 ENDINGS = (".jsonl", ".jsonl" + table.PACKED)
 _TIME_CHARS = len("2026-11-23T12-24-22-")
-_DAY = "%Y/%m/%d"
 _MAX_DAYS = 31
 
 
@@ -162,7 +161,8 @@ def subagents(path: str) -> dict[str, str]:
 
 def _days(path: str) -> list[str]:
     """Return the folders of the days on which a session was written to."""
-    from time import localtime, mktime, strftime
+    from datetime import date, timedelta
+    from time import localtime
 
     folder = os.path.dirname(path)
     if os.path.basename(folder) == _ARCHIVE:
@@ -170,14 +170,12 @@ def _days(path: str) -> list[str]:
         return [folder, *_days(next((place for place in places[2:] if os.path.isfile(place)), places[2]))]
     top, *day = folder.rsplit(os.sep, 3)
     try:
-        year, month, first = map(int, day)
-        last = strftime(_DAY, localtime(os.stat(path).st_mtime))
-        # At noon no change of the clocks moves the date.
-        noons = [mktime((year, month, first + number, 12, 0, 0, 0, 0, -1)) for number in range(_MAX_DAYS)]
-        days = [strftime(_DAY, localtime(noon)) for noon in noons]
+        year, month, number = map(int, day)
+        first, last = date(year, month, number), date(*localtime(os.stat(path).st_mtime)[:3])
     except (OSError, ValueError, OverflowError):
         return [folder]
-    return [folder, *(os.path.join(top, *day.split("/")) for day in days[1:] if day <= last)]
+    days = [first + timedelta(number) for number in range(1, min((last - first).days + 1, _MAX_DAYS))]
+    return [folder, *(os.path.join(top, *f"{day:%Y/%m/%d}".split("/")) for day in days)]
 
 
 TRANSCRIPTS = table.Transcripts(

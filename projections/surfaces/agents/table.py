@@ -491,13 +491,12 @@ class RunningAgent(NamedTuple):
     variable: str
 
 
-def find_agent(environment: Mapping[str, str] | None = None) -> RunningAgent | None:
+def find_agent() -> RunningAgent | None:
     """Return the agent in whose shell this process runs; None outside of one."""
-    environment = os.environ if environment is None else environment
     for agent, row in AGENTS.items():
         for variable in row.shell_variables:
-            if environment.get(variable):
-                return RunningAgent(agent, environment.get(row.shell_session, ""), variable)
+            if os.environ.get(variable):
+                return RunningAgent(agent, os.environ.get(row.shell_session, ""), variable)
     return None
 
 

@@ -187,18 +187,13 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
             plugins = file.document.get("enabledPlugins")
             enabled |= plugins if isinstance(plugins, dict) else {}
         for plugin in [plugin for plugin, is_on in enabled.items() if is_on is True]:
-            reader = f"the plugin {plugin}"
-            hook_files += [HookFile(path, reader, False, places.read_document(path)) for path in _files_of(plugin)]  # noqa: FBT003
+            part, _, market = plugin.rpartition("@")
+            # A name in a settings file must not lead out of the folder of plugins.
+            is_plain = table.is_plain_name(part) and table.is_plain_name(market)
+            folder = users / "plugins" / "cache" / market / part
+            paths, reader = sorted(folder.glob("*/hooks/hooks.json")) if is_plain else [], f"the plugin {plugin}"
+            hook_files += [HookFile(path, reader, False, places.read_document(path)) for path in paths]  # noqa: FBT003
     return hook_files
-
-
-def _files_of(plugin: str) -> list[Path]:
-    """Return the files of hooks of a plugin of Claude Code, ``NAME@MARKETPLACE``."""
-    name, _, market = plugin.rpartition("@")
-    folder = places.users_folder() / "plugins" / "cache" / market / name
-    # A name in a settings file must not lead out of the folder of plugins.
-    is_plain = all(part and part not in {".", ".."} and not {"/", "\\"}.intersection(part) for part in (name, market))
-    return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
 
 
 def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
@@ -215,16 +210,11 @@ def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
 _REFLECT: Final = "run `tallybook reflect`"
 
 
-def _read_settings(project: Project) -> Settings:
-    """Return the settings in force, read from the files: the usual way would write to the cache."""
-    return settings.merge({path: settings.load(path) for path in settings.files(project)})
-
-
 def check_reflection(project: Project) -> Iterator[Finding]:
     """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts outside."""
     if not open_own_log(project).exists():
         return
-    options, state = _read_settings(project), worker.load_reflections(project)
+    options, state = settings.read(project, store=False), worker.load_reflections(project)
     awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
     for message, fix in _find_missing(options):
         yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")

@@ -87,18 +87,14 @@ def find(project: AnyProject, names: Iterable[str]) -> Block | None:
         # Markers that are no pair give nothing here: the hooks then inject the entries themselves.
         with suppress(OSError, ValueError, TallybookError):
             lines = disk.read_small(place_of(folder, name), MAX_FILE_BYTES).splitlines()
-            if name == RULES:
-                return _block(name, lines)
-            if (span := find_span(name, lines)) is not None:
-                return _block(name, lines[span[0] : span[1]])
+            span = (0, len(lines)) if name == RULES else find_span(name, lines)
+            if span is not None:
+                texts = (text.decode("utf-8", "replace") for text in lines[span[0] : span[1]])
+                return Block(name, frozenset(texts))
             # Claude Code and Gemini read AGENTS.md only where their own file imports it.
             if imports(lines) and AGENTS_MD not in names:
                 names.append(AGENTS_MD)
     return None
-
-
-def _block(name: str, lines: Iterable[bytes]) -> Block:
-    return Block(name, frozenset(text.decode("utf-8", "replace") for text in lines))
 
 
 def find_span(name: str, lines: Sequence[bytes]) -> tuple[int, int] | None:

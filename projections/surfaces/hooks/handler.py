@@ -12,7 +12,7 @@ import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
-from tallybook.ledger.fast_stdlib import dumps, loads, read_up_to
+from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads, read_up_to
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import text_of
@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import Draft
     from tallybook.projections.surfaces.agents.table import Payload
+    from tallybook.projections.surfaces.hooks import citations, sync_results
+    from tallybook.projections.surfaces.workspace import settings
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
-    from tallybook.projections.surfaces.workspace.settings import Settings
 else:
+    # Most hooks end before they need these.
+    _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
+    [citations, sync_results, settings] = import_lazily(
+        _HERE + "citations", _HERE + "sync_results", _THERE + "settings"
+    )
     try:
         # signal itself would load enum for it.
         import _signal as signal
@@ -189,12 +195,6 @@ def _run_action(action: Callable[[ProjectPaths, Payload], str], project: Project
         return ""
 
 
-def _read_settings(project: ProjectPaths) -> Settings:
-    from tallybook.projections.surfaces.workspace import settings
-
-    return settings.read(project)
-
-
 # Citations
 
 
@@ -213,9 +213,6 @@ def record_citations(project: ProjectPaths, payload: Payload) -> str:
 
 
 def _draft_citations(project: ProjectPaths, entries: Iterable[Mapping[str, Any]], payload: Payload) -> list[Draft]:
-    # Most hooks end before: they load no more than they need.
-    from tallybook.projections.surfaces.hooks import citations
-
     names = citations.find_cited(payload.text, {entry["name"]: entry for entry in entries})
     # An agent may work in the folder of another project, whose entries it was not given.
     given = citations.find_given(project, payload.session, names)
@@ -260,7 +257,7 @@ def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
     An agent that may end without a hook has the request recorded at every stop; the next session's start, or its end,
     starts the worker.
     """
-    at_once = _read_settings(project).on_stop
+    at_once = settings.read(project).on_stop
     if at_once or (payload.agent and table.load(payload.agent).awaits_at_stop):
         request_reflection(project, payload, at_once=at_once)
     return ""
@@ -269,7 +266,7 @@ def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
 def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
     """Start a worker for sessions that still await reflection; there is no answer."""
     if not payload.subagent:
-        if not is_settled(project, _read_settings(project).rater):
+        if not is_settled(project, settings.read(project).rater):
             start_worker(project)
         # This session may be killed, and then none of its hooks requests its reflection.
         unsettle(project)
@@ -334,8 +331,6 @@ def start_sync(project: ProjectPaths, payload: Payload) -> str:
     if payload.subagent or not os.path.exists(ledger_access.membership_file(project)):
         return ""
     _start(project, "sync", "--unattended")
-    from tallybook.projections.surfaces.hooks import sync_results
-
     sync_results.refuse_old_failure(project)
     return ""
 
