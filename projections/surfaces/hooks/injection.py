@@ -12,7 +12,6 @@ import os
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads
-from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import ledger_access
 
@@ -326,12 +325,9 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
     The marker of the session it continues only saves the question to the ledger.
     """
     before = _marker(project, parent)
-    if os.path.exists(before):
-        ledger_access.write_marker(marker, ledger_access.read_marker(before))
-    elif any(True for _ in citations.injections(project, parent)):
-        _create(marker)
-    else:
+    if not os.path.exists(before) and not any(True for _ in citations.injections(project, parent)):
         return False
+    ledger_access.write_marker(marker, ledger_access.read_marker(before))
     # A fork that is drawn anew would count its lineage twice, and lift would claim what is false.
     if drawn := ledger_access.read_marker(draws.lineage_file(project, parent)):
         ledger_access.write_marker(draws.lineage_file(project, payload.session), drawn)
@@ -346,7 +342,9 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
 
 def mark_injected(project: ProjectPaths, payload: Payload) -> None:
     """Note for later hooks that a session has the playbook, or is not to be given it."""
-    _create(_marker(project, conversation(payload)))
+    marker = _marker(project, conversation(payload))
+    if not os.path.exists(marker):
+        ledger_access.write_marker(marker, "")
 
 
 def _marker(project: ProjectPaths, session: str) -> str:
@@ -371,13 +369,6 @@ def _is_divided(marker: str) -> bool:
         return os.stat(marker).st_size > 0
     except OSError:
         return False
-
-
-def _create(marker: str) -> None:
-    # The marker only saves a question to the ledger, so no session fails for it.
-    with suppress(OSError, TallybookError):
-        disk.make_folder(os.path.dirname(marker), durable=False)
-        os.close(disk.create_file(marker))
 
 
 # The person's own playbook
