@@ -194,7 +194,7 @@ def check_secrets(project: Project) -> Iterator[Finding]:
         for record in batch.records:
             if formats := secrets.list_formats("\n".join(texts_of(record.event).values())):
                 # An imported file may use a secret as the name of an entry.
-                name = secrets.mask(getattr(record.event, "name", "") or kind_of(record.event)[0]).text
+                name = secrets.mask(getattr(record.event, "name", "") or kind_of(record.event)[0])
                 looks = f"looks like it holds a secret ({', '.join(dict.fromkeys(formats))})"
                 fix = f"run: tallybook redact {record.seq} --reason …"
                 yield Finding(NOTE, f"event {record.seq} ({name}) {looks}", fix)

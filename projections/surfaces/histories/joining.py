@@ -597,7 +597,7 @@ class Landing:
         self._publisher = Publisher("", at, clock.new_salt, self._mask)
 
     def _mask(self, text: str) -> str:
-        masked = secrets.mask(text).text
+        masked = secrets.mask(text)
         self.arrival.masked += masked != text
         return masked
 

@@ -251,7 +251,7 @@ def make(project: Project, choices: Choices) -> Page:
         meta |= {"head": f"{head.seq}:{head.chain}", "labels": [[new, label] for new, label in labels.items()]}
         meta["opens"]["event"] = film.last
     agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(film.sessions) + 1)]
-    quotes = [[field, mask(text).text] for _, field, text in film.quotes] if choices.with_quotes else []
+    quotes = [[field, mask(text)] for _, field, text in film.quotes] if choices.with_quotes else []
     content = {
         "film": film.part(with_texts=choices.with_texts),
         "sessions": {"ids": list(film.sessions), "agents": agents} if choices.with_texts else {},
@@ -448,7 +448,7 @@ def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices:
     sentences = tell_story(story if choices.with_texts else _hide(story), shown)
     return {
         "entry": numbers[name],
-        "sentences": [mask(sentence).text for sentence in sentences],
+        "sentences": [mask(sentence) for sentence in sentences],
         "deciding": [event["seq"] for event in extras["deciding"]],
         "others": [
             [numbers[row["name"]], row["status"], row["relation"], numbers[row["of"]]] for row in extras["lineage"]

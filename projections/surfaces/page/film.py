@@ -426,7 +426,7 @@ class Film:
         }
         if with_texts:
             # What people typed is recorded as it is, and a page can be mailed.
-            part["texts"] = [mask(text).text for text in texts]
+            part["texts"] = [mask(text) for text in texts]
         return part
 
     def _columns(self, rows: Iterable[tuple[int, str, Row]], texts: dict[str, int]) -> dict[str, list[int]]:

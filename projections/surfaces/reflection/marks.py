@@ -319,7 +319,7 @@ def _lesson_requests(
     for message in messages:
         texts = []
         for sentence in message.lessons:
-            text = secrets.mask(sentence).text
+            text = secrets.mask(sentence)
             if equal_form(text) not in known and redactions.refusal(text) is None:
                 known.add(equal_form(text))
                 texts.append(text)
@@ -330,6 +330,6 @@ def _lesson_requests(
 
 def _proposals(texts: Sequence[str], message: MarkedMessage) -> PlainEvents:
     # Masked before it is cut, as half of a secret is not recognised.
-    whole = " ".join(one_line(secrets.mask(message.text).text).split())
+    whole = " ".join(one_line(secrets.mask(message.text)).split())
     end = whole if len(whole) <= MAX_REASON_CHARS else f"…{whole[1 - MAX_REASON_CHARS :]}"
     return PlainEvents(tuple(PointProposed(LESSON_VERB, "", (), "lesson", "", text, end) for text in texts))

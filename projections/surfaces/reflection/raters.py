@@ -92,7 +92,7 @@ class RaterError(TallybookError):
         """Take the fields of ``reflection.failed``; the reason comes from a provider and may hold anything."""
         self.cause, self.model = cause, _clean(model)
         # Masked before it is cut, as half of a secret is not recognised.
-        self.reason = " ".join(secrets.mask(_clean(reason)).text.split())[:_REASON_CHARS]
+        self.reason = " ".join(secrets.mask(_clean(reason)).split())[:_REASON_CHARS]
         self.input_tokens, self.output_tokens = spent
         super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
 

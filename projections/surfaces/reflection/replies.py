@@ -141,10 +141,10 @@ def read_answer(text: str) -> Answer:
             raise UnusableError(f"rates {name} twice")
         ratings[name] = rating
         if quote.strip():
-            words = shorten(secrets.mask(inject.one_line(quote)).text, QUOTE_CHARS)
+            words = shorten(secrets.mask(inject.one_line(quote)), QUOTE_CHARS)
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
     known = (*FIELDS, OPERATIONS)
-    unknown = tuple(f"{secrets.mask(shorten_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in known)
+    unknown = tuple(f"{secrets.mask(shorten_key(key))}: {UNKNOWN_KEY}" for key in value if key not in known)
     rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
     operations = _list(value, OPERATIONS) if OPERATIONS in value else []
     payload = {"new_key_points": texts, "evaluations": rated}

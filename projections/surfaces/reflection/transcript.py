@@ -327,7 +327,7 @@ def remove_inserted(text: str) -> str:
 
 def _mask(text: str, max_chars: int) -> str:
     """Return a text shortened and without secrets; they are masked first, as half of one is not recognised."""
-    return shorten(secrets.mask(shorten(text, _SCREENED * max_chars)).text, max_chars)
+    return shorten(secrets.mask(shorten(text, _SCREENED * max_chars)), max_chars)
 
 
 def shorten(text: str, max_chars: int) -> str:

@@ -244,7 +244,7 @@ def publish(project: Project, part: Membership, engine: Engine, event: str) -> t
     text = _masked_text(project, event)
     state = SharedLog(project.ledger).playbook()
     # The book has the masked text, so its entry is found by that.
-    name = next((name for name, entry in state.entries.items() if entry.text == _mask(text)), None)
+    name = next((name for name, entry in state.entries.items() if entry.text == secrets.mask(text)), None)
     if name is None:
         raise BadInputError(event, "its entry is not in the playbook, or has another text by now", _LOG_HINT)
     part = attrs.evolve(membership.require(project), unmasked=(*part.unmasked, membership.digest(text)))
@@ -264,7 +264,7 @@ def _masked_text(project: Project, event: str) -> str:
                     raise BadInputError(f"event {event}", "has no text that is published", _LOG_HINT)
                 if text is None:
                     raise BadInputError(f"event {event}", "its text was redacted", "nothing was published")
-                if _mask(text) == text:
+                if secrets.mask(text) == text:
                     raise BadInputError(f"event {event}", "its text was published as it is", "nothing is left to do")
                 return str(text)
     raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
@@ -274,7 +274,7 @@ def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Mac
     """Return a project's machine as a sync needs it."""
 
     def mask(text: str) -> str:
-        return text if part.unmasked and membership.digest(text) in part.unmasked else _mask(text)
+        return text if part.unmasked and membership.digest(text) in part.unmasked else secrets.mask(text)
 
     def load_ends() -> Sequence[tuple[int, str]]:
         known = membership.last_known(project)
@@ -310,10 +310,6 @@ def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:
     """Note in the user's settings how far the replica goes, and render the playbook."""
     membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), before=end, end=end))
     record.write(project, [])
-
-
-def _mask(text: str) -> str:
-    return secrets.mask(text).text
 
 
 def _book_id(project: Project) -> str:

@@ -364,7 +364,7 @@ def _mask_request(decide: Decide, problems: list[Problem]) -> Decide:
         names: dict[str, str] = {}
         for text, name in decide.names.items():
             # Two texts that differ only in their secrets become one, under the first one's name.
-            names.setdefault(secrets.mask(text).text, name)
+            names.setdefault(secrets.mask(text), name)
         payload = secrets.mask_payload(decide.payload, problems)
         events = tuple(_mask_words(event, problems) for event in decide.plain_events)
         return attrs.evolve(decide, payload=payload, names=names, plain_events=events)

@@ -11,8 +11,6 @@ from functools import cache
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import attrs
-
 from tallybook.ledger.errors import BadInputError, Problem
 
 if TYPE_CHECKING:
@@ -283,27 +281,18 @@ _KEY_END = re.compile(r"END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?(?: ?-{2,5})?|
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}+")
 
 
-@attrs.frozen
-class MaskedText:
-    """A text without its secrets.
-
-    Attributes:
-        text: The text; the very object that was given if it has no secret.
-        names: The format of each masked secret, in the order of the text.
-    """
-
-    text: str
-    names: tuple[str, ...] = ()
-
-
 def list_formats(text: str) -> tuple[str, ...]:
     """Return the format of each secret in a text, in its order, and nothing of the secret itself."""
     return tuple(span.name for span in _spans(text))
 
 
-def mask(text: str) -> MaskedText:
-    """Return a text with a mask in the place of each secret; masking what comes of it again changes nothing."""
-    masked: list[str] = []
+def mask(text: str, formats: list[str] | None = None) -> str:
+    """Return a text with a mask in the place of each secret; masking what comes of it again changes nothing.
+
+    Args:
+        text: The text; the very object is returned if it has no secret.
+        formats: Gets the format of each masked secret, in the order of the text; None for no need of them.
+    """
     # One mask can uncover a match next to it. Each leaves less to search.
     while spans := _spans(text):
         parts, at = [], 0
@@ -311,8 +300,9 @@ def mask(text: str) -> MaskedText:
             parts += [text[at : span.begin], f"[masked: {span.name}]"]
             at = span.end
         text = "".join((*parts, text[at:]))
-        masked += [span.name for span in spans]
-    return MaskedText(text, tuple(masked))
+        if formats is not None:
+            formats += [span.name for span in spans]
+    return text
 
 
 def mask_payload(payload: Any, problems: list[Problem]) -> Any:
@@ -348,9 +338,7 @@ def mask_item(place: str, value: Any, problems: list[Problem]) -> Any:
 def _mask_value(value: Any, names: list[str]) -> Any:
     """Return a JSON value with its strings masked; add the format of each secret to ``names``."""
     if isinstance(value, str):
-        masked = mask(value)
-        names += masked.names
-        return masked.text
+        return mask(value, names)
     if isinstance(value, list):
         return [_mask_value(item, names) for item in value]
     if isinstance(value, dict):
