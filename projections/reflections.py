@@ -195,14 +195,24 @@ def _read(state: Reflections, session: Session, event: events.TranscriptRead, _:
     return attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
 
 
-def _complete(state: Reflections, session: Session, event: events.ReflectionCompleted, batch: Batch) -> Session:
-    _add_cost(state, session, event, batch)
-    return attrs.evolve(session, attempt=None, failure=None)
-
-
-def _fail(state: Reflections, session: Session, event: events.ReflectionFailed, batch: Batch) -> Session:
-    _add_cost(state, session, event, batch)
-    failure = Failure(_tries(session.failure, event.rater) + 1, batch.at, event.cause, event.rater, event.reason)
+def _end(
+    state: Reflections,
+    session: Session,
+    event: events.ReflectionCompleted | events.ReflectionFailed,
+    batch: Batch,
+) -> Session:
+    """Replace the expected cost of an attempt by its real cost, and note whether it failed."""
+    cost = event.input_tokens + event.output_tokens
+    # The expected cost leaves the day of the start, the real one counts on the day of the end.
+    if session.attempt is not None:
+        _spend(state, session.attempt.at, -session.attempt.tokens)
+    _spend(state, batch.at, cost)
+    model = batch.records[-1].by.model or event.rater
+    state.tokens_by_model[model] = state.tokens_by_model.get(model, 0) + cost
+    failure = None
+    if isinstance(event, events.ReflectionFailed):
+        tries = _tries(session.failure, event.rater) + 1
+        failure = Failure(tries, batch.at, event.cause, event.rater, event.reason)
     return attrs.evolve(session, attempt=None, failure=failure)
 
 
@@ -217,19 +227,6 @@ def last_failure(session: Session) -> Failure | None:
 def _tries(failure: Failure | None, rater: str) -> int:
     # Another rater did not fail yet, so that it starts without the delay.
     return failure.tries if failure is not None and failure.rater == rater else 0
-
-
-def _add_cost(
-    state: Reflections, session: Session, event: events.ReflectionCompleted | events.ReflectionFailed, batch: Batch
-) -> None:
-    """Replace the expected cost of an attempt by its real cost."""
-    cost = event.input_tokens + event.output_tokens
-    # The expected cost leaves the day of the start, the real one counts on the day of the end.
-    if session.attempt is not None:
-        _spend(state, session.attempt.at, -session.attempt.tokens)
-    _spend(state, batch.at, cost)
-    model = batch.records[-1].by.model or event.rater
-    state.tokens_by_model[model] = state.tokens_by_model.get(model, 0) + cost
 
 
 def _spend(state: Reflections, at: str, tokens: int) -> None:
@@ -247,8 +244,8 @@ REFLECTIONS: Final = View(
         events.ReflectionRequested: _on_session(_request),
         events.ReflectionStarted: _on_session(_start),
         events.TranscriptRead: _on_session(_read),
-        events.ReflectionCompleted: _on_session(_complete),
-        events.ReflectionFailed: _on_session(_fail),
+        events.ReflectionCompleted: _on_session(_end),
+        events.ReflectionFailed: _on_session(_end),
         events.SessionMeasured: _measure,
     },
 )

@@ -34,31 +34,31 @@ class Exclusion:
     names: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
-    def apply(
-        self, batch: Batch, before: int, note: Callable[[EventRecord, list[str]], None] = lambda *_: None
-    ) -> Batch:
+    def split(self, batch: Batch, before: int) -> tuple[Batch, list[tuple[EventRecord, list[str]]]]:
         """Return a batch without the events left out, even if none is left, so that event numbers do not shift.
 
         Args:
             batch: The batch.
             before: Number of the last event before it.
-            note: Called with each event left out and the values of ``--without`` that leave it out.
+
+        Returns:
+            After the batch, each event left out with the values of ``--without`` that leave it out.
         """
         # Most batches are not decoded to find out who recorded them.
         whole = [str(seq) for seq in sorted(self.seqs) if before < seq <= batch.last]
         if not whole and not any(batch.may_contain_text(name.partition(":")[2]) for name in self.names):
-            return batch
-        remaining = []
+            return batch, []
+        remaining, left_out = [], []
         for record in batch.records:
             by = record.by
             authors = (f"session:{by.session}", f"rater:{by.rater}", f"writer:{by.writer}")
             reasons = [*whole, *(author for author in authors if author in self.names)]
             event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
             if reasons and type(event) in UNDOABLE:
-                note(record, reasons)
+                left_out.append((record, reasons))
             else:
                 remaining.append(record)
-        return batch if len(remaining) == len(batch.records) else batch.with_records(remaining)
+        return (batch.with_records(remaining), left_out) if left_out else (batch, [])
 
 
 @attrs.define
@@ -82,14 +82,14 @@ def alternative_view(view: View[Any], without: Exclusion) -> View[Alternative]:
     """Return the view that folds history twice in one read: as it was, and into another view without some events."""
 
     def apply_batch(state: Alternative, batch: Batch) -> None:
-        def note(record: EventRecord, reasons: list[str]) -> None:
+        other, left_out = without.split(batch, state.seq)
+        fold(PLAYBOOK, [batch], state.real)
+        fold(view, [other], state.other)
+        for record, reasons in left_out:
             # To leave out what was undone changes nothing.
             if not isinstance(record.event, UndoneEvent):
                 state.has_undo = state.has_undo or isinstance(record.event, EventsVoided)
                 state.left_out |= {reason: state.left_out.get(reason, 0) + 1 for reason in reasons}
-
-        fold(PLAYBOOK, [batch], state.real)
-        fold(view, [without.apply(batch, state.seq, note)], state.other)
 
     return batch_view(lambda: Alternative(other=view.start()), CHANGES, apply_batch)
 
@@ -107,7 +107,7 @@ def fold_alternative(read: Callable[[], Iterable[Batch]], view: View[Any], witho
     def read_without() -> Iterator[Batch]:
         before = 0
         for batch in read():
-            yield without.apply(batch, before)
+            yield without.split(batch, before)[0]
             before = batch.last
 
     if state.has_undo:

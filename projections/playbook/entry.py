@@ -121,10 +121,6 @@ class Entries(MutableMapping[str, Entry]):
         """Say whether there is an entry of this name."""
         return name in self.mutable
 
-    def __repr__(self) -> str:
-        """Return the repr of an equal dict."""
-        return repr(dict(self))
-
     if not TYPE_CHECKING:
         # Faster than the inherited method, which raises and catches KeyError.
         def get(self, name: str, default: Any = None) -> Any:

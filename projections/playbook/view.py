@@ -371,11 +371,11 @@ def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided,
 
 def settle(state: Playbook, batch: Batch) -> None:
     """Note after a batch that it changed the playbook."""
-    if not state.has_begun:
-        state.has_begun = any(type(event) in CHANGES and type(event) not in NO_BEGINNING for event in batch.events)
-    if state.order:
-        # The edit that this order belongs to was undone.
-        state.order.clear()
+    state.has_begun = state.has_begun or any(
+        type(event) in CHANGES and type(event) not in NO_BEGINNING for event in batch.events
+    )
+    # What is left of an order belongs to an edit that was undone.
+    state.order.clear()
     if state.adoption != batch.last:
         state.latest = batch
     state.stamp = (batch.last, batch.chain)

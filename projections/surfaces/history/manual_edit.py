@@ -53,7 +53,10 @@ def find_edit(
     by_section = is_by_section(legacy, form)
     by_index = _named_entries(legacy, base)
     if base.rewrites < state.rewrites:
-        by_index = {index: _without_redacted(entry, base) for index, entry in by_index.items()}
+        # A file that is older than a redaction has a text that was redacted since.
+        gone = {name for name, entry in base.entries.items() if entry.text == REDACTED}
+        redacted_entries = {index: entry for index, entry in by_index.items() if entry.name in gone}
+        by_index |= {index: attrs.evolve(entry, text=REDACTED) for index, entry in redacted_entries.items()}
     pairs = ((item.entry.name, by_index[item.index].name) for item in legacy.items)
     new_names = {name: new_name for name, new_name in pairs if name != new_name}
     kept = {index: base.entries[name] for name, index in legacy.without_text.items() if name in base.entries}
@@ -154,12 +157,6 @@ def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, st
     days = {new_names.get(name, name): day for name, day in legacy.until.items()}
     names = {**days, **{name: "" for name in base.until if name in base.entries}}
     return {name: days.get(name, "") for name in names if days.get(name, "") != base.until.get(name, "")}
-
-
-def _without_redacted(entry: Entry, base: Playbook) -> Entry:
-    """Return an entry of a file that is older than a redaction, without a text that was redacted since."""
-    before = base.entries.get(entry.name)
-    return attrs.evolve(entry, text=REDACTED) if before is not None and before.text == REDACTED else entry
 
 
 def _named_entries(legacy: LegacyFile, base: Playbook) -> dict[int, Entry]:

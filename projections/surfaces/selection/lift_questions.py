@@ -290,12 +290,10 @@ def describe(question: view.Question) -> str:
 
 def verdicts_of(state: view.Lift, question: view.Question) -> dict[str, Verdict] | None:
     """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
-    return (
-        # Another outcome is another question: scores of two configurations are no series.
-        question.verdicts(view.now_of(state))
-        if question.event.scoring == scoring_of(question.event.outcome, state.config)
-        else None
-    )
+    # Another outcome is another question: scores of two configurations are no series.
+    if question.event.scoring != scoring_of(question.event.outcome, state.config):
+        return None
+    return question.verdicts(view.now_of(state))
 
 
 def say_verdict(verdict: Verdict | None) -> str:
@@ -398,8 +396,12 @@ def hurting_names(state: view.Lift) -> frozenset[str]:
 
 def question_json(state: view.Lift, question: view.Question) -> dict[str, Any]:
     """Return a question with its verdicts."""
-    event = question.event
+    event, now = question.event, view.now_of(state)
     verdicts = verdicts_of(state, question)
+    rows = [
+        {"unit": unit, **verdict._asdict(), "evidence": verdict.evidence._asdict(), "work": question.work(unit, now)}
+        for unit, verdict in (verdicts or {}).items()
+    ]
     return {
         "number": question.number,
         "question": event.question,
@@ -409,15 +411,5 @@ def question_json(state: view.Lift, question: view.Question) -> dict[str, Any]:
         "asked": brief(question.asked),
         "stopped": None if question.stopped is None else brief(question.stopped),
         "drawn": len(question.lineages),
-        "verdicts": None
-        if verdicts is None
-        else [
-            {
-                "unit": unit,
-                **verdict._asdict(),
-                "evidence": verdict.evidence._asdict(),
-                "work": question.work(unit, view.now_of(state)),
-            }
-            for unit, verdict in verdicts.items()
-        ],
+        "verdicts": None if verdicts is None else rows,
     }
