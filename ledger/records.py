@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.line import SECTION, head_field, join_key
+from tallybook.ledger.line import SECTION, join_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -132,15 +132,15 @@ class Batch:
         return self.at if self._raw is None else self._raw.position.at
 
     @property
-    def unverified_authors(self) -> tuple[str, Collection[bytes]]:
-        """Return its time and its authors as JSON without decoding its heads; both empty where it has no bytes."""
+    def unverified_authors(self) -> Collection[bytes]:
+        """Return its authors as JSON without decoding its heads; none where it has no bytes."""
         data = b"" if self._raw is None else self._raw.data
         begin = data.find(_BY) + len(_BY)
         by = data[begin : data.find(SECTION, begin)]
         if data.count(b"%b%b%b" % (_BY, by, SECTION)) <= data.count(b"\n"):
             # Tallybook writes one author per batch. Another program may not have, so all of them are returned.
-            return head_field(data, b"at"), {part.partition(SECTION)[0] for part in data.split(_BY)[1:]}
-        return head_field(data, b"at"), (by,)
+            return {part.partition(SECTION)[0] for part in data.split(_BY)[1:]}
+        return (by,)
 
     def may_contain_ids(self, ids: Collection[str]) -> bool:
         """Return False where none of its events has one of these ids; heads are not decoded, so True is a maybe."""

@@ -112,7 +112,10 @@ class Scan:
             yield from self._verified_runs()
             if self.position.offset >= self._end:
                 return
-            sealed = self._find_seal()
+            # The `log.recovered` batch that seals the range beginning here, if there is one.
+            unread = damage.ByteRange(self._fd, self.position.offset)
+            seals = (self._read_seal(place, unread) for place in self._index.find_seals(self.position.offset))
+            sealed = next(filter(None, seals), None)
             if sealed is None:
                 self.stop = self._describe_stop()
                 return
@@ -143,12 +146,6 @@ class Scan:
             # More bytes cannot complete a batch that has its chain, is too long, or contains NUL bytes.
             if len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= most or b"\0" in buffer:
                 return
-
-    def _find_seal(self) -> RawBatch | None:
-        """Return the ``log.recovered`` batch that seals the range beginning here; None without one."""
-        unread = damage.ByteRange(self._fd, self.position.offset)
-        seals = (self._read_seal(place, unread) for place in self._index.find_seals(self.position.offset))
-        return next(filter(None, seals), None)
 
     def _read_seal(self, place: int, unread: damage.ByteRange) -> RawBatch | None:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
@@ -273,8 +270,8 @@ class LogReader:
 
 
 _FIRST_PART = b'"part":[1,'
-# More digits than the size of the longest batch has.
-_SIZE_DIGITS = 9
+# The size of the longest batch has fewer digits, and "]," follows it.
+_SIZE_DIGITS = 11
 _LONG_BYTES = 2 * 1024 * 1024
 # Faster than calling the class, whose __new__ is written in Python.
 _new = tuple.__new__
@@ -373,7 +370,9 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
     for raw_line in rest:
         # Most batches have as many lines as the one before.
         if not raw_line.startswith(part, place):
-            place, size = _find_size(raw_line)
+            place = raw_line.find(_FIRST_PART)
+            digits = raw_line[place + len(_FIRST_PART) :][:_SIZE_DIGITS].partition(b"],")[0]
+            size = int(digits) if place >= 0 and digits.isdigit() else 0
             part = b"%b%d]," % (_FIRST_PART, size)
             if not size:
                 break
@@ -391,11 +390,3 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
         seq += size
         begin = end
     return cut, begin
-
-
-def _find_size(raw_line: bytes) -> tuple[int, int]:
-    """Return where a batch's first line states the size of the batch, and the size; 0 where it does not."""
-    place = raw_line.find(_FIRST_PART)
-    begin = place + len(_FIRST_PART)
-    digits = raw_line[begin : raw_line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
-    return place, int(digits) if place >= 0 and digits.isdigit() else 0

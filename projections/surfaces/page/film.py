@@ -349,7 +349,7 @@ class Film:
 
     def _add_author(self, batch: Batch) -> None:
         """Note the author of a batch; where another program wrote several, of its first event."""
-        key = tuple(batch.unverified_authors[1])
+        key = tuple(batch.unverified_authors)
         # To decode the author of every batch would be a sixth of the time of a page.
         if len(key) == 1 and key in self._author_numbers:
             self.moment_authors.append(self._author_numbers[key])
