@@ -79,31 +79,20 @@ class Uses:
 
 @attrs.frozen
 class Step:
-    """An event that changed an entry.
+    """An event that named an entry.
 
     Attributes:
         record: The event; ``playbook.updated`` for a prune, ``event.redacted`` for a redacted text.
         helpful: Helpful count after the event; where the event took the entry out, the last count.
         harmful: Harmful count, in the same way.
-    """
-
-    record: EventRecord
-    helpful: int
-    harmful: int
-
-
-@attrs.frozen
-class IgnoredEvent:
-    """An event that named the entry and changed nothing.
-
-    Attributes:
-        record: The event.
         reason: Why it changed nothing: counts nothing, not in the playbook, already pruned, already in the playbook,
-            undone, or counts for the entry that this one was merged into.
+            undone, or counts for the entry that this one was merged into; empty for an event that changed the entry.
     """
 
     record: EventRecord
-    reason: str
+    helpful: int = 0
+    harmful: int = 0
+    reason: str = ""
 
 
 @attrs.define
@@ -129,7 +118,7 @@ class Story:
     last: Entry | None = None
     decision: EventRecord | None = None
     trail: list[Step] = attrs.field(factory=list)
-    ignored: list[IgnoredEvent] = attrs.field(factory=list)
+    ignored: list[Step] = attrs.field(factory=list)
     early_notes: list[EventRecord] = attrs.field(factory=list)
     last_exit: EventRecord | None = None
     last_undo_batch: Batch | None = None
@@ -285,8 +274,7 @@ def _is_about(story: Story, event: Any) -> bool:
     """Say whether an event is about the entry: by its name, or by the name of an entry merged into it."""
     if isinstance(event, events.EventRedacted):
         # A redaction names an event and no entry.
-        rows: list[Step | IgnoredEvent] = [*story.trail, *story.ignored]
-        return event.id in {row.record.id for row in rows}
+        return event.id in {step.record.id for step in (*story.trail, *story.ignored)}
     inner = event.event if isinstance(event, UndoneEvent) else event
     name = getattr(inner, "name", None)
     into = story.book.merged.get(name or "")
@@ -311,7 +299,7 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
     elif isinstance(event, events.PointNoted) and is_about:
         story.early_notes.append(record)
     elif is_about:
-        story.ignored.append(IgnoredEvent(record, _reason(story, event)))
+        story.ignored.append(Step(record, reason=_reason(story, event)))
 
 
 def _reason(story: Story, event: Any) -> str:
