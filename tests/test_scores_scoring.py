@@ -16,7 +16,7 @@ from helpers.view_histories import history
 from tallybook.ledger import events as kinds
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.config import overlay, read_config
-from tallybook.projections.scores.scoring import component_score, composites, scores
+from tallybook.projections.scores.scoring import component_score, composites, score_session
 from tallybook.projections.scores.summary import changes
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
@@ -183,10 +183,10 @@ def test_composites_leave_out_missing_parts(values: dict[str, int], expected: li
 def test_a_session_with_feedback_alone_has_no_score() -> None:
     """Feedback alone makes no score, and so closes no gate; next to 80, 25 weighs a quarter of what was measured."""
     judged = (kinds.FeedbackRecorded("", 0, "harmful", ""), kinds.FeedbackRecorded("", 50, "", ""))
-    assert {} == scores(session_of(*judged), config_of())
+    assert {} == score_session(session_of(*judged), config_of())[0]
     # (80 * 0.20 + 25 * 0.05) / 0.25 = 69, handoff weighing 0.20.
     measured = session_of(*judged, metrics("ac09", handoff_quality=80))
-    assert {"ac09": 80, "session.handoff": 80, "session.overall": 69} == scores(measured, config_of())
+    assert {"ac09": 80, "session.handoff": 80, "session.overall": 69} == score_session(measured, config_of())[0]
 
 
 DIRECTIONS = {
@@ -248,7 +248,7 @@ def test_a_score_is_monotone_in_each_metric(
 )
 def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
     """For any measurement, however absurd, a score is a whole number from 0 to 100."""
-    found = scores(session_of(*events), config_of())
+    found = score_session(session_of(*events), config_of())[0]
     assert [] == [(name, value) for name, value in found.items() if type(value) is not int or not 0 <= value <= 100]
     assert found.keys() <= set(config_of().score_ids)
 

@@ -20,7 +20,7 @@ from tallybook.ledger import events
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.lift.verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.scores.inputs import KINDS, Session
-from tallybook.projections.scores.scoring import scores
+from tallybook.projections.scores.scoring import score_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -297,7 +297,7 @@ def _end(state: Lift, record: EventRecord) -> None:
         """Return the lineage with the score."""
         if question.event.outcome == CLEAN:
             return before
-        outcome = scores(inputs, state.config).get(question.event.outcome) if inputs is not None else None
+        outcome = score_session(inputs, state.config)[0].get(question.event.outcome) if inputs is not None else None
         return attrs.evolve(before, spoken=before.spoken | {session}, is_final=True, outcome=outcome)
 
     _change(state, session, record.at, add)

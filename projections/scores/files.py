@@ -107,7 +107,10 @@ def files(
         touched: The sessions whose files are asked for, and those of their versions; None for all.
         versions: Further versions whose files are asked for.
     """
-    config, first = state.config, first_day(state)
+    config, first = state.config, ""
+    # Not from today: an old ledger that is replayed in ten years must give the same files.
+    if state.last_at:
+        first = first_of(day_of(state.last_at, config.timezone), config.storage.retention_days)
     known = set(versions)
     recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.sessions.latest())
     for session in recent if touched is None else filter(None, map(state.session, touched)):
@@ -125,14 +128,6 @@ def files(
 def _place(folder: str, id_: str) -> str:
     # Names of periods need no escaping.
     return f"{folder}/{f'{id_}{SUFFIX}' if folder in PERIODS else file_name(id_)}"
-
-
-def first_day(state: Scores) -> str:
-    """Return the first day that has files: as many days back from the last event as the configuration says."""
-    if not state.last_at:
-        return ""
-    # Not from today: an old ledger that is replayed in ten years must give the same files.
-    return first_of(day_of(state.last_at, state.config.timezone), state.config.storage.retention_days)
 
 
 def first_of(last: str, days: int) -> str:

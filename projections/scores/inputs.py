@@ -316,11 +316,6 @@ class ScoredPlaybook(Playbook):
 
     words: dict[str, dict[str, None]] = attrs.field(factory=dict)
 
-    def was_pruned(self, text: str | None) -> bool:
-        """Return whether an entry with the words of a text was pruned and did not come back."""
-        # An entry that a person retired may be learned again: only what the policy pruned is held against a session.
-        return text is not None and any(name in self.pruned for name in self.words.get(normalize_words(text), ()))
-
 
 def measure_batch(playbook: ScoredPlaybook, batch: Batch) -> EventRecord | None:
     """Apply a batch to the playbook, and return what it measures, as if it had been sent; None for nothing.
@@ -357,7 +352,9 @@ def _measure(playbook: ScoredPlaybook, event: Any) -> dict[str, int]:
         case events.PointRated(name=name, rating=rating) if playbook.merged.get(name, name) in playbook.entries:
             return _RATINGS.get(rating, {})
         case events.PointAdded(name=name, text=text) if name not in playbook.entries:
-            return {"learned": 1, "relearned": int(playbook.was_pruned(text))}
+            # An entry that a person retired may be learned again: only one that the policy pruned counts as relearned.
+            earlier = () if text is None else playbook.words.get(normalize_words(text), ())
+            return {"learned": 1, "relearned": int(any(former in playbook.pruned for former in earlier))}
         case events.PlaybookUpdated():
             # Only an update measures what did not happen: a session without one has no score, rather than a bad one.
             nothing = dict.fromkeys(("ratings", "judged", "helpful", "learned", "relearned"), 0)

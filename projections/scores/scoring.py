@@ -222,15 +222,11 @@ def component_score(component: Component, session: Session, config: Config) -> S
     return Score(None if value is None else half_up(value), coverage, tuple(parts))
 
 
-def scores(session: Session, config: Config) -> dict[str, int]:
-    """Return score id → score of a session in the configuration's order, without scores that have no data."""
-    return score_session(session, config)[0]
-
-
 def score_session(session: Session, config: Config) -> tuple[dict[str, int], dict[str, float]]:
-    """Return the scores of a session, and of each the share of its weight that was measured, 0 to 1.
+    """Return score id → score of a session, and of each the share of its weight that was measured, 0 to 1.
 
-    A benchmark without a session has a component score only, and no composites.
+    They are in the configuration's order, without scores that have no data. A benchmark without a session has a
+    component score only, and no composites.
     """
     # Most sessions measure only a few components.
     present = session.components

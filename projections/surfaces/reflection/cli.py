@@ -238,7 +238,11 @@ def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) ->
     note(_estimate(project, prompts, plan))
     what = f"sends {format_count(len(prompts), 'prompt')} to a model"
     require_consent("reflect --from", what, "Begin?", yes=options["yes"], as_json=options["as_json"])
-    request(project, sessions)
+    requests = [
+        worker.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
+        for name, session in sessions.items()
+    ]
+    record.write(project, requests)
     return _run(project, attrs.evolve(plan, folders=(folder,)), as_json=options["as_json"], pieces=len(prompts))
 
 
@@ -275,12 +279,3 @@ def _begin_time(path: Path) -> tuple[str, str]:
     with suppress(OSError):
         return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
     return "", path.name
-
-
-def request(project: Project, sessions: Mapping[str, Session]) -> None:
-    """Record that a person requests reflection on these sessions."""
-    requests = [
-        worker.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
-        for name, session in sessions.items()
-    ]
-    record.write(project, requests)

@@ -83,6 +83,10 @@ class Line:
         messages: Its messages, one at least.
         asked_ids: Ids of the uses of tools, in the lines up to this one, that asked for the playbook.
         is_unknown: Whether it is of no form that is known.
+        uuid: Its own id, empty without one.
+        at: When it was written, as it is there; empty without a time.
+        is_subagents: Whether a subagent wrote it, in the session's own transcript.
+        subagent: That subagent's id; empty if the line does not name it.
     """
 
     begin: int
@@ -91,26 +95,10 @@ class Line:
     messages: Sequence[Entry]
     asked_ids: Collection[str]
     is_unknown: bool
-
-    @property
-    def uuid(self) -> str:
-        """Return its own id, empty without one."""
-        return _valid(self.messages[0].uuid)
-
-    @property
-    def at(self) -> str:
-        """Return when it was written, as it is there; empty without a time."""
-        return _valid(next((message.at for message in reversed(self.messages) if message.at), ""))
-
-    @property
-    def is_subagents(self) -> bool:
-        """Return whether a subagent wrote it, in the session's own transcript."""
-        return self.messages[0].is_subagents
-
-    @property
-    def subagent(self) -> str:
-        """Return that subagent's id; empty if the line does not name it."""
-        return _valid(self.messages[0].subagent)
+    uuid: str
+    at: str
+    is_subagents: bool
+    subagent: str
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -233,7 +221,9 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
             asked_ids.update(_ids_that_ask(entry))
             messages = (entry, *entry.more)
             is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages))
-            yield Line(begin, end, fields, messages, asked_ids, is_unknown)
+            uuid, at = _valid(entry.uuid), next((message.at for message in reversed(messages) if message.at), "")
+            of_subagent = entry.is_subagents, _valid(entry.subagent)
+            yield Line(begin, end, fields, messages, asked_ids, is_unknown, uuid, _valid(at), *of_subagent)
             begin = end
 
 

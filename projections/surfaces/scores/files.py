@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.workspace.project import Project
@@ -187,32 +187,25 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         cache = caches.find_folder(project.ledger)
         before = _read_stamp(cache)
         paths = (*(former for former in (before.paths if before else _DEFAULT_PATHS) if former != path), path)
-        now = _Stamp((state.seq, state.chain, state.end), _made_by(state), paths)
+        # The files are not flushed: after a power loss, which begins another boot, each is compared again.
+        # An undo or a redaction changes sessions that have no later event, so that the count of these is in it, too.
+        values = [_FORMAT, disk.boot_id(), as_json(state.config), state.rewrites]
+        made_by = sha256(json.dumps(values).encode()).hexdigest()
+        now = _Stamp((state.seq, state.chain, state.end), made_by, paths)
         since = None if before is None or anew or not folder.exists() else _find_first_change(project, before, now)
         done = Written(folder) if since == state.seq else _write(folder, state, since)
         if cache is not None and (before is None or since is None or before.position[0] < state.seq):
             with suppress(CannotWriteError):
                 caches.make_folder(cache, project.ledger)
                 disk.replace_cache_file(Path(cache, _STAMP), msgspec.json.encode(now))
-    return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
-
-
-def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders of earlier paths that still hold score files; the last path is the one in force."""
-    *earlier, path = paths
-    folder = folder_of(project, path)
-    for path in earlier:
-        former = project.root / path
-        ours = (_document(file) for name in score_files.KEYS for file in _list_files(former, name))
-        if os.path.realpath(former) != os.path.realpath(folder) and any(ours):
-            yield former
-
-
-def _made_by(state: Scores) -> str:
-    # The files are not flushed: after a power loss, which begins another boot, each is compared again.
-    # An undo or a redaction changes sessions that have no later event, so that the count of these is in it, too.
-    values = [_FORMAT, disk.boot_id(), as_json(state.config), state.rewrites]
-    return sha256(json.dumps(values).encode()).hexdigest()
+    if since is not None:
+        return done
+    former_folders = []
+    for former in map(project.root.joinpath, paths[:-1]):
+        files = (file for name in score_files.KEYS for file in _list_files(former, name))
+        if os.path.realpath(former) != os.path.realpath(folder) and any(map(_document, files)):
+            former_folders.append(former)
+    return attrs.evolve(done, former=tuple(former_folders))
 
 
 def _read_stamp(cache: str | None) -> _Stamp | None:
@@ -257,10 +250,7 @@ def _write(folder: Path, state: Scores, since: int | None) -> Written:
         if present is None:
             foreign.append(place)
         elif present != data:
-            if path.parent.is_symlink():
-                # The file would be written outside the folder.
-                hint = f"remove the link; score files are written to {folder}"
-                raise CannotWriteError(path.parent, "is a symbolic link", hint)
+            # A link is refused: the file would be written outside the folder.
             disk.make_folder(path.parent, durable=False)
             # Not flushed: there may be very many, and each can be written again.
             disk.replace_file(path, data, durable=False)
