@@ -224,7 +224,7 @@ def trend_of(score: CurrentScore, days: int) -> Row:
         "period": f"{days}_days",
         "data": values[-days:],
         "trend": compared and attrs.asdict(compared),
-        "forecast": expected and {"next_7_days": expected.next_7_days, "confidence": expected.confidence},
+        "forecast": expected and attrs.asdict(expected),
     }
 
 

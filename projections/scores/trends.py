@@ -33,7 +33,7 @@ from tallybook.projections.scores.scoring import SCORING_OFF, alerts, is_enough,
 from tallybook.projections.scores.view import score_levels, series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import date
 
     from tallybook.projections.scores.config import Config
@@ -128,14 +128,11 @@ class Forecast:
     Attributes:
         next_7_days: The average expected of their days with a score, 0 to 100, half rounded up.
         confidence: Chance that the real average is within five points of it, to two decimals, above 0 and below 1.
-        way: The method with the smallest error so far: ``3 days``, ``7 days``, ``line of 28 days``.
-        tried: On how many earlier days it was tested, LEAST_TRIES or more.
+
     """
 
     next_7_days: int
     confidence: float
-    way: str
-    tried: int
 
 
 def _last_points(points: Points, days: int) -> Points:
@@ -160,12 +157,8 @@ def _line(days: int, points: Points) -> float:
 
 
 # Means of 14 or 28 days err more wherever something changed.
-WAYS: Final[dict[str, Callable[[Points], float]]] = {
-    "3 days": partial(_level, 3),
-    "7 days": partial(_level, 7),
-    "line of 28 days": partial(_line, 28),
-}
-"""Name → method: the expected score from at least one point (number of the day, score)."""
+_WAYS: Final = (partial(_level, 3), partial(_level, 7), partial(_line, 28))
+"""Functions from at least one point, number of the day and score, to the expected score."""
 
 
 def _round_score(value: float) -> int:
@@ -203,16 +196,16 @@ def forecast(series: Series) -> Forecast | None:
     tries = _tries(points)
     if len(tries) < LEAST_TRIES:
         return None
-    errors = {
-        name: [_round_score(way(points[:place])) - actual for place, actual in tries] for name, way in WAYS.items()
-    }
+    tested = [
+        (method, [_round_score(method(points[:place])) - actual for place, actual in tries]) for method in _WAYS
+    ]
     # Rounded, because sums of floats differ between versions of Python in their last bits.
-    best = min(WAYS, key=lambda name: round(fmean(error * error for error in errors[name]), 6))
+    way, errors = min(tested, key=lambda row: round(fmean(error * error for error in row[1]), 6))
     # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
     # How often it held, and no normal distribution of errors: that is too unsure of series with steps.
-    held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors[best])
+    held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
     confidence = floor((held + _HELD_BEFORE) / (len(tries) + _TRIED_BEFORE) * 100 + Fraction(1, 2)) / 100
-    return Forecast(_round_score(WAYS[best](points)), confidence, best, len(tries))
+    return Forecast(_round_score(way(points)), confidence)
 
 
 BY_BASELINE: Final = "baseline"

@@ -81,8 +81,6 @@ _STILL_US: Final = 600 * clock.MICROSECONDS
 _BEGINNING_US: Final = 3600 * clock.MICROSECONDS
 """For so long a session may have no transcript yet."""
 
-_DEFAULTS: Final = Settings()
-
 
 @attrs.frozen
 class Plan:
@@ -94,7 +92,7 @@ class Plan:
         folders: Folders besides the agents' own whose transcripts may be read.
     """
 
-    settings: Settings = _DEFAULTS
+    settings: Settings = attrs.field(factory=Settings)
     patient: bool = False
     folders: tuple[Path, ...] = ()
 
