@@ -196,9 +196,7 @@ def forecast(series: Series) -> Forecast | None:
     tries = _tries(points)
     if len(tries) < LEAST_TRIES:
         return None
-    tested = [
-        (method, [_round_score(method(points[:place])) - actual for place, actual in tries]) for method in _WAYS
-    ]
+    tested = [(way, [_round_score(way(points[:place])) - actual for place, actual in tries]) for way in _WAYS]
     # Rounded, because sums of floats differ between versions of Python in their last bits.
     way, errors = min(tested, key=lambda row: round(fmean(error * error for error in row[1]), 6))
     # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
