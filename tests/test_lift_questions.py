@@ -29,7 +29,6 @@ from tallybook.ledger.events import (
 from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import RULES
-from tallybook.projections.lift.verdict import budget
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
@@ -82,108 +81,7 @@ def outcomes(project: Project, now: str = "") -> list[tuple[bool, float | None]]
     return [(trial.held, trial.outcome) for trial in question(project).trials("playbook", now or state.latest_batch.at)]
 
 
-# Rule 5: asking
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "lift ask: needs a question; give playbook, new, or the names of entries"),
-        (("kpt_404",), "kpt_404: is not an entry of the playbook; see `tallybook show`; nothing was recorded"),
-        (("playbook", "kpt_001"), "playbook: is not an entry of the playbook"),
-        (("kpt_002",), "kpt_002: is pinned, and pinned entries are never withheld; `tallybook pin --off kpt_002`"),
-        (("playbook", "--outcome", "acme"), "--outcome acme"),
-        (("playbook", "--at", "3"), "--at: does not go with ask; leave it out; nothing was recorded"),
-    ],
-)
-def test_a_question_that_cannot_be_asked_is_refused(here: Project, run: Run, words: tuple[str, ...], said: str) -> None:
-    """Rule 5: one line says why and what to do, with exit code 2, and nothing is recorded."""
-    run("pin", "kpt_002")
-    answer = run("lift", "ask", *words)
-    assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
-    assert said in answer.err
-    assert [] == events(here, LiftAsked)
-
-
-def test_without_hold_nothing_is_asked(here: Project, run: Run) -> None:
-    """Rule 4: the refusal names the setting and its file, or says that the project forbids it."""
-    hold(0)
-    assert (
-        "[lift] hold: is 0, so nothing would be withheld; set hold = 0.2 under [lift] in "
-        in run("lift", "ask", "new").err
-    )
-    hold(0.2)
-    hold(0, here.root)
-    assert "[lift] hold: a settings file of this project forbids it" in run("lift", "ask", "new").err
-    assert [] == events(here, LiftAsked)
-
-
-def test_only_a_person_asks_and_stops(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 2: what is withheld is withheld from a person's sessions, so an agent neither begins nor ends that."""
-    before = list(list_events(here))
-    monkeypatch.setenv("CLAUDECODE", "1")
-    answer = run("lift", "ask", "playbook")
-    said = "only a person may do this, and it was typed inside claude (CLAUDECODE is set); nothing was recorded\n"
-    assert (1, "", f"tallybook: lift ask: {said}") == answer
-    assert (0, before) == (run("lift").code, list(list_events(here)))
-    monkeypatch.delenv("CLAUDECODE")
-    assert 0 == run("lift", "ask", "playbook").code
-    before = list(list_events(here))
-    assert (1, "") == run("lift", "stop", "--rater", "reflector")[:2]
-    monkeypatch.setenv("CLAUDECODE", "1")
-    assert (1, "", f"tallybook: lift stop: {said}") == run("lift", "stop")
-    assert before == list(list_events(here))
-
-
-def test_only_a_person_undoes_a_question(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule 2: an agent undoes neither the begin nor the end of a question, nor such an undo, and undoes the rest."""
-    for words in (("lift", "ask", "playbook"), ("lift", "stop"), ("undo",)):
-        assert 0 == run(*words).code
-        events_before = list(list_events(here))
-        monkeypatch.setenv("CLAUDECODE", "1")
-        refused = run("undo", str(events_before[-1]["seq"]))
-        assert (1, True) == (refused.code, "undo of a question of lift: only a person may do this" in refused.err)
-        assert events_before == list(list_events(here))
-        monkeypatch.delenv("CLAUDECODE")
-    assert 0 == run("pin", "kpt_001").code
-    monkeypatch.setenv("CLAUDECODE", "1")
-    assert 0 == run("undo").code
-
-
-def test_one_question_is_open_at_a_time(here: Project, run: Run) -> None:
-    """Rule 5: a second one waits until the first is closed; what is withheld is listed, with the advice to pin."""
-    asked = run("lift", "ask", "kpt_3", "KPT_001")
-    assert (
-        "Question 1 is open: which of these entries help? By clean.\n"
-        "From 50% of the sessions that begin from now on, each of these entries is withheld by a draw of its own:\n"
-        "  kpt_001  Use type hints\n"
-        "  kpt_003  Ask before a push\n"
-        "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:\n"
-        "  tallybook pin kpt_001\n"
-        "Too few sessions are measured to say how many a verdict takes: 0 of 20.\n"
-        "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.\n"
-    ) == asked.out
-    assert (2, "tallybook: lift ask: question 1 is open, and only one can be; `tallybook lift stop` closes it; ") == (
-        (again := run("lift", "ask", "new")).code,
-        again.err.removesuffix("nothing was recorded\n"),
-    )
-    assert (0, 1) == (run("lift", "stop").code, run("lift", "stop").code)
-    assert 0 == run("lift", "ask", "new").code
-    assert 2 == question(here).number
-
-
 # Rule 7: outcomes and series
-
-
-def test_a_question_names_what_decides_before_the_first_draw(here: Project, run: Run) -> None:
-    """Rule 7: the event has the question, the outcome and the error share, which is less for each later question."""
-    run("lift", "ask", "playbook", "--outcome", "AC-02")
-    run("lift", "stop")
-    run("lift", "ask", "new")
-    first, second = events(here, LiftAsked)
-    assert ("playbook", (), "ac02", budget(1)) == (first.question, first.names, first.outcome, first.share)
-    assert ("new", "clean", "", budget(2)) == (second.question, second.outcome, second.scoring, second.share)
-    assert len(second.names) == 6
 
 
 def test_the_outcome_is_that_of_the_first_ended_session_and_stays(here: Project, run: Run) -> None:
@@ -274,17 +172,6 @@ def test_asking_names_what_a_verdict_takes(here: Project, run: Run) -> None:
 # What is said
 
 
-@pytest.mark.usefixtures("here")
-def test_with_few_sessions_the_answer_says_so_and_nothing_else(run: Run) -> None:
-    """Rule 9: no estimate and no interval before each arm has five outcomes."""
-    assert "Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps.\n" == run("lift").out
-    run("lift", "ask", "kpt_001", "kpt_002")
-    lines = run("lift").out.split("\n")
-    assert [f"  {name}: {TOO_FEW.format(0, 0)}" for name in ("kpt_001", "kpt_002")] + [""] == lines[1:]
-    assert f"kpt_001: {TOO_FEW.format(0, 0)} (question 1)\n" == run("lift", "kpt_1").out
-    assert (1, "") == ((none := run("lift", "kpt_003")).code, none.out)
-
-
 @pytest.mark.parametrize("outcome", ["ac02", "clean"])
 @pytest.mark.parametrize("helps", [True, False])
 def test_a_clear_difference_has_a_word(here: Project, run: Run, outcome: str, *, helps: bool) -> None:
@@ -330,22 +217,6 @@ def test_another_configuration_of_the_scores_is_no_basis_for_a_verdict(here: Pro
 # The laws
 
 
-def test_undo_and_redo_of_asking(here: Project, run: Run) -> None:
-    """An undone question is closed for hooks and has used its number; undoing the undo opens it again."""
-    run("lift", "ask", "playbook")
-    id_ = load(here).open
-    assert 0 == run("undo").code
-    assert ("", None, 1) == (load(here).open, draws.read_question(here), load(here).asked)
-    hook(here, "s1")
-    assert "" == injections(here)[-1].question
-    assert 0 == run("undo", str(list(list_events(here))[-2]["seq"])).code
-    marker = draws.read_question(here)
-    assert (id_, id_) == (load(here).open, marker and marker.id)
-    run("undo", str(question(here).asked.seq))
-    run("lift", "ask", "playbook")
-    assert 2 == question(here).number
-
-
 @pytest.mark.parametrize("content", [None, "garbage"], ids=["lost", "damaged"])
 def test_a_lost_marker_is_made_again_by_the_next_hook(here: Project, run: Run, content: str | None) -> None:
     """The ledger says which question is open, and a session is drawn for it as ever."""
@@ -354,21 +225,6 @@ def test_a_lost_marker_is_made_again_by_the_next_hook(here: Project, run: Run, c
     path.unlink() if content is None else path.write_text(content)
     hook(here, "s1")
     assert (load(here).open, True) == (injections(here)[-1].question, path.exists())
-
-
-def test_a_moment_shows_what_was_known_then(here: Project, run: Run) -> None:
-    """`--at` answers from the events up to a moment, before the question and in it."""
-    before = list_events(here)
-    last = list(before)[-1]["seq"]
-    run("lift", "ask", "playbook")
-    then = json.loads(run("lift", "--json").out)
-    at = list(list_events(here))[-1]["seq"]
-    draw(here, "s1", is_held=True)
-    end(here, "s1")
-    run("lift", "stop")
-    assert [] == json.loads(run("lift", "--json", "--at", str(last)).out)
-    assert then == json.loads(run("lift", "--json", "--at", str(at)).out)
-    assert 1 == json.loads(run("lift", "--json").out)[0]["drawn"]
 
 
 @pytest.mark.parametrize("kind", [LiftAsked, LiftStopped, PlaybookInjected])

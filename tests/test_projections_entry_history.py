@@ -70,11 +70,6 @@ def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
     return answer(history(stretches), name)[0]
 
 
-def additions(*stretches: Sequence[Any]) -> dict[str, Any]:
-    """Return the additions to the answer about kpt_001 after these batches."""
-    return answer(history(stretches))[1]
-
-
 def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
     """Return name → the event that a row names."""
     return {row["name"]: row["event"]["seq"] for row in rows}

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.manual_edits import curate, edit, rate, read
-from helpers.reference_model import book, extraction
+from helpers.reference_model import extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.projections.surfaces import commands
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from helpers.command_line import Run
-
-
-NOBODY = (None, None, "", HUMAN)
-
 
 @pytest.fixture
 def here(project: Path) -> Project:
@@ -37,56 +32,6 @@ def here(project: Path) -> Project:
         commands.add(made, text, HUMAN)
     commands.record(made, extraction(("kpt_002", "helpful")), {"rater": "reflector", "session": "s1"})
     return made
-
-
-def counts(here: Project) -> dict[str, tuple[int, int]]:
-    """Return the counts of the entries of playbook.json, which must equal the replay."""
-    commands.check(here)
-    return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
-
-
-def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
-    """An old playbook is not imported only to be undone at once."""
-    here = Project(project)
-    edit(here, book({"name": "kpt_001", "text": "old advice"}))
-    with pytest.raises(NothingToDoError, match="the ledger: has nothing to undo"):
-        curation.undo(here, *NOBODY)
-    assert not here.ledger.exists()
-
-
-def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
-    """An edit that no command has recorded yet is recorded, and then undone."""
-    edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
-    assert ["edited kpt_001", "manual edit of"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
-    assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-def test_a_file_from_before_an_undo_restores_only_what_it_changes(here: Project) -> None:
-    """An unchanged old file changes nothing; a new text keeps the counts, and restores an undone entry."""
-    old = read(here)
-    curation.undo(here, *NOBODY)
-    curation.undo(here, "6", None, "", HUMAN)
-    edit(here, old)
-    assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == counts_after(here)
-    edit(here, old, kpt_002={"text": "2"}, kpt_003={"text": "3"})
-    assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts_after(here)
-    assert ["one", "2", "3"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-def counts_after(here: Project) -> dict[str, tuple[int, int]]:
-    """Return the counts after a replay."""
-    commands.replay(here)
-    return counts(here)
-
-
-def test_secrets_of_a_curating_model_are_masked(here: Project, run: Run) -> None:
-    """A model's text and reason are screened; a person's are not."""
-    secret = "ghp_" + "a1B2" * 9
-    assert "masked" in run("reword", "kpt_001", f"use {secret}", "--rater", "reflector").err
-    assert "masked" in run("undo", "--reason", secret, "--rater", "reflector").err
-    assert secret.encode() not in (here.ledger / "events.jsonl").read_bytes()
-    run("reword", "kpt_001", f"use {secret}")
-    assert f"use {secret}" == read(here)["key_points"][0]["text"]
 
 
 NAMES = st.integers(1, 5).map("kpt_{:03d}".format)
@@ -170,16 +115,3 @@ def test_any_sequence_leaves_every_moment_unchanged(
         assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
     assert moments == {seq: commands.show(here, str(seq)) for seq in moments}
     assert commands.verify_and_fold(here)[0].ok
-
-
-@pytest.mark.parametrize("broken", [{}, {"txt": "two"}, {"text": " "}])
-def test_an_item_without_a_text_leaves_its_entry_as_it_was(here: Project, run: Run, broken: dict[str, str]) -> None:
-    """An edit that loses the text of an entry removes nothing, and a note names the entry."""
-    document = read(here)
-    document["key_points"][1] = {"name": "kpt_002"} | broken
-    del document["key_points"][2]
-    edit(here, document, kpt_001={"text": "changed"})
-    result = run("rate", "kpt_001", "helpful", "--project", str(here.root))
-    assert "note: playbook.json: kpt_002: has no text there, and stays as it was" in result.err
-    assert {"kpt_001": (1, 0), "kpt_002": (1, 0)} == counts(here)
-    assert ["changed", "two"] == [kp["text"] for kp in read(here)["key_points"]]
