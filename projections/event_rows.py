@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,9 +12,9 @@ from tallybook.ledger import events
 from tallybook.ledger.names import format_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tallybook.ledger.records import Author, Batch, EventRecord
+    from tallybook.ledger.records import Author, EventRecord
     from tallybook.projections.playbook.view import Playbook
 
 QUOTE_CHARS: Final = 60
@@ -61,13 +62,6 @@ class EventFilter:
 def is_of_kind(kind: str, wanted: str) -> bool:
     """Say whether a kind equals the pattern, or is of its family: ``point.*``."""
     return kind == wanted or (wanted.endswith(".*") and kind.startswith(wanted[:-1]))
-
-
-def select_events(batch: Batch, wanted: EventFilter) -> Iterator[EventRecord]:
-    """Yield the events of a batch that pass a filter, in order."""
-    # Line heads are decoded only where an event may pass, as that is slow.
-    if wanted.name is None or any(concerns(event, wanted.name) for event in batch.events):
-        yield from filter(wanted.takes, batch.records)
 
 
 def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -266,13 +260,9 @@ def _summarise_undo(event: events.EventsVoided, seqs: Mapping[str, int] | None =
 
 def _ranges(seqs: Sequence[int]) -> str:
     """Return rising numbers with consecutive ones as a range: ``4 to 6, 9``."""
-    result: list[list[int]] = []
-    for seq in seqs:
-        if result and seq == result[-1][-1] + 1:
-            result[-1].append(seq)
-        else:
-            result.append([seq])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in result)
+    pairs = groupby(enumerate(seqs), lambda pair: pair[1] - pair[0])
+    runs = ([seq for _, seq in run] for _, run in pairs)
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _question(event: events.LiftAsked) -> str:

@@ -53,7 +53,7 @@ def test_a_score_is_the_relevance_of_the_words_and_the_proof_of_the_ratings() ->
     assert isclose(in_two, best.words["commit"])
     assert isclose(in_one, best.words["test"])
     assert isclose(in_one + in_two + lower_bound(1, 0), best.total)
-    assert isclose(best.relevance + best.proof, best.total)
+    assert isclose(sum(best.words.values()) + best.proof, best.total)
 
 
 @given(entries=ENTRIES, task=TEXTS)
@@ -65,7 +65,7 @@ def test_no_score_is_negative_and_the_order_is_that_of_the_scores(entries: list[
         (-score.total, -score.place) for score in scores
     )
     assert all(score.total >= 0 for score in scores)
-    assert all(bool(score.words) == (score.relevance > 0) for score in scores)
+    assert all(bool(score.words) == (sum(score.words.values()) > 0) for score in scores)
 
 
 @given(entries=ENTRIES, task=TEXTS, room=st.integers(0, 2_000), is_first=st.booleans())

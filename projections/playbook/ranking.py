@@ -56,14 +56,9 @@ class Score(NamedTuple):
     proof: float
 
     @property
-    def relevance(self) -> float:
-        """Return the points of all words."""
-        return sum(self.words.values())
-
-    @property
     def total(self) -> float:
         """Return the score: the words decide, and among entries that fit equally well the ratings."""
-        return self.relevance + self.proof
+        return sum(self.words.values()) + self.proof
 
 
 class _Stems(dict[str, tuple[str, ...]]):

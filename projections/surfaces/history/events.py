@@ -20,7 +20,7 @@ from tallybook.ledger.line import CHAIN_CHARS, LINE_END, SECTION, START, Positio
 from tallybook.ledger.lookup import bytes_of
 from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
-from tallybook.projections.event_rows import EventFilter, brief, row, select_events
+from tallybook.projections.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
 from tallybook.projections.surfaces.history.reading import current, log_with_book, search
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
@@ -213,11 +213,12 @@ def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iter
 
 def _select(batches: Iterable[RawBatch], event_filter: EventFilter) -> Iterator[EventRecord]:
     """Yield the wanted events of batches; those whose bytes cannot match are not decoded."""
-    until, fields = event_filter.until, (("session", event_filter.session), ("rater", event_filter.rater))
+    name, until = event_filter.name, event_filter.until
+    fields = (("session", event_filter.session), ("rater", event_filter.rater))
     # A batch with a wanted event holds one byte string of each group.
     needles: list[tuple[bytes, ...]] = [(bytes_of(field, value),) for field, value in fields if value is not None]
-    if event_filter.name is not None:
-        needles.append((_quote(event_filter.name),))
+    if name is not None:
+        needles.append((_quote(name),))
     if event_filter.kinds:
         needles.append(tuple(map(_of_kind, event_filter.kinds)))
 
@@ -227,4 +228,6 @@ def _select(batches: Iterable[RawBatch], event_filter: EventFilter) -> Iterator[
 
     inside = takewhile(lambda batch: until is None or batch.first <= until, batches)
     for batch in decode(filter(may_match, inside)):
-        yield from select_events(batch, event_filter)
+        # Line heads are decoded only where an event may pass, as that is slow.
+        if name is None or any(concerns(event, name) for event in batch.events):
+            yield from filter(event_filter.takes, batch.records)
