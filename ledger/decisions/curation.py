@@ -72,6 +72,9 @@ def decide_curation(curation: Curation, state: Playbook) -> Decision:
     changes: list[Event] = []
     for name in names:
         wish = attrs.evolve(curation, name=name)
+        # These two say themselves why an entry that is not in the playbook cannot be changed.
+        if curation.verb not in {"restore", "unpin"}:
+            _check_present(name, state)
         if wish.text or not wish.until:
             changes.append(CURATIONS[curation.verb](wish, state))
         if wish.until:
@@ -121,11 +124,6 @@ def _names_with_text(text: str, state: Playbook) -> list[str]:
     return [name for name, entry in state.entries.items() if entry.text == text]
 
 
-def _retire(request: Curation, state: Playbook) -> Event:
-    _check_present(request.name, state)
-    return events.PointRetired(request.name, request.reason)
-
-
 def _restore(request: Curation, state: Playbook) -> Event:
     if request.name in state.entries:
         raise NothingToDoError(request.name, "is in the playbook")
@@ -142,7 +140,6 @@ def _restore(request: Curation, state: Playbook) -> Event:
 
 
 def _pin(request: Curation, state: Playbook) -> Event:
-    _check_present(request.name, state)
     if request.name in state.pinned:
         raise NothingToDoError(request.name, "is pinned")
     return events.PointPinned(request.name, request.reason)
@@ -155,7 +152,6 @@ def _unpin(request: Curation, state: Playbook) -> Event:
 
 
 def _reword(request: Curation, state: Playbook) -> Event:
-    _check_present(request.name, state)
     if (fault := text_fault(request.text)) is not None:
         raise BadInputError("text", fault, "nothing was recorded")
     same = _names_with_text(request.text, state)
@@ -168,7 +164,6 @@ def _reword(request: Curation, state: Playbook) -> Event:
 
 
 def _limit(request: Curation, state: Playbook) -> Event:
-    _check_present(request.name, state)
     day = "" if request.until == NEVER else request.until
     if (fault := day_fault(day)) is not None:
         raise BadInputError(request.until, fault, f"or give {NEVER}; nothing was recorded")
@@ -179,7 +174,6 @@ def _limit(request: Curation, state: Playbook) -> Event:
 
 
 def _move(request: Curation, state: Playbook) -> Event:
-    _check_present(request.name, state)
     if state.sections.get(request.name) == request.section:
         raise NothingToDoError(request.name, f"is in the section {request.section}")
     # An event for this entry alone: whole sections would replace what another machine moved.
@@ -187,7 +181,7 @@ def _move(request: Curation, state: Playbook) -> Event:
 
 
 def _merge(request: Curation, state: Playbook) -> Event:
-    for name in (request.name, *request.sources):
+    for name in request.sources:
         _check_present(name, state)
     if request.name in request.sources:
         raise BadInputError(request.name, "cannot be merged into itself", "nothing was recorded")
@@ -195,7 +189,7 @@ def _merge(request: Curation, state: Playbook) -> Event:
 
 
 CURATIONS: Final[dict[str, Callable[[Curation, Playbook], Event]]] = {
-    "retire": _retire,
+    "retire": lambda request, _: events.PointRetired(request.name, request.reason),
     "restore": _restore,
     "pin": _pin,
     "unpin": _unpin,

@@ -69,10 +69,7 @@ def make_folder(folder: StrPath, ledger: StrPath) -> None:
     if os.path.exists(owner):
         return
     try:
-        missing = [os.fspath(folder)]
-        while not os.path.isdir(os.path.dirname(missing[-1])):
-            missing.append(os.path.dirname(missing[-1]))
-        for path in reversed(missing):
+        for path in disk.list_missing(folder):
             with suppress(FileExistsError):
                 os.mkdir(path, _MODE)
     except OSError as error:

@@ -226,15 +226,20 @@ def make_folder(path: StrPath, *, durable: bool = True) -> None:
             return
     refuse_link(path)
     try:
-        missing = [os.fspath(path)]
-        while not os.path.exists(_folder_of(missing[-1])):
-            missing.append(_folder_of(missing[-1]))
-        for folder in reversed(missing):
+        for folder in list_missing(path):
             _make_one_folder(folder)
             if durable:
                 flush_folder(_folder_of(folder))
     except OSError as error:
         raise CannotWriteError(path, reason(error)) from error
+
+
+def list_missing(folder: StrPath) -> list[str]:
+    """Return a missing folder and those above it that are missing, the outermost first."""
+    missing = [os.fspath(folder)]
+    while not os.path.exists(_folder_of(missing[0])):
+        missing.insert(0, _folder_of(missing[0]))
+    return missing
 
 
 def _make_one_folder(folder: StrPath) -> None:
