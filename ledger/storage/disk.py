@@ -302,13 +302,14 @@ def flush(fd: int, path: StrPath) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(
+def replace_file(  # noqa: PLR0913 - each is a fact about the new file
     path: StrPath,
     data: Content,
     may_replace: Callable[[], bool] = lambda: True,
     *,
     private: bool = False,
     durable: bool = True,
+    keep_rights: bool = True,
 ) -> bool:
     """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
 
@@ -318,6 +319,7 @@ def replace_file(
         may_replace: Called right before the rename; returns whether the old file may be replaced.
         private: Whether only this user may read it, even in a shared folder.
         durable: Whether the file and the folder are flushed.
+        keep_rights: Whether it gets the rights of the old file, if there is one, or those that its folder gives.
 
     Returns:
         Whether it was replaced.
@@ -326,16 +328,25 @@ def replace_file(
         CannotWriteError: The old file is unchanged.
         OutcomeUnknownError: The new one is there, but the disk did not confirm its name.
     """
-    fresh = _temporary(path)
+    fresh = os.path.join(_folder_of(path), f".{os.path.basename(path)}.{os.getpid()}.tmp")
     try:
-        _write_new(fresh, data, path, durable=durable, private=private)
+        # A killed process with the same number may have left one, or someone planted a link: removed, not followed.
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+        with closing(create_file(fresh, like=path if keep_rights else None)) as fd:
+            if private:
+                os.chmod(fresh, FILE_MODE)
+            write_all(fd, data if isinstance(data, bytes) else data(fd), path)
+            if durable:
+                os.fsync(fd)
         if not may_replace():
             return False
         os.replace(fresh, path)
     except OSError as error:
         raise CannotWriteError(path, reason(error), "the file is unchanged") from error
     finally:
-        _discard(fresh)
+        with suppress(OSError):
+            os.unlink(fresh)
     try:
         if durable:
             flush_folder(_folder_of(path))
@@ -349,39 +360,12 @@ def replace_cache_file(path: StrPath, data: bytes) -> None:
 
     It gets the rights of a file that is created in its folder.
     """
-    fresh = _temporary(path)
-    with suppress(OSError, CannotWriteError):
-        _write_new(fresh, data, fresh)
-        os.replace(fresh, path)
-    _discard(fresh)
-
-
-def _temporary(path: StrPath) -> str:
-    """Return the name under which a file is written before it replaces another."""
-    return os.path.join(_folder_of(path), f".{os.path.basename(path)}.{os.getpid()}.tmp")
+    with suppress(CannotWriteError):
+        replace_file(path, data, durable=False, keep_rights=False)
 
 
 def _folder_of(path: StrPath) -> str:
     return os.path.dirname(path) or os.curdir
-
-
-def _discard(fresh: StrPath) -> None:
-    """Remove a file unless it has replaced another."""
-    with suppress(OSError):
-        os.unlink(fresh)
-
-
-def _write_new(fresh: StrPath, data: Content, like: StrPath, *, durable: bool = False, private: bool = False) -> None:
-    """Write a new file, with the rights of the one that it will replace."""
-    # A killed process with the same number may have left one, or someone planted a link: removed, not followed.
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)
-    with closing(create_file(fresh, like=like)) as fd:
-        if private:
-            os.chmod(fresh, FILE_MODE)
-        write_all(fd, data if isinstance(data, bytes) else data(fd), like)
-        if durable:
-            os.fsync(fd)
 
 
 _acknowledged = 0
