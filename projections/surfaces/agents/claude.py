@@ -6,13 +6,8 @@ import os
 
 from tallybook.projections.surfaces.agents import table
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
-
-def read(document: Mapping[str, Any]) -> table.Payload:
+def read(document: table.Document) -> table.Payload:
     """Return a payload."""
     name, tool = table.text_of(document, "hook_event_name"), table.text_of(document, "tool_name")
     return table.Payload(
@@ -44,7 +39,7 @@ _HEAD_LINES = 100
 _HEAD_BYTES = 256 * 1024
 
 
-def read_line(line: Mapping[str, Any], _: set[str]) -> table.Entry:
+def read_line(line: table.Document, _: set[str]) -> table.Entry:
     """Return what a line says."""
     is_subagents = bool(line.get("isSidechain"))
     return table.Entry(
@@ -57,7 +52,7 @@ def read_line(line: Mapping[str, Any], _: set[str]) -> table.Entry:
     )
 
 
-def _blocks(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _blocks(line: table.Document) -> list[table.Block]:
     """Return the blocks of the message in a line, none if neither a person nor the agent wrote it."""
     if line.get("type") not in ("user", "assistant") or any(line.get(mark) for mark in PROGRAM_MARKS):
         return []

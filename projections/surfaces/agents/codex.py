@@ -7,13 +7,8 @@ import os
 
 from tallybook.projections.surfaces.agents import claude, table
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
 
-
-def read(document: Mapping[str, Any]) -> table.Payload:
+def read(document: table.Document) -> table.Payload:
     """Return a payload; a subagent's names the subagent's transcript, not the session's."""
     payload = claude.read(document)
     transcript = "" if payload.subagent else payload.transcript
@@ -42,7 +37,7 @@ _TIME_CHARS = len("2026-11-23T12-24-22-")
 _MAX_DAYS = 31
 
 
-def read_line(line: Mapping[str, Any], seen: set[str]) -> table.Entry:
+def read_line(line: table.Document, seen: set[str]) -> table.Entry:
     """Return what a line says; an item that a fork or a compaction repeats says it once."""
     item, at = table.object_of(line, "payload"), table.text_of(line, "timestamp")
     if line.get("type") != "response_item":
@@ -57,7 +52,7 @@ def read_line(line: Mapping[str, Any], seen: set[str]) -> table.Entry:
     return table.Entry(role, blocks, uuid, at)
 
 
-def _uuid(item: Mapping[str, Any]) -> str:
+def _uuid(item: table.Document) -> str:
     """Return the id of an item: a model's server may count its own in every session anew, or in every answer."""
     own, turn = table.text_of(item, "id", "call_id"), table.text_of(table.object_of(item, _PASSED_ON), "turn_id")
     return f"{turn}:{own}" if turn and own else own
@@ -67,7 +62,7 @@ def _key(uuid: str, at: str, blocks: object) -> str:
     return f"{uuid or at}:{hash(repr(blocks))}"
 
 
-def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
+def undone_by(lines: table.Documents) -> set[str]:
     """Return the items of the turns that a person took back: as many of the last ones as a line says."""
     # What precedes the first prompt is no turn.
     turns: list[list[str]] = [[]]
@@ -89,7 +84,7 @@ def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
 _PASSED_ON = "internal_chat_message_metadata_passthrough"
 
 
-def _blocks(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _blocks(item: table.Document) -> list[table.Block]:
     kind, call = table.text_of(item, "type"), table.text_of(item, "call_id")
     if kind in USES:
         name = ".".join(filter(None, (table.text_of(item, "namespace"), table.text_of(item, "name")))) or "shell"

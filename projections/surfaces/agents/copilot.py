@@ -9,13 +9,8 @@ import os
 
 from tallybook.projections.surfaces.agents import claude, table
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
-
-def read(document: Mapping[str, Any]) -> table.Payload:
+def read(document: table.Document) -> table.Payload:
     """Return a payload; it names no transcript at a session's start and end, and one in camelCase names no event."""
     payload = claude.read(document) if "hook_event_name" in document else _read_camel_case(document)
     text = payload.text if payload.where != "message" else ""
@@ -30,7 +25,7 @@ def read(document: Mapping[str, Any]) -> table.Payload:
     return payload._replace(transcript=transcript, subagent="", text=text)
 
 
-def _read_camel_case(document: Mapping[str, Any]) -> table.Payload:
+def _read_camel_case(document: table.Document) -> table.Payload:
     event, tool = _guess_event(document), table.text_of(document, "toolName")
     return table.Payload(
         event,
@@ -45,7 +40,7 @@ def _read_camel_case(document: Mapping[str, Any]) -> table.Payload:
     )
 
 
-def _guess_event(document: Mapping[str, Any]) -> str:
+def _guess_event(document: table.Document) -> str:
     """Return the event whose payload has these fields, by its name in Claude Code."""
     if "toolName" in document:
         return "PostToolUse" if "toolResult" in document else "PreToolUse"
@@ -71,7 +66,7 @@ _PROGRAM_SOURCES = ("skill", "system", "autopilot", "command")
 """How the sources of messages begin that the program writes in a person's name."""
 
 
-def read_line(line: Mapping[str, Any], _: set[str]) -> table.Entry:
+def read_line(line: table.Document, _: set[str]) -> table.Entry:
     """Return what a line says."""
     kind, data = table.text_of(line, "type"), table.object_of(line, "data")
     subagent = table.text_of(line, "agentId")
@@ -80,7 +75,7 @@ def read_line(line: Mapping[str, Any], _: set[str]) -> table.Entry:
     return table.Entry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
 
 
-def _blocks(kind: str, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _blocks(kind: str, data: table.Document) -> list[table.Block]:
     if kind == "tool.execution_complete":
         answer, failed = table.object_of(data, "result").get("content"), data.get("success") is False
         content = answer or table.text_of(table.object_of(data, "error"), "message")

@@ -7,12 +7,6 @@ from __future__ import annotations
 
 from tallybook.projections.surfaces.agents import claude, table
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-
 EVENTS = {
     "sessionStart": "SessionStart",
     "beforeSubmitPrompt": "UserPromptSubmit",
@@ -26,7 +20,7 @@ EVENTS = {
 """Its name of an event → Claude Code's."""
 
 
-def read(document: Mapping[str, Any]) -> table.Payload:
+def read(document: table.Document) -> table.Payload:
     """Return a payload; its transcripts are not known, so it names none."""
     # Only known fields are taken: Cursor also sends the person's mail address, which must not be stored.
     payload = claude.read(document)

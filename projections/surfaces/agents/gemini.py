@@ -6,12 +6,6 @@ import os
 
 from tallybook.projections.surfaces.agents import claude, table
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-
 # No event tells a compression, so a session may go on without the playbook after one.
 EVENTS = {
     "SessionStart": "SessionStart",
@@ -23,7 +17,7 @@ EVENTS = {
 """Its name of an event → Claude Code's. PreCompress comes at every turn, compressed or not, and means nothing."""
 
 
-def read(document: Mapping[str, Any]) -> table.Payload:
+def read(document: table.Document) -> table.Payload:
     """Return a payload.
 
     The response is that of all messages of a turn as one text, so their citations are counted from the transcript,
@@ -39,7 +33,7 @@ PROGRAM_TEXTS = ("<hook_context>", "<session_context>", "<state_snapshot>")
 """How the texts begin that the program writes in a person's name."""
 
 
-def read_line(line: Mapping[str, Any], seen: set[str]) -> table.Entry:
+def read_line(line: table.Document, seen: set[str]) -> table.Entry:
     """Return what a line says that no earlier one with its id said.
 
     The messages in a patch (``$set``) count only until one has a line of its own: later ones are repeated, or made up.
@@ -59,7 +53,7 @@ KNOWN_FIELDS = {"$set", "$rewindTo", "sessionId"}
 """Of each line that is no message, one."""
 
 
-def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
+def undone_by(lines: table.Documents) -> set[str]:
     """Return what was said from the message on to which a person went back; an unknown one means all of it."""
     undone: set[str] = set()
     parts: dict[str, set[str]] = {}
@@ -79,7 +73,7 @@ def undone_by(lines: Iterable[Mapping[str, Any]]) -> set[str]:
     return undone
 
 
-def _read_message(line: Mapping[str, Any], seen: set[str]) -> table.Entry:
+def _read_message(line: table.Document, seen: set[str]) -> table.Entry:
     uuid, at = table.text_of(line, "id"), table.text_of(line, "timestamp", "startTime")
     if line.get("type") == "user":
         # The content has the context that hooks added as well, which nobody typed.
@@ -106,12 +100,12 @@ def _texts(content: object) -> list[str]:
     return [table.text_of(part, "text") for part in parts if not part.get("thought")]
 
 
-def _new_texts(uuid: str, texts: list[str], seen: set[str]) -> list[dict[str, Any]]:
+def _new_texts(uuid: str, texts: list[str], seen: set[str]) -> list[table.Block]:
     blocks = [{"type": "text", "text": text} for text in texts if text]
     return blocks if blocks and _is_new(f"text:{uuid}", seen) else []
 
 
-def _call(call: Mapping[str, Any], seen: set[str]) -> list[dict[str, Any]]:
+def _call(call: table.Document, seen: set[str]) -> list[table.Block]:
     """Return what is new of a call of a tool: its input, its answer, or both."""
     name, blocks = table.text_of(call, "id"), []
     if _is_new(f"use:{name}", seen):
@@ -119,7 +113,7 @@ def _call(call: Mapping[str, Any], seen: set[str]) -> list[dict[str, Any]]:
     return blocks + _answers(table.list_of(call, "result"), seen, is_error=call.get("status") == "error")
 
 
-def _answers(parts: list[Any], seen: set[str], *, is_error: bool = False) -> list[dict[str, Any]]:
+def _answers(parts: list[object], seen: set[str], *, is_error: bool = False) -> list[table.Block]:
     """Return the answers of tools that are new."""
     answers = [table.object_of(part, "functionResponse") for part in parts if isinstance(part, dict)]
     return [

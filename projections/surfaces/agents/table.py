@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, BinaryIO
 
+    Document = Mapping[str, Any]
+    """A JSON object: a payload, or a line of a transcript."""
+    Documents = Iterable[Document]
+    Block = dict[str, Any]
+    """A block of a message, as Claude Code writes it."""
+
 
 class Payload(NamedTuple):
     """What happened in a session.
@@ -79,7 +85,7 @@ class Entry(NamedTuple):
     """
 
     role: str = "user"
-    blocks: Sequence[Mapping[str, Any]] = ()
+    blocks: Sequence[Document] = ()
     uuid: str = ""
     at: str = ""
     is_subagents: bool = False
@@ -112,7 +118,7 @@ class Transcripts(NamedTuple):
 
     agent: str
     pattern: str
-    read_line: Callable[[Mapping[str, Any], set[str]], Entry]
+    read_line: Callable[[Document, set[str]], Entry]
     session_of: Callable[[str], str]
     folder_of: Callable[[str], str]
     name: str = ""
@@ -124,7 +130,7 @@ class Transcripts(NamedTuple):
     archive: str = ""
     places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
     undo_mark: bytes = b""
-    undone_by: Callable[[Iterable[Mapping[str, Any]]], set[str]] = lambda _: set()
+    undone_by: Callable[[Documents], set[str]] = lambda _: set()
 
 
 # Copilot ignores this shape, and Codex fails a hook whose answer has both.
@@ -166,7 +172,7 @@ class Agent(NamedTuple):
             after PreCompact counts as that report.
     """
 
-    read: Callable[[Mapping[str, Any]], Payload]
+    read: Callable[[Document], Payload]
     injects_at: tuple[str, ...] = ()
     answer: Callable[[str, str], str] = nested_answer
     size: Callable[[str], int] = count_utf16
@@ -184,7 +190,7 @@ SUBAGENT = "agent-"
 """How the name of a subagent's transcript begins in the ledger."""
 
 
-def text_of(document: Mapping[str, Any], *fields: str) -> str:
+def text_of(document: Document, *fields: str) -> str:
     """Return the first of these fields that holds a text, empty without one."""
     return next((value for field in fields if isinstance(value := document.get(field), str)), "")
 
@@ -206,19 +212,19 @@ def list_texts(value: object) -> list[str]:
     return texts
 
 
-def object_of(document: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+def object_of(document: Document, field: str) -> Document:
     """Return the object in a field, an empty one without one."""
     value = document.get(field)
     return value if isinstance(value, dict) else {}
 
 
-def list_of(document: Mapping[str, Any], field: str) -> list[Any]:
+def list_of(document: Document, field: str) -> list[Any]:
     """Return the list in a field, an empty one without one."""
     value = document.get(field)
     return value if isinstance(value, list) else []
 
 
-def read_first_line(path: str) -> Mapping[str, Any]:
+def read_first_line(path: str) -> Document:
     """Return the JSON object on the first line of a file; an empty one if there is none yet, or it is damaged."""
     try:
         with open_lines(path) as file:
@@ -290,7 +296,7 @@ def _document_lines(path: str) -> bytes:
     return "".join(f"{dumps(row)}\n" for row in (header, *list_of(value, "messages"))).encode("utf-8", "replace")
 
 
-def parse_line(data: bytes) -> Mapping[str, Any]:
+def parse_line(data: bytes) -> Document:
     """Return the JSON object on a whole line; an empty one for anything else."""
     # A line without its end is still being written.
     try:
@@ -428,7 +434,7 @@ def transcripts_folder(name: str) -> str:
     return os.path.join(users_folder(name), below) if below else ""
 
 
-def recognise(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def recognise(document: Document) -> tuple[str, tuple[str, ...]]:
     """Return who calls, a key of AGENTS or empty if that is not known, and the marks that were found, in words.
 
     A session's id in the environment that equals the payload's is proof: then inherited marks of others do not count.
@@ -460,7 +466,7 @@ def recognise(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return agent if not others and (by_payload or _may_be(agent, document)) else "", marks
 
 
-def _may_be(name: str, document: Mapping[str, Any]) -> bool:
+def _may_be(name: str, document: Document) -> bool:
     """Return whether a payload without a field of its own can be an agent's.
 
     Not if the variable with its session's id names another session: then the caller inherited it.

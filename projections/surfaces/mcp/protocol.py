@@ -22,14 +22,12 @@ from tallybook.ledger.records import Author
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.mcp import tools
-from tallybook.projections.surfaces.mcp.tools import TOOLS
 from tallybook.projections.surfaces.workspace import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import BinaryIO
 
-    from tallybook.projections.surfaces.mcp.tools import Tool
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -77,7 +75,7 @@ class Server:
         self.session = session
         self.client = ""
         # A tool that is only refused when called would still be offered to the model.
-        self.tools: dict[str, Tool] = {tool.name: tool for tool in TOOLS if writes or tool.hints["readOnlyHint"]}
+        self.tools = {tool.name: tool for tool in tools.TOOLS if writes or tool.hints["readOnlyHint"]}
         self.info = {"name": "tallybook", "version": version("tallybook")}
         self.greeting: dict[str, Any] = {
             "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
@@ -127,7 +125,7 @@ def _text(params: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _arguments(tool: Tool, given: Any) -> dict[str, Any]:
+def _arguments(tool: tools.Tool, given: Any) -> dict[str, Any]:
     """Return the arguments of a call, each of the type that its schema says.
 
     Raises:
