@@ -425,26 +425,22 @@ def _read(value: Any, type_: Any, keys: Keys) -> Any:
 def _read_class(value: Any, cls: Any, keys: Keys) -> Any:
     fields = {field.name: field for field in attrs.fields(attrs.resolve_types(cls)) if field.init}
     own = {NAMED_BY[cls]: keys[-1]} if cls in NAMED_BY else {}
-    known = _known_keys(value, keys) if cls is Metric else tuple(name for name in fields if name not in own)
+    known = tuple(name for name in fields if name not in own)
+    required = [name for name in known if fields[name].default is attrs.NOTHING]
+    if cls is Metric:
+        form = _read_keys(value, keys).get("form", "linear")
+        # Anything can stand in the file: a list as the form cannot be looked up in a dictionary.
+        if form not in tuple(FORM_KEYS):
+            raise DocumentError((*keys, "form"), f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
+        known = ("form", "weight", "missing", *FORM_KEYS[form])
+        required += _REQUIRED.get(form, ())
     given = _read_keys(value, keys, known)
-    for name, field in fields.items():
-        if field.default is attrs.NOTHING and name not in {*given, *own}:
+    for name in required:
+        if name not in given:
             raise DocumentError((*keys, name), "is missing")
     return cls(
         **own, **{name: _read(given[name], fields[name].type, (*keys, name)) for name in fields if name in given}
     )
-
-
-def _known_keys(value: Any, keys: Keys) -> Keys:
-    """Return the keys that a metric may have, by its form."""
-    form = _read_keys(value, keys).get("form", "linear")
-    # Anything can stand in the file: a list as the form cannot be looked up in a dictionary.
-    if form not in tuple(FORM_KEYS):
-        raise DocumentError((*keys, "form"), f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
-    for key in _REQUIRED.get(form, ()):
-        if key not in value:
-            raise DocumentError((*keys, key), "is missing")
-    return ("form", "weight", "missing", *FORM_KEYS[form])
 
 
 def _read_keys(value: Any, keys: Keys, known: Iterable[str] = ()) -> dict[str, Any]:

@@ -154,14 +154,16 @@ def session_document(session: Session, config: Config) -> Document:
 
 def divide_scores(scores: Mapping[str, int], config: Config) -> Document:
     """Return scores as ``{component_scores, session_scores, grade}``; the grade is None without an overall score."""
-    overall = scores.get(OVERALL_ID)
-    return {
-        "component_scores": {name: scores[name] for name in config.components if name in scores},
-        "session_scores": {
-            name: scores[f"{SESSION}{name}"] for name in (*config.sessions, OVERALL) if f"{SESSION}{name}" in scores
-        },
-        "grade": grade_name(overall, config),
-    }
+    components, sessions = _divide(scores, config)
+    grade = grade_name(scores.get(OVERALL_ID), config)
+    return {"component_scores": components, "session_scores": sessions, "grade": grade}
+
+
+def _divide(values: Mapping[str, Any], config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of components and those of composites, by their names, of values by score id."""
+    ids = {name: f"{SESSION}{name}" for name in (*config.sessions, OVERALL)}
+    components = {name: values[name] for name in config.components if name in values}
+    return components, {name: values[score] for name, score in ids.items() if score in values}
 
 
 def coverage(measured: Mapping[str, int]) -> dict[str, float]:
@@ -226,9 +228,7 @@ def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Trend 
     The averages of the composites are plain numbers, as in the specification, so their least and greatest have a key of
     their own.
     """
-    components = {name: average for name in config.components if (average := tally.range(name)) is not None}
-    names = (*config.sessions, OVERALL)
-    sessions = {name: average for name in names if (average := tally.range(f"{SESSION}{name}")) is not None}
+    components, sessions = _divide({score: tally.range(score) for score in tally.scores}, config)
     return {
         key: name,
         "sessions_count": tally.sessions,

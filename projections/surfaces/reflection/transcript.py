@@ -256,8 +256,7 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
     for line in lines(path, unfinished=True):
         for message in line.messages:
             values = [block.get("text") for block in message.blocks if block.get("type") == "text"]
-            texts = [value for value in values if isinstance(value, str)]
-            content = "\n".join(texts)
+            content = "\n".join(value for value in values if isinstance(value, str))
             if content and not content.lstrip().startswith(_ECHOES):
                 yield {"role": message.role, "content": _valid(content)}
 

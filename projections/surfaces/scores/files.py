@@ -185,7 +185,10 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         return Written(folder)
     with disk.hold_lock(lock, disk.LOCK_WAIT_MS):
         cache = caches.find_folder(project.ledger)
-        before = _read_stamp(cache)
+        # The state that the files show; None where it is not known.
+        before: _Stamp | None = None
+        with suppress(OSError, CannotWriteError, msgspec.MsgspecError):
+            before = msgspec.json.decode(disk.read_file(Path(cache or "", _STAMP)), type=_Stamp)
         paths = (*(former for former in (before.paths if before else _DEFAULT_PATHS) if former != path), path)
         # The files are not flushed: after a power loss, which begins another boot, each is compared again.
         # An undo or a redaction changes sessions that have no later event, so that the count of these is in it, too.
@@ -206,13 +209,6 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         if os.path.realpath(former) != os.path.realpath(folder) and any(map(_document, files)):
             former_folders.append(former)
     return attrs.evolve(done, former=tuple(former_folders))
-
-
-def _read_stamp(cache: str | None) -> _Stamp | None:
-    """Return the state that the files show, None where it is not known."""
-    with suppress(OSError, CannotWriteError, msgspec.MsgspecError):
-        return msgspec.json.decode(disk.read_file(Path(cache or "", _STAMP)), type=_Stamp)
-    return None
 
 
 def _find_first_change(project: Project, before: _Stamp, now: _Stamp) -> int | None:
