@@ -187,11 +187,7 @@ def lock(ledger: StrPath, wait_ms: int = _WAIT_MS) -> Iterator[None]:
         LockHeldError: Another sync of this project runs.
         CannotWriteError: The disk refuses.
     """
-    folder = os.path.join(ledger, FOLDER)
-    path = os.path.join(folder, "lock")
-    disk.make_folder(ledger)
-    disk.make_folder(folder)
-    with disk.hold_lock(path, wait_ms):
+    with disk.hold_lock(os.path.join(ledger, FOLDER, "lock"), wait_ms):
         for name in (*copy_names(ledger), *aside_names(ledger)):
             Replica(ledger, name).cut_unfinished()
         yield

@@ -169,7 +169,8 @@ def hold_open(path: StrPath, *, write: bool = False, create: bool = False) -> It
 
 @contextmanager
 def hold_lock(path: StrPath, wait_ms: int) -> Iterator[None]:
-    """Hold the lock of a file, which is created where there is none; raises as ``lock``."""
+    """Hold the lock of a file, which is created where there is none, with its folder; raises as ``lock``."""
+    make_folder(os.path.dirname(path))
     with hold_open(path, write=True, create=True) as fd:
         lock(fd, path, wait_ms)
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 import os
 import sys
 
@@ -91,18 +91,11 @@ def lock_deliveries(project: AnyProject) -> Iterator[None]:
 
     The ledger's own lock does not do: a hook that waits for it in vain writes to the spool.
     """
-    fd = -1
-    with suppress(OSError, errors.TallybookError):
-        path = marker_file(project, "deliveries.lock")
-        disk.make_folder(project.ledger)
-        disk.make_folder(os.path.dirname(path), durable=False)
-        fd = disk.open_file(path, write=True, create=True)
-        disk.lock(fd, path, _DELIVERY_WAIT_MS)
-    try:
+    with ExitStack() as stack:
+        with suppress(OSError, errors.TallybookError):
+            disk.make_folder(project.ledger)
+            stack.enter_context(disk.hold_lock(marker_file(project, "deliveries.lock"), _DELIVERY_WAIT_MS))
         yield
-    finally:
-        if fd >= 0:
-            os.close(fd)
 
 
 def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:

@@ -59,7 +59,7 @@ def open_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
         TallybookError: The lock or the disk refuses.
     """
     # Detached syncs and a person's commands change the file at the same time.
-    with _hold_lock(project.ledger):
+    with disk.hold_lock(_path(project.ledger, _LOCK), _WAIT_MS):
         results = read(project)
         yield results
         _write(project.ledger, results)
@@ -119,7 +119,7 @@ def new_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     Raises:
         TallybookError: The lock or the disk refuses.
     """
-    with _hold_lock(project.ledger):
+    with disk.hold_lock(_path(project.ledger, _LOCK), _WAIT_MS):
         results = read(project)
         before: list[list[str]] = [[], *(result["problems"] for result in results)]
         pairs = [(old, result) for old, result in zip(before, results, strict=False) if not result["shown"]]
@@ -143,14 +143,6 @@ def refuse_old_failure(project: AnyProject) -> None:
         last = results[-1]
         what = f"has failed since {clock.moment(last['since']).at[:16]}: {last['problems'][0]}"
         raise BadInputError("sync", what, "`tallybook share status` says more")
-
-
-@contextmanager
-def _hold_lock(ledger: StrPath) -> Iterator[None]:
-    path = _path(ledger, _LOCK)
-    disk.make_folder(os.path.dirname(path))
-    with disk.hold_lock(path, _WAIT_MS):
-        yield
 
 
 def _write(ledger: StrPath, results: Sequence[dict[str, Any]]) -> None:
