@@ -12,7 +12,7 @@ import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
 from tallybook.ledger.events import PlaybookAdopted
-from tallybook.ledger.fast_stdlib import import_lazily, sha256
+from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
@@ -26,21 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tallybook.ledger.decisions import legacy_import
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
-    from tallybook.projections.surfaces.history import manual_edit
     from tallybook.projections.surfaces.history.reading import Opened
     from tallybook.projections.surfaces.workspace.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
-else:
-    # Needed only if the file is not the ledger's own rendering, which is rare.
-    legacy_import, manual_edit = import_lazily(
-        "tallybook.ledger.decisions.legacy_import", "tallybook.projections.surfaces.history.manual_edit"
-    )
 
 RENDER_WAIT_MS = 250
 _RENDER_ROUNDS = 20
@@ -136,6 +129,9 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
     if digest == (rendering.sha256 if rendering is not None else state.source):
         # The ledger's own rendering; or the adopted file, before anything was rendered over it.
         return ExaminedFile(sha256=digest)
+    from tallybook.ledger.decisions import legacy_import
+    from tallybook.projections.surfaces.history import manual_edit
+
     try:
         # An entry without a name gets one that was never used.
         legacy = legacy_import.read_legacy(data, project.playbook.name, state.used)
@@ -164,6 +160,8 @@ def _problems_of(project: Project, legacy: LegacyFile, notes: Iterable[tuple[str
 
 def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> ExaminedFile:
     """Return another machine's rendering: no edit of this machine's, and set aside where the book says otherwise."""
+    from tallybook.projections.surfaces.history import manual_edit
+
     stamp, log = read_stamp(legacy.shared_stamp), opened.log
     if stamp is not None and reading.log_with_book(log) and stamp[0] <= log.history.frontier.seq:
         book = log.book_playbook(stamp[0])

@@ -117,15 +117,12 @@ class _Cast:
         if event.rating == HARMFUL:
             worse = attrs.evolve(entry, harmful=entry.harmful + 1)
             if self.votes.maker_of(name).is_persons and self.state.prunes(worse):
-                return self._dispute(event)
+                if name in self.votes.disputed:
+                    # A person is asked once.
+                    return event.evolve(rating=NEUTRAL)
+                self.votes.disputed.add(name)
+                note = self.notes.get(name)
+                reason = (note.note or "").partition(": ")[2] if note else ""
+                return events.PointProposed(RETIRE, name, (), DISPUTE, "", "", reason)
         is_courtesy = by_marks and event.rating == HELPFUL and not self.votes.has("cited", session, name)
         return event.evolve(rating=NEUTRAL) if is_courtesy else event
-
-    def _dispute(self, event: events.PointRated) -> events.Event:
-        """Return the proposal to retire an entry; a person is asked once."""
-        if event.name in self.votes.disputed:
-            return event.evolve(rating=NEUTRAL)
-        self.votes.disputed.add(event.name)
-        note = self.notes.get(event.name)
-        reason = (note.note or "").partition(": ")[2] if note else ""
-        return events.PointProposed(RETIRE, event.name, (), DISPUTE, "", "", reason)
