@@ -117,8 +117,13 @@ class Votes(State):
         # kept bad entries in the simulation, so that it counts only with a citation.
         # By the id of the event that made the entry, because names change in a shared book.
         maker = self.maker_of(name).id
-        lineage = (self.sessions[member] for member in self.lineage_of(session))
-        return any(self.maker_of(other).id == maker for member in lineage for other in getattr(member, field))
+        lineage, open_ends = {session}, [session]
+        while open_ends:
+            new = set(self.sessions[open_ends.pop()].tied) - lineage
+            lineage |= new
+            open_ends += new
+        voted = (other for member in lineage for other in getattr(self.sessions[member], field))
+        return any(self.maker_of(other).id == maker for other in voted)
 
     def maker_of(self, name: str) -> Maker:
         """Return where the entry of a name comes from; a merged one counts as the one that it was merged into."""
@@ -127,15 +132,6 @@ class Votes(State):
             seen.add(name)
             name = self.merged[name]
         return self.makers.get(name, Maker(name))
-
-    def lineage_of(self, session: str) -> set[str]:
-        """Return the sessions of a session's lineage."""
-        lineage, open_ends = {session}, [session]
-        while open_ends:
-            new = set(self.sessions[open_ends.pop()].tied) - lineage
-            lineage |= new
-            open_ends += new
-        return lineage
 
 
 def _apply(state: Votes, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -42,8 +42,6 @@ LEAST_CLEAN: Final = 80.0
 BOUNDS: Final = (LEAST_CLEAN, 100.0)
 LOST_DAYS: Final = 7
 """After so many days a session without an outcome is judged without one: whether it comes may depend on the draw."""
-_RECENT: Final = 200
-"""By so many of the last sessions is said how many a verdict takes."""
 WORK: Final = ("calls", "tests", "prompts")
 """The numbers that are shown with a verdict: an entry can make calls succeed that no task needs."""
 
@@ -177,14 +175,6 @@ class Lift(State):
     ended: set[str] = attrs.field(factory=set)
     spoken: dict[str, None] = attrs.field(factory=dict)
     measured: dict[str, Mapping[str, float]] = attrs.field(factory=dict)
-
-    def recent_outcomes(self) -> tuple[list[float], float]:
-        """Return the outcomes by `clean` of the last sessions, and the share of them that have none."""
-        # Sessions from before the first measurement could have no outcome, and are not missing.
-        since_first = dropwhile(lambda session: session not in self.measured, self.spoken)
-        recent = list(since_first)[-_RECENT:]
-        outcomes = [outcome_of(self.measured[session]) for session in recent if session in self.measured]
-        return outcomes, 1 - len(outcomes) / len(recent) if recent else 0.0
 
 
 def _ask(state: Lift, record: EventRecord) -> None:

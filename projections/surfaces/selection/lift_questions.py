@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile
 import json
 from math import log
 from statistics import fmean
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 ASKED: Final = "nothing was asked"
 _DIGEST_CHARS: Final = 32
+_RECENT: Final = 200
+"""By so many of the last sessions is said how many a verdict takes."""
 _FEWEST_MEASURED: Final = 20
 """With fewer measured sessions nothing is said of how many a verdict takes."""
 
@@ -135,7 +138,10 @@ def _plan(state: view.Lift, question: view.Question, hold: float) -> str:
     """Return what a verdict takes, by the sessions so far; for another outcome than `clean` only time will tell."""
     if question.event.outcome != view.CLEAN:
         return ""
-    outcomes, missing = state.recent_outcomes()
+    # Sessions from before the first measurement could have no outcome, and are not missing.
+    recent = list(dropwhile(lambda session: session not in state.measured, state.spoken))[-_RECENT:]
+    outcomes = [view.outcome_of(state.measured[session]) for session in recent if session in state.measured]
+    missing = 1 - len(outcomes) / len(recent) if recent else 0.0
     if len(outcomes) < _FEWEST_MEASURED:
         return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
     effect = (view.BOUNDS[1] - fmean(outcomes)) / 2
