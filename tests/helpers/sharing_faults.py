@@ -33,6 +33,7 @@ class ShakyEngine(Engine):
     """An engine that has troubles, of a store in memory or a real one.
 
     Attributes:
+        store: What it holds its runs in.
         before_append: What another machine does before the next append.
         faults: Lets the next put go wrong.
         refusal: What the next append raises; None for nothing.
@@ -41,9 +42,9 @@ class ShakyEngine(Engine):
     def __init__(self, draw: random.Random, engine: Engine | None = None) -> None:
         """Begin with runs of a few batches, on an engine that holds nothing; None for one in memory."""
         self.draw = draw
-        store = MemoryStore() if engine is None else engine._store
-        self.memory = store if isinstance(store, MemoryStore) else None
-        self.faults = FaultyStore(store)
+        self.store = MemoryStore() if engine is None else engine._store
+        self.memory = self.store if isinstance(self.store, MemoryStore) else None
+        self.faults = FaultyStore(self.store)
         super().__init__(self.faults, draw.choice((600, 4_000, 2_000_000)))
         self.before_append: Callable[[], None] | None = None
         self.refusal: EngineError | None = None
@@ -60,14 +61,13 @@ class ShakyEngine(Engine):
 
     def put(self, runs: list[Run]) -> None:
         """Let somebody with the right to replace everything put this there."""
-        self.faults.fault = ""
+        # What a machine stores late comes after it.
+        engine = Engine(self.store, self.run_bytes)
         if self.memory is not None:
             self.memory.runs.clear()
-            assert super().append(NOTHING, runs) is not None
+            assert engine.append(NOTHING, runs) is not None
         elif runs:
-            # What a machine stored late takes the number of the first try.
-            while self.replace(super().read(0).end, runs) is None:
-                continue
+            assert engine.replace(engine.read(0).end, runs) is not None
 
     def calm(self) -> None:
         """End all troubles."""
