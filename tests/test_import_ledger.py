@@ -18,6 +18,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.histories.joining import import_ledger
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,20 @@ def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: P
 
 
 # Texts
+
+
+def test_a_text_that_was_redacted_there_is_erased_here(here: Project, tmp_path: Path) -> None:
+    """It was recorded before the two copies parted, in two events."""
+    commands.add(here, "the name of a customer", HUMAN)
+    playbook = json.loads(here.playbook.read_bytes())
+    playbook["key_points"].append({**playbook["key_points"][-1], "name": "again"})
+    here.playbook.write_text(json.dumps(playbook), encoding="utf-8")
+    commands.replay(here)
+    copy = Project(tmp_path / "copy")
+    shutil.copytree(here.claude, copy.claude)
+    redact.redact(copy, redact.RedactionTarget(text="the name of a customer"), "not ours", HUMAN)
+    assert 2 == bring(here, copy).redacted
+    assert {"one": (1, 0), "[redacted]": (0, 0)} == counts(here)
 
 
 def test_a_secret_is_masked(here: Project, there: Project) -> None:

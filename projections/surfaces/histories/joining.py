@@ -46,7 +46,7 @@ from tallybook.ledger.sharing.landing import (
     names_in,
 )
 from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
-from tallybook.ledger.sharing.replica import find_ids
+from tallybook.ledger.sharing.replica import copy_names, find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.fold import fold, fold_history
@@ -160,7 +160,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     with closing(open_log(project)) as log:
         landing, events = _land(project, log, own, every, dry_run=dry_run)
     arrival = landing.arrival
-    redacted = 0 if dry_run else _redact(project, arrival.redacted, shared=log_with_book(log))
+    redacted = 0 if dry_run else _redact(project, arrival.redacted)
     if not dry_run:
         recording.write(project, [])
     return ImportedLedger(
@@ -359,13 +359,26 @@ def _stamp_of(data: bytes) -> tuple[int, str] | None:
         return None
 
 
-def _redact(project: Project, ids: Sequence[str], *, shared: bool) -> int:
+def _redact(project: Project, ids: Sequence[str]) -> int:
     """Erase here the texts that were redacted in another history; return how many."""
-    if shared:
-        return len(redacting.redact_linked(project, ids, BY)) if ids else 0
-    for id_ in ids:
-        redacting.redact(project, redacting.RedactionTarget(event=id_), _REASON, BY)
-    return len(ids)
+    if not ids:
+        return 0
+    # Also where only an interrupted first sync left a copy of a book.
+    if copy_names(project.ledger):
+        return len(redacting.redact_linked(project, ids, BY))
+    here = [
+        record.id
+        for batch in decode(open_log(project).read())
+        for record in batch.records
+        if record.id in ids and {*texts_of(record.event).values()} - {None, "", REDACTED}
+    ]
+    erased: set[str] = set()
+    for id_ in here:
+        # An equal text goes with the first one.
+        if id_ not in erased:
+            done = redacting.redact(project, redacting.RedactionTarget(event=id_), _REASON, BY)
+            erased.update(event.id for event in done.events)
+    return len(erased)
 
 
 # ---- The other ledger ----
@@ -560,7 +573,7 @@ class Arrival:
         known: How many batches this ledger has already.
         ignored: What has no effect.
         masked: How many texts had a secret in them.
-        redacted: Ids of events whose text was redacted there and is still here.
+        redacted: Ids of events whose text was redacted there.
     """
 
     batches: list[RawBatch] = attrs.field(factory=list)
@@ -591,7 +604,6 @@ class Landing:
             here += self._log.copy.read()
             self._ground = self._log.present_ground()
         self._ids: set[str] = {own_id(id_) for raw in here for id_ in find_ids(raw.data)}
-        self._texts = _with_text(decode(here))
         self._end = own[-1].position if own else START
         at = clock.clamp_time(clock.utc_now().at, self._end.at)
         self._publisher = Publisher("", at, clock.new_salt, self._mask)
@@ -630,7 +642,6 @@ class Landing:
         for landed, raw in land(self._new_batches(history), self._ground, self._frame):
             self._report(landed)
             if raw is not None:
-                self._texts |= _with_text(decode([raw]))
                 made = {
                     getattr(event.event, "name", "") for event in landed.events if _makes(landed.sent, event.record)
                 }
@@ -645,9 +656,7 @@ class Landing:
         for batch in decode(history):
             self._check_frontier(batch)
             sent = reader.read(batch)
-            for event in batch.events:
-                if isinstance(event, events.EventRedacted) and event.id in self._texts:
-                    self.arrival.redacted.append(event.id)
+            self.arrival.redacted += [event.id for event in batch.events if isinstance(event, events.EventRedacted)]
             if not self._ids.isdisjoint(sent.ids):
                 self.arrival.known += 1
                 continue
@@ -768,12 +777,6 @@ class Landing:
                 elif isinstance(event, EventRepeated):
                     reason = f"its delivery {landed.sent.records[0].key} is recorded here already"
                 self.arrival.ignored.append(Ignored(item_of(given), reason))
-
-
-def _with_text(batches: Iterable[Batch]) -> set[str]:
-    """Return the ids of the events that have a text; what came in erased needs no erasing."""
-    records = (record for batch in batches for record in batch.records)
-    return {record.id for record in records if {*texts_of(record.event).values()} - {None, "", REDACTED}}
 
 
 def _makes(sent: Sent, record: EventRecord) -> str | None:
