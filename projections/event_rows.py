@@ -145,11 +145,15 @@ def summary(event: events.Event, seqs: Mapping[str, int] | None = None) -> str:
 
     Args:
         event: The event.
-        seqs: Id of an event → its number, as far as known; the summary of an undo names its events by number.
+        seqs: Id of an event → its number, as far as known; an undo and a redaction name their events by number.
     """
-    # A person undoes by number, and the ledger names events by id.
-    if seqs and isinstance(event, events.EventsVoided):
-        return _one_line(_summarise_undo(event, seqs))
+    # A person names events by number, and the ledger by id.
+    if isinstance(event, events.EventsVoided):
+        return _one_line(_summarise_undo(event, seqs or {}))
+    if isinstance(event, events.EventRedacted):
+        number = (seqs or {}).get(event.id)
+        what = "an event" if number is None else f"event {number}"
+        return f"text of {what} redacted: {_quote(event.reason)}"
     return _one_line(SUMMARIES[type(event)](event))
 
 
@@ -246,15 +250,15 @@ def _feedback(event: events.FeedbackRecorded) -> str:
     return f"feedback on {event.component or 'session'}: {event.verdict or f'{event.score:g}'}{_why(event.note)}"
 
 
-def _summarise_undo(event: events.EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
+def _summarise_undo(event: events.EventsVoided, seqs: Mapping[str, int]) -> str:
     """Summarise an undo: its session, or its events by number where known, else how many they are."""
-    known_seqs = [] if seqs is None else sorted(seqs[id_] for id_ in event.ids if id_ in seqs)
+    known_seqs = sorted(seqs[id_] for id_ in event.ids if id_ in seqs)
     if event.session is not None:
         verb = f"session {event.session}"
     elif known_seqs and len(known_seqs) == len(event.ids):
         verb = f"{'event' if len(known_seqs) == 1 else 'events'} {_ranges(known_seqs)}"
     else:
-        verb = f"event {event.ids[0]}" if len(event.ids) == 1 else f"{len(event.ids)} events"
+        verb = _count(len(event.ids), "event", "events")
     return f"{verb} undone{_why(event.reason)}"
 
 
@@ -309,7 +313,6 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
         f"{e.name} holds {f'until {e.until}' if e.until else 'without an end'}{_why(e.reason)}"
     ),
     events.PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
-    events.EventsVoided: _summarise_undo,
     events.PlaybookInjected: _injection,
     events.PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
     events.ReflectionRequested: lambda e: (
@@ -330,7 +333,6 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
         f"session measured: {', '.join(f'{name} {value:g}' for name, value in e.numbers.items())}"
     ),
     events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
-    events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     events.LiftAsked: _question,
     events.LiftStopped: lambda _: "the question of lift is closed",

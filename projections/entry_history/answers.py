@@ -17,7 +17,7 @@ from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import UNDONE, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.entry_history.view import EntryStatuses, EventReference, Story
@@ -39,10 +39,10 @@ _WORD: Final = re.compile(r"\w+")
 # Events as answers name them
 
 
-def brief(record: EventRecord) -> dict[str, Any]:
-    """Return an event as answers name it: ``{seq, id, at, by, summary}``."""
+def brief(record: EventRecord, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return an event as answers name it: ``{seq, id, at, by, summary}``; ``seqs`` is as for ``summary``."""
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
-    return reference(record) | {"summary": summary(event)}
+    return reference(record) | {"summary": summary(event, seqs)}
 
 
 def name_event(place: EventReference | EventRecord) -> NamedEvent:
@@ -243,7 +243,8 @@ def explain(
 
 def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
     """Return an event as `brief`; of an update, which pruned the entry, by which counts and rule."""
-    row = brief(record)
+    known = [row.record for row in (*story.trail, *story.ignored)]
+    row = brief(record, {event.id: event.seq for event in known})
     if isinstance(record.event, events.PlaybookUpdated):
         step = next((step for step in story.trail if step.record.seq == record.seq), None)
         last = step or story.last or Entry(story.name, "")

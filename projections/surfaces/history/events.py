@@ -14,7 +14,7 @@ import attrs
 
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, UnknownEntryError
-from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
+from tallybook.ledger.events import KIND_OF, RATINGS, EventRedacted, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CHAIN_CHARS, LINE_END, SECTION, START, Position, first_seq, head_field, place_of
 from tallybook.ledger.lookup import bytes_of
@@ -97,6 +97,11 @@ def comes_from(log: Log, rater: str) -> bool:
     return log.may_contain(bytes_of("rater", rater))
 
 
+def has_kind(log: Log, kind: str) -> bool:
+    """Return whether any event may be of a kind or a family, without decoding one."""
+    return log.may_contain(_of_kind(kind))
+
+
 def raters(log: Log) -> list[str]:
     """Return the raters that events of a log come from, sorted."""
     return sorted({record.by.rater for batch in decode(log.read()) for record in batch.records})
@@ -111,7 +116,7 @@ class Undone:
 
     Attributes:
         voids: What is undone at its end.
-        seqs: Id of an undone event → its event number.
+        seqs: Id of an undone or redacted event → its event number.
     """
 
     voids: UndoneIds = attrs.field(factory=UndoneIds)
@@ -134,12 +139,17 @@ class Undone:
 
 
 def find_undone_events(log: Log, after: Position = START) -> Undone:
-    """Return which events the undos after a position undid; without an undo nothing is decoded."""
-    needle = _of_kind(KIND_OF[EventsVoided])
+    """Return what the undos after a position undid, with the numbers of the events that these and redactions name.
+
+    Without an undo or a redaction nothing is decoded.
+    """
+    needles = [_of_kind(KIND_OF[EventsVoided]), _of_kind(KIND_OF[EventRedacted])]
     is_part = after != START and not log_with_book(log)
-    batches = (batch for batch in log.read(after) if needle in batch.data) if is_part else search(log, (needle,))
-    undos = [undo for batch in decode(batches) for undo in undos_in(batch)]
+    later = (batch for batch in log.read(after) if any(needle in batch.data for needle in needles))
+    batches = list(decode(later if is_part else search(log, needles)))
+    undos = [undo for batch in batches for undo in undos_in(batch)]
     ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
+    ids |= {event.id for batch in batches for event in batch.events if isinstance(event, EventRedacted)}
     named = search(log, [bytes_of("id", id_) for id_ in ids]) if ids else ()
     lines = [line.partition(SECTION)[0] for batch in named for line in batch.lines]
     numbers = {id_: shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
