@@ -69,6 +69,7 @@ class DriftError(TallybookError):
 
     def __init__(self, path: Path, what: str, keeps: str = "") -> None:
         """Take how it differs, and what ``replay`` keeps of it."""
+        self.path = path
         super().__init__(f"{path}: {what}; run `tallybook replay`{keeps and f', which keeps {keeps}'}")
 
 

@@ -26,6 +26,7 @@ from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores import files as score_files
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.pages import Page, Table, markdown
+from tallybook.projections.surfaces.workspace import git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,7 +121,9 @@ def _compare(check: Callable[[Project], None], project: Project) -> Iterator[Fin
         check(project)
     except commands.DriftError as error:
         message, _, fix = str(error).rpartition("; ")
-        yield Finding(BAD, message, f"{fix}; then commit the file")
+        # Where git does not track the file, each machine renders its own.
+        commit = "; then commit the file" if git.is_tracked(project, error.path) else ""
+        yield Finding(BAD, message, fix + commit)
 
 
 def _check_exports(project: Project) -> Iterator[Finding]:
