@@ -63,6 +63,15 @@ def test_an_old_playbook_begins_the_ledger(
     assert ["old advice", "more"] == [point["text"] for point in commands.show(Project(claude.parent))["key_points"]]
 
 
+def test_a_broken_playbook_begins_an_empty_ledger(claude: Path, run: Callable[..., Answer]) -> None:
+    """A file that cannot be read is set aside, and the ledger is not said to begin from it."""
+    claude.mkdir(exist_ok=True)
+    (claude / "playbook.json").write_text("{broken")
+    answer = run("init")
+    assert f"created {claude / 'ledger' / 'events.jsonl'}: with an empty playbook\n" in answer.out
+    assert "playbook.json: cannot be used, and is set aside" in answer.err
+
+
 def test_without_settings_before_there_are_none_afterwards(claude: Path, run: Callable[..., Answer]) -> None:
     """The files and folders that came go; the ledger and playbook.json stay; a second time there is nothing to do."""
     run("init")

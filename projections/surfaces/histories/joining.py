@@ -514,7 +514,8 @@ def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]
     entries = format_count(len(arrival.added), "entry", "entries")
     brings = f"{format_count(arrival.ratings, 'rating')} and {entries}"
     if not arrival.batches:
-        yield f"nothing new in {source}: {format_count(arrival.known, 'batch', 'batches')} of it are here already"
+        proven = " that its chain proves" if done.unproven else ""
+        yield f"nothing new in {source}: everything in it{proven} is here already"
     elif dry_run:
         yield f"{source} would bring {brings}; nothing was recorded"
     elif done.events is not None:

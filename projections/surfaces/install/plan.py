@@ -12,9 +12,11 @@ import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.storage import disk
+from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.playbook_file import examine
+from tallybook.projections.surfaces.history.reading import Opened, open_log
 from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.places import UNCHANGED
 from tallybook.projections.surfaces.workspace import git
@@ -363,7 +365,8 @@ def ledger(project: Project) -> Step:
     path = project.ledger / "events.jsonl"
     if open_log(project).exists():
         return Step(path, LEFT, "the ledger goes on")
-    return Step(path, "created", f"from {project.playbook}" if project.playbook.exists() else "with an empty playbook")
+    is_import = project.playbook.exists() and not examine(Opened(project), PLAYBOOK.start()).unreadable
+    return Step(path, "created", f"from {project.playbook}" if is_import else "with an empty playbook")
 
 
 def exclusions(project: Project, *, remove: bool = False) -> tuple[Step, ...]:
