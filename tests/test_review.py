@@ -152,6 +152,9 @@ def test_every_key_makes_its_change(contested: Path, run: Run, monkeypatch: pyte
     ):
         terminal.wait_for(shown)
         terminal.wait_for("[q] quit")
+        if keys == "s":
+            terminal.press("?")
+            terminal.wait_for("[s] skip: decide nothing now")
         terminal.press(keys)
     terminal.wait_for("new text")
     terminal.enter("Never deploy on Friday.\n")

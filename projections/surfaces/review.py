@@ -23,7 +23,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.console.parameters import HUMAN, Verb, WholeNumber, provenance_of
+from tallybook.projections.surfaces.console.parameters import HUMAN, Number, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import personal
@@ -180,18 +180,19 @@ def explain(project: Project, entry: Entry | None, statuses: EntryStatuses) -> d
 
 
 _KEYS: Final = {
-    "k": "keep",
-    "t": "retire",
-    "w": "reword",
-    "u": "until",
-    "m": "merge",
-    "b": "restore",
-    "l": "leave",
-    "a": "accept",
-    "r": "reject",
-    "s": "skip",
-    "q": "quit",
+    "k": ("keep", "leave it as it is, and do not ask for 90 days"),
+    "t": ("retire", "take the entry out; `tallybook restore` brings it back"),
+    "w": ("reword", "type a new text for it"),
+    "u": ("until", "type a new last day on which it is injected"),
+    "m": ("merge", "merge the entries into the first"),
+    "b": ("restore", "bring the entry back"),
+    "l": ("leave", "leave the entry out, and do not ask for 90 days"),
+    "a": ("accept", "make the proposed change"),
+    "r": ("reject", "close the proposal without its change"),
+    "s": ("skip", "decide nothing now, and ask again in the next review"),
+    "q": ("quit", "end the review; what was decided is recorded"),
 }
+"""Key → the decision, and what it does."""
 _PROMPTS: Final = {"reword": "new text", "until": f"new last day, or {NEVER}"}
 """The decisions that need a text → what it is."""
 _OF_ENTRY: Final = "ktwsq"
@@ -216,7 +217,7 @@ _MAX_LISTED: Final = 10
     "--list", "listed", type=click.Choice([_NEEDS_RATINGS, _DUPLICATES]), help="List entries, and decide nothing."
 )
 @click.option("--limit", type=WholeNumber(1), help=f"List at most this many; by default {_MAX_LISTED}.")
-@click.option("--least", type=click.FloatRange(0.5, 1.0), help=f"List texts as alike as this; by default {LEAST}.")
+@click.option("--least", type=Number(0.5, 1.0), help=f"List texts as alike as this; by default {LEAST}.")
 def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
@@ -335,22 +336,23 @@ def _walk(project: Project, items: Sequence[reviews.Item], by: Mapping[str, str]
 
 
 def _ask(keys: str) -> str:
-    """Return the decision of the key that a person presses; the end of the input quits.
+    """Return the decision of the key that a person presses; another key explains the keys, the end of the input quits.
 
     Raises:
         KeyboardInterrupt: It is Ctrl-C.
     """
     while True:
-        click.echo("    " + "  ".join(f"[{key}] {_KEYS[key]}" for key in keys) + "  ", nl=False)
+        click.echo("    " + "  ".join(f"[{key}] {_KEYS[key][0]}" for key in keys) + "  ", nl=False)
         sys.stdout.flush()
         try:
             # An empty answer is the end of the input, too: the terminal is gone.
             key = click.getchar().lower() or "q"
         except EOFError:
             key = "q"
-        output.say(f"→ {_KEYS[key]}" if key in set(keys) else "")
         if key in set(keys):
-            return _KEYS[key]
+            output.say(f"→ {_KEYS[key][0]}")
+            return _KEYS[key][0]
+        output.say("", *(f"    [{key}] {': '.join(_KEYS[key])}" for key in keys))
 
 
 def _decide(project: Project, item: reviews.Item, decision: str, by: Mapping[str, str]) -> int:
