@@ -67,7 +67,8 @@ def test_a_block_has_what_a_person_approved(here: Project, folder: Path, run: Ru
     run("pin", "kpt_004")
     run("reword", "kpt_005", "By a person, see @src/app.py")
     run("add", "Hidden <!-- here")
-    run("add", "Old", "--until", "2020-01-01")
+    run("add", "Old")
+    run("reword", "kpt_007", "--until", "2020-01-01")
     run("add", "x" * MAX_CHARS)
     lesson = PlainEvents((PointProposed("add", "", (), "lesson", "", "Seed the database", ""),))
     [number] = commands.record_request(here, Request(lesson, {"rater": "agent"})).numbers

@@ -11,6 +11,7 @@ import click
 from tallybook.ledger import event_json
 from tallybook.ledger.clock import utc_now
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
+from tallybook.ledger.events import RATINGS
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
@@ -245,6 +246,8 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
     """
     text = read_text(text, "the text of the entry")
     author, key = provenance_of(options), options["key"]
+    if options["until"] and options["until"] < utc_now().at[:10]:
+        raise BadInputError(f"--until {options['until']}", "is in the past", "give today or a later day, in UTC")
     details = {field: options[field] for field in ("section", "until") if options[field]}
     point: Any = {"text": text, **details} if details else text
     _print_outcome(commands.add(project, point, author, key, again=again), as_json=as_json)
@@ -253,7 +256,7 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
 @click.command(
     cls=Verb, rater="human", example="tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'"
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1)
 @click.argument("rating")
 @with_reason
 @with_key
@@ -265,6 +268,9 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     --json answers as record
     """
     names, rating, reason = options["names"], options["rating"], options["reason"]
+    if not names:
+        missing = "a NAME before it" if rating.lower() in RATINGS else "helpful, harmful or neutral after it"
+        raise BadInputError(f"rate {rating}", f"needs {missing}", "nothing was recorded")
     outcome = commands.rate(project, names, rating, provenance_of(options), options["key"], reason=reason)
     _print_outcome(outcome, as_json=as_json, with_counts=True)
 

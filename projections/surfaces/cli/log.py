@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
 from tallybook.ledger.log import JsonlLog
@@ -26,6 +26,7 @@ from tallybook.projections.surfaces.history.events import (
     event_parts,
     find_start,
     find_undone_events,
+    has_kind,
     raters,
     tail_of,
 )
@@ -52,7 +53,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     A shared ledger is as of the moment of ``--until``.
 
     Raises:
-        BadInputError: An option names no moment, session or machine of this ledger.
+        BadInputError: An option names no kind, moment, session or machine of this ledger.
     """
     log, until = open_log(project), find_seq(project, options["until"], "--until")
     if log_with_book(log) and until is not None:
@@ -70,8 +71,9 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
         if until is not None and since >= until:
             note(f"--until {options['until']} is not after --since {when}: no event is between them")
     for kind in options["kinds"]:
-        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
-            note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
+        # A newer Tallybook may have written kinds of its own.
+        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)) and not has_kind(log, kind):
+            raise BadInputError(f"--kind {kind}", "is not a kind", "a kind is point.rated, a family is point.*")
     if rater is not None and not comes_from(log, rater):
         names = ", ".join(raters(log)) or "none yet"
         note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")

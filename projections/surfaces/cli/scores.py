@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isnan
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -272,18 +271,7 @@ def _export(project: Project, options: Mapping[str, Any], page: Page, state: Sco
     reply({"path": str(output), "result": "written"}, [f"{output} written"], as_json=options["as_json"])
 
 
-class _Points(click.FloatRange):
-    """A number from 0 to 100. Click takes NaN for a number in every range; here it is refused."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        points = super().convert(value, param, ctx)
-        # A bound of NaN never closed a gate, and a baseline of NaN ended in a traceback.
-        if isnan(points):
-            self.fail(f"{value} is not a number from 0 to 100.", param, ctx)
-        return float(points)
-
-
-_POINTS: Final = _Points(0, 100)
+_POINTS: Final = common.Number(0, 100)
 
 
 def gate_options(command: common.Command) -> common.Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 import os
 from pathlib import Path
 import sys
@@ -44,6 +45,22 @@ class WholeNumber(click.IntRange):
         except click.BadParameter:
             bounds = f"of {self.min} or more" if self.max is None else f"from {self.min} to {self.max:,}"
             self.fail(f"{value!r} is not a whole number; use one {bounds}", param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number within bounds. Click takes NaN for a number in every range; here it is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: The input is not a number, or out of bounds.
+        """
+        number = float(super().convert(value, param, ctx))
+        # A bound of NaN never closed a gate, and a baseline of NaN ended in a traceback.
+        if isnan(number):
+            self.fail(f"{value} is not a number", param, ctx)
+        return number
 
 
 _JSON_HELP: Final = "Print the answer as JSON."

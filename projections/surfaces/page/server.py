@@ -282,6 +282,9 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
     if options["output"] == "-":
         sys.stdout.buffer.write(make(project, choices).data)
         return
+    if options["output"] == "":
+        # An unset variable: the default is not meant.
+        raise BadInputError("--output", "is empty", "give a file, or - for standard output")
     output = Path(options["output"] or DEFAULT)
     # Before the page is made, which takes seconds in a long history.
     _check(output, force=options["force"])

@@ -101,7 +101,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
     require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
-    score = view.CLEAN if outcome == view.CLEAN else configuration.score_named(config, outcome, f"--outcome {outcome}")
+    score = view.CLEAN if outcome == view.CLEAN else configuration.score_named(config, outcome, "--outcome")
     hold = _require_hold(project)
     state = load_state(project)
     # One at a time: drawn apart at 0.2, all of ten entries are withheld together once in ten million sessions,

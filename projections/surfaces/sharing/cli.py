@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.console.output import (
     require_consent,
     say,
 )
-from tallybook.projections.surfaces.console.parameters import Verb
+from tallybook.projections.surfaces.console.parameters import Number, Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import joining, membership, status
@@ -231,7 +231,14 @@ def _preview_lines(shown: Preview, *, read_only: bool) -> list[str]:
 
 @click.command(cls=Verb, example="tallybook sync")
 @click.option("--dry-run", is_flag=True, help="Show what would be published, and change nothing.")
-@click.option("--limit", "limit_s", default=60.0, show_default=True, help="Stop after so many seconds.")
+@click.option(
+    *("--limit", "limit_s"),
+    type=Number(0),
+    metavar="FLOAT",
+    default=60.0,
+    show_default=True,
+    help="Stop after so many seconds.",
+)
 @click.option("--rejoin", is_flag=True, help="Take another history of the book.")
 @click.option("--unattended", is_flag=True, hidden=True)
 def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool) -> int:
