@@ -256,24 +256,22 @@ def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], me
 def _decode_lines_slowly(batch: RawBatch, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
     """Return the events of a batch, all on the slow path; continued texts are joined."""
     lines: list[tuple[int, _LineParts]] = []
-    for index, what in enumerate(whats):
-        try:
+    events: list[Event] = []
+    index = 0
+    try:
+        for index, what in enumerate(whats):
             parts = _parse(what)
             if parts.kind == CONTINUED:
                 _append_continuation(lines[-1][1] if lines else None, parts)
             else:
                 lines.append((index, parts))
-        except event_json.REFUSALS as error:
-            raise _damage(batch, index, error) from error
-    events: list[Event] = []
-    for index, parts in lines:
-        try:
+        for index, parts in lines:
             events.append(_to_event(parts))
-        except event_json.REFUSALS as error:
-            raise _damage(batch, index, error) from error
-        what = whats[index]
-        if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
-            memo[what] = events[-1]
+            what = whats[index]
+            if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
+                memo[what] = events[-1]
+    except event_json.REFUSALS as error:
+        raise _damage(batch, index, error) from error
     return events
 
 
