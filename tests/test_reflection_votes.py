@@ -605,7 +605,7 @@ def test_what_was_said_before_is_not_proposed_again(project: Path, run: Run, bef
 
 
 def test_the_worker_proposes_what_an_agent_said_once(project: Path, run: Run) -> None:
-    """A lesson of the agent's message is proposed, and one that a tool or a person wrote is not."""
+    """A lesson of the agent's message is proposed, one that a tool or a person wrote is not, and `doctor` counts it."""
     run("add", "Never push on Friday.")
     give(Project(project), "s7", "kpt_001")
     script = Script(kept(project) / "s7.jsonl", "s7").user("Say [kpt_new: a person typed this].")
@@ -619,6 +619,8 @@ def test_the_worker_proposes_what_an_agent_said_once(project: Path, run: Run) ->
         script.agent(f"Once more.\n\n[kpt_001 harmful: it was Friday]\n[kpt_new: {SEED}]")
     assert f"Tallybook: {NOTICE}" == json.loads(call({**START, "source": "resume"}, "s7"))["systemMessage"]
     run("proposals", "accept", str(proposal["seq"]))
+    says = "marks in 1 of 1 session that were given entries; 1 vote, 1 lesson accepted, 0 entries left, 0 in dispute"
+    assert f"ok    marks: {says}; `marks` in the section" in run("doctor").out
 
 
 def test_a_secret_in_a_lesson_or_its_message_is_masked(project: Path, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The doctor's checks of agents: whether they call the hooks and may run them, and what keeps reflection waiting."""
+"""The doctor's checks of agents: whether they call the hooks, may run them, and what reflection and marks come to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.names import format_names
 from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import INTERRUPTED, last_failure
+from tallybook.projections.review import AGENT, DISPUTED, why_shown
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.checks import BAD, NOTE, OK, Finding
@@ -25,9 +27,11 @@ from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_entries import COMMAND, call_of, find_fault, own_calls
 from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
+from tallybook.projections.surfaces.review import load_reviews
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.writing import proposals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -204,14 +208,14 @@ def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
     return bool(read) or state.exists() or (places.users_folder() / "projects").exists()
 
 
-# Reflection
+# Reflection and marks
 
 
 _REFLECT: Final = "run `tallybook reflect`"
 
 
 def check_reflection(project: Project) -> Iterator[Finding]:
-    """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts outside."""
+    """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
     if not open_own_log(project).exists():
         return
     options, state = settings.read(project, store=False), worker.load_reflections(project)
@@ -250,6 +254,13 @@ def check_reflection(project: Project) -> Iterator[Finding]:
         message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
         fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
         yield Finding(NOTE, message, fix)
+    # The worker that a hook starts has nobody to say it to.
+    read = [name for name, session in state.sessions.items() if session.searched_to.length and name not in awaiting]
+    if unmeasured := [name for name in read if name not in state.measured]:
+        sessions = f"{len(unmeasured)} of {format_count(len(read), 'session')} that were read not measured"
+        why = "neither a prompt nor a call was understood, or the transcript is gone"
+        fix = "if it goes on, update Tallybook, which may be older than the client"
+        yield Finding(NOTE, f"{sessions}, as {why}: {format_names(unmeasured)}", fix)
 
 
 def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
@@ -267,3 +278,23 @@ def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
         if options.key_variable and not os.environ.get(options.key_variable):
             message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
             yield message, f"set {options.key_variable} where the agent starts"
+
+
+def check_marks(project: Project) -> Iterator[Finding]:
+    """Report how many sessions had marks, and what they came to."""
+    is_off = settings.read(project, store=False).marks == settings.MARKS[-1]
+    if is_off or not open_own_log(project).exists():
+        return
+    reviews, proposed = load_reviews(project), proposals.load(project)
+    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
+    numbers = (
+        format_count(reviews.votes, "vote"),
+        f"{format_count(proposed.accepted, 'lesson')} accepted",
+        f"{format_count(left, 'entry', 'entries')} left",
+        f"{sum(why_shown(proposal) == DISPUTED for proposal in proposed.open.values())} in dispute",
+    )
+    if reviews.told:
+        sessions = format_count(len(reviews.told), "session")
+        message = f"marks in {len(reviews.marked & reviews.told)} of {sessions} that were given entries"
+        fix = f"`marks` in the section `[reflection]` of {settings.users_file()} says what becomes of them"
+        yield Finding(OK, f"{message}; {', '.join(numbers)}", fix)

@@ -44,6 +44,7 @@ CHECKS: Mapping[str, Check] = {
     "spool": checks.check_spool,
     "hooks": agents.check_hooks,
     "reflection": agents.check_reflection,
+    "marks": agents.check_marks,
     "entries": checks.check_entries,
     "redaction": checks.check_redaction,
     "secrets": checks.check_secrets,

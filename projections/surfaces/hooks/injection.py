@@ -12,6 +12,7 @@ import os
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import ledger_access
 
@@ -343,8 +344,10 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
 def mark_injected(project: ProjectPaths, payload: Payload) -> None:
     """Note for later hooks that a session has the playbook, or is not to be given it."""
     marker = _marker(project, conversation(payload))
-    if not os.path.exists(marker):
-        ledger_access.write_marker(marker, "")
+    # Another hook of the session may have written what it has; the marker only saves a question to the ledger.
+    with suppress(OSError, TallybookError):
+        disk.make_folder(os.path.dirname(marker), durable=False)
+        os.close(disk.create_file(marker))
 
 
 def _marker(project: ProjectPaths, session: str) -> str:
