@@ -132,6 +132,8 @@ def test_a_closed_stream_counts_as_an_empty_one(here: Project, closed: str, code
 
 ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("half of a surrogate pair", ["add", "\udce9"], 2, "surrogate pair"),
+    ("a reason with such a half", ["redact", "2", "--reason", "half \udcff"], 2, "surrogate"),
+    ("a text with such a half", ["redact", "--text", "use \udcff", "--reason", "private", "--dry-run"], 2, "surrogate"),
     ("a rater that steers a terminal", ["add", "new", "--rater", "\x1b[2J"], 2, "printable characters"),
     ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "needs 1 to 200"),
     ("a last day in the past", ["add", "new", "--until", "2020-01-01"], 2, "--until 2020-01-01: is in the past"),

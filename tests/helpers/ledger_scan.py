@@ -40,9 +40,6 @@ LOG = raw(BATCHES)
 LINES = LOG.splitlines(keepends=True)
 
 
-ENDS = [0, *(batch.end for batch in BATCHES)]
-
-
 def flips(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
     """Yield offset, bit and the changed bytes for every single bit of a range."""
     for offset in range(begin, end):
