@@ -108,7 +108,12 @@ def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) 
     # That an entry was joined to another is told once, as its fate.
     if any(row["kind"] != "point.matched" for row in story["trail"][:1]):
         yield from _origin(story["trail"][0], story, extras)
-    yield from _ratings([row for row in story["trail"] if row["kind"] == "point.rated"])
+    if rated := [row for row in story["trail"] if row["kind"] == "point.rated"]:
+        ratings = Counter(row["rating"] for row in rated)
+        raters = Counter(format_author(row["by"]) for row in rated)
+        counts = ", ".join(f"{count} {rating}" for rating, count in ratings.items())
+        authors = ", ".join(f"{rater} ({count})" for rater, count in raters.most_common())
+        yield f"Rated {_times(len(rated))}: {counts}; by {authors}."
     yield from _notes(extras.get("notes", ()))
     uses = [(verb, extras[key]) for verb, key in (("injected", "told"), ("cited", "cited")) if extras.get(key)]
     parts = [
@@ -135,15 +140,6 @@ def _origin(first: Row, story: Story, extras: Mapping[str, Any]) -> Iterator[str
     yield f"{_capitalise(_describe(first, story))}{shape} {_when(first)}{counts}."
     if extras.get("original"):
         yield f"That file had it as {extras['original']}"
-
-
-def _ratings(rows: Sequence[Row]) -> Iterator[str]:
-    if rows:
-        ratings = Counter(row["rating"] for row in rows)
-        raters = Counter(format_author(row["by"]) for row in rows)
-        counts = ", ".join(f"{count} {rating}" for rating, count in ratings.items())
-        authors = ", ".join(f"{rater} ({count})" for rater, count in raters.most_common())
-        yield f"Rated {_times(len(rows))}: {counts}; by {authors}."
 
 
 def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -109,7 +109,11 @@ def print_playbook(
         return
     if console.width < NARROW:
         for entry in entries:
-            _print_block(console, entry)
+            # On a narrow terminal the text is below the counts.
+            line = make_text(console, entry["name"], "bold")
+            line.append(f"  +{entry['helpful']} -{entry['harmful']}  ")
+            console.print(line + _bar(console, entry))
+            console.print(Padding(make_text(console, entry["text"]), (0, 0, 0, 2)))
     else:
         _print_table(console, entries)
     shown = "" if number in {None, len(entries)} else f"{len(entries):,} of "
@@ -153,14 +157,6 @@ def _fold(console: Console, text: str, cells: int) -> list[str]:
     if text.isascii():
         return wrap(text, cells, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False) or [""]
     return [part.plain.rstrip() for part in Text(text).wrap(console, cells, overflow="fold")]
-
-
-def _print_block(console: Console, entry: Mapping[str, Any]) -> None:
-    """Print one entry for a narrow terminal: its counts, and the text below."""
-    line = make_text(console, entry["name"], "bold")
-    line.append(f"  +{entry['helpful']} -{entry['harmful']}  ")
-    console.print(line + _bar(console, entry))
-    console.print(Padding(make_text(console, entry["text"]), (0, 0, 0, 2)))
 
 
 def _bar(console: Console, entry: Mapping[str, Any]) -> Text:
@@ -300,13 +296,10 @@ def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | N
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         event, counts = row["event"], _counts(row)
-        when = f"{_number(event):>6}  {format_time(happened_at(event))}  {format_author(event['by'])}"
+        number = "-" if event["seq"] is None else event["seq"]
+        when = f"{number:>6}  {format_time(happened_at(event))}  {format_author(event['by'])}"
         print_line(console, f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}")
     _as_of(console, at)
-
-
-def _number(event: Mapping[str, Any]) -> str:
-    return "-" if event["seq"] is None else str(event["seq"])
 
 
 def _as_of(console: Console, at: str | None) -> None:
@@ -331,19 +324,15 @@ def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str
         event = row["event"]
         heading = make_text(console, row["name"], "bold")
         heading.append_text(make_text(console, f"  {row['status']}", "red"))
-        why = f", {_cause(row)}" if _cause(row) else ""
+        into = f"into {row['into']}" if row["into"] else ""
+        cause = row["rule"] or ", ".join(filter(None, (into, row["reason"])))
+        why = f", {cause}" if cause else ""
         by = f"{format_time(happened_at(event))} by {format_author(event['by'])}{why}"
         where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
         heading.append_text(make_text(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)
         print_indented(console, make_text(console, row["text"]))
     _as_of(console, at)
-
-
-def _cause(row: Mapping[str, Any]) -> str:
-    """Return the rule, the reason or the entry merged into, by which an entry left; empty where unknown."""
-    into = f"into {row['into']}" if row["into"] else ""
-    return row["rule"] or ", ".join(filter(None, (into, row["reason"]))) or ""
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -362,28 +351,20 @@ def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence
         return False
     widths = [max(len(column), *(row[index].cell_len for row in cells)) for index, column in enumerate(columns)]
     if sum(min(width, WIDE) + COLUMN_GAP for width in widths) - COLUMN_GAP <= console.width:
-        console.print(_make_table(console, columns, cells))
-    else:
-        _print_blocks(console, columns, cells)
-    return next(unread, None) is not None
-
-
-def _make_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, column in enumerate(columns):
-        numbers = all(row[index].style == NUMBER for row in rows)
-        table.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _print_blocks(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for index, column in enumerate(columns):
+            numbers = all(row[index].style == NUMBER for row in cells)
+            table.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*row)
+        console.print(table)
+        return next(unread, None) is not None
     width = max(map(len, columns))
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(cells, 1):
         print_text(console, f"row {number}", style="dim")
         for column, cell in zip(columns, row, strict=True):
             console.print(make_text(console, f"{column:<{width}}  ", "bold") + cell, soft_wrap=True)
+    return next(unread, None) is not None
 
 
 def _cell(console: Console, value: Any) -> Text:
