@@ -102,7 +102,9 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
         begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
         if begin is not None and end is not None and end < begin:
             raise _make_reversed_error(bounds)
-        result = _search(project, condition, (begin or 0, end), last=last)
+        # A condition that counts entries depends on every event, one that names entries on those about them.
+        read = history_of(log, condition.names) if COUNT not in condition.terms else lambda: decode(log.read())
+        result = search(condition, read, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if result.record is None and name not in result.book.used:
             # The search need not have read the events of other entries.
@@ -138,13 +140,6 @@ def _search_shared(
     if first is not None and end is not None and same_kind and end < first.seq:
         raise _make_reversed_error(bounds)
     return search(condition, lambda: decode(history()), (begin, None), last=last)
-
-
-def _search(project: Project, condition: Condition, bounds: tuple[int, int | None], *, last: bool) -> Search:
-    log = open_log(project)
-    # A condition that counts entries depends on every event, one that names entries on those about them.
-    read = history_of(log, condition.names) if COUNT not in condition.terms else lambda: decode(log.read())
-    return search(condition, read, bounds, last=last)
 
 
 def _turn_lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:

@@ -407,6 +407,7 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
     from tallybook.projections.surfaces.page.document import find_pages
     from tallybook.projections.surfaces.selection.exported import find_blocks
+    from tallybook.projections.surfaces.sharing import membership
 
     erased, pages = done.erased, list(map(str, find_pages(project)))
     texts = (getattr(event.event, "text", None) for event in done.events)
@@ -432,7 +433,10 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
         for name in blocks
     )
     if result == "redacted":
-        lines += _engine_lines(project, done)
+        part = membership.load(project) if done.events else None
+        if part is not None:
+            holds = f"the book {part.name} at {part.address} still holds it; run:"
+            lines += [f"{holds} tallybook sync", f"{holds} tallybook share repair"]
     else:
         number = len(done.events)
         waiting = f", {done.unrecorded} of them not recorded yet" if done.unrecorded else ""
@@ -440,17 +444,6 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
         lines.append(f"note: {format_count(number, 'event')} in all{waiting}; {need}")
     reply(value, lines, as_json=as_json)
     return EXIT_NOT_WRITTEN if erased.remaining else 0
-
-
-def _engine_lines(project: Project, done: RedactionResult) -> list[str]:
-    """Return what removes the texts from the engine of a shared book."""
-    from tallybook.projections.surfaces.sharing import membership
-
-    part = membership.load(project)
-    if part is None or not done.events:
-        return []
-    commands = ("tallybook sync", "tallybook share repair")
-    return [f"the book {part.name} at {part.address} still holds it; run: {command}" for command in commands]
 
 
 def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:

@@ -160,14 +160,6 @@ COMPLETE_VARIABLE: Final = "_TALLYBOOK_COMPLETE"
 """Environment variable by which a shell asks for its completion script or for completions."""
 
 
-class _SecondWord(click.Argument):
-    """The second word of a verb's name, for the help and for completion; on a command line it follows the first."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        """Take the words."""
-        super().__init__(["word"], type=click.Choice(words), required=False, expose_value=False, callback=_refuse_word)
-
-
 def _refuse_word(context: click.Context, _argument: click.Parameter, word: str | None) -> None:
     if word is not None and not context.resilient_parsing:
         raise BadInputError(word, "comes before the options", f"run `tallybook {context.info_name} {word} …`")
@@ -191,7 +183,10 @@ class Verbs(click.Group):
         command = next(command for command in commands if command.name == cmd_name)
         if _PROJECT not in command.params:
             if words := [name.partition(" ")[2] for name in VERBS if name.startswith(f"{cmd_name} ")]:
-                command.params.append(_SecondWord(words))
+                # For the help and for completion; on a command line the second word follows the first.
+                kind = click.Choice(words)
+                word = click.Argument(["word"], type=kind, required=False, expose_value=False, callback=_refuse_word)
+                command.params.append(word)
             # `init` has an option of this name, which is its own.
             own = {param.name for param in command.params}
             command.params += [_PROJECT] if "mine" in own else [_PROJECT, _MINE]
@@ -233,7 +228,8 @@ class Verbs(click.Group):
         _write_group(formatter, first)
         # The first screen names every verb in forty lines at most.
         with formatter.section("More commands"):
-            formatter.write_dl([(group, ", ".join(_first_words(group))) for group in others])
+            words = {group: [verb.name for verb in GROUPS[group] if " " not in verb.name] for group in others}
+            formatter.write_dl([(group, ", ".join(names)) for group, names in words.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the options and verbs that begin with a text; Click would import every verb for its summary."""
@@ -251,10 +247,6 @@ def _write_group(formatter: click.HelpFormatter, group: str) -> None:
     with formatter.section(group):
         width = max(len(verb.name) for verb in GROUPS[group])
         formatter.write_dl([(verb.name.ljust(width), verb.summary) for verb in GROUPS[group]])
-
-
-def _first_words(group: str) -> list[str]:
-    return [verb.name for verb in GROUPS[group] if " " not in verb.name]
 
 
 def _enter_project(context: click.Context, _option: click.Parameter, folder: str | None) -> None:
@@ -295,14 +287,8 @@ def _follow_up(project: Project, verb: str) -> None:
                 review.refresh_notice(project)
     elif sys.stderr.isatty() and find_agent() is None and (message := ledger_access.take_notice(project)):
         note(message)
-    if sys.stderr.isatty():
-        _tell_syncs(project)
-
-
-def _tell_syncs(project: Project) -> None:
-    """Print what detached syncs did since the last command of a person."""
     with suppress(TallybookError):
-        if Path(membership_file(project)).exists() and sync_results.has_news(project):
+        if sys.stderr.isatty() and Path(membership_file(project)).exists() and sync_results.has_news(project):
             from tallybook.projections.surfaces.sharing import status
 
             status.tell_new(project)

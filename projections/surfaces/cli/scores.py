@@ -67,14 +67,6 @@ def _report_lines(report: IngestReport) -> Iterator[str]:
         yield f"recorded, but in no score: {', '.join(types)}" + (f", and {more} other types" if more > 0 else "")
 
 
-def _problem_lines(report: IngestReport) -> Iterator[str]:
-    """Yield the first few problems, a line each."""
-    yield from map(str, report.problems[:_EXAMPLES])
-    more = len(report.problems) + report.more_problems - _EXAMPLES
-    if more > 0:
-        yield f"and {more:,} more of what was odd; --json lists {'many' if report.more_problems else 'all'} of it"
-
-
 @click.command(
     "score record",
     cls=common.Verb,
@@ -103,11 +95,6 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     sources: list[Iterable[Any]] = [list(read.parse_typed(words)), *map(read.items, names)]
     given = read.defaults(options["session"], options["component"], options["tz"])
     report = read.feed(project, sources, given, lambda done: METER.update(done, 0))
-    return _tell(report, as_json=as_json)
-
-
-def _tell(report: IngestReport, *, as_json: bool) -> int:
-    """Print the report and return the exit code."""
     code = 0 if report.read_count else EXIT_BAD_INPUT
     if as_json:
         answer(report.as_json())
@@ -115,7 +102,10 @@ def _tell(report: IngestReport, *, as_json: bool) -> int:
     if code:
         first = str(report.problems[0]) if report.problems else "there is no object"
         return complain(f"nothing could be read; {first}", code)
-    note(*_problem_lines(report))
+    more = len(report.problems) + report.more_problems - _EXAMPLES
+    note(*map(str, report.problems[:_EXAMPLES]))
+    if more > 0:
+        note(f"and {more:,} more of what was odd; --json lists {'many' if report.more_problems else 'all'} of it")
     say(*_report_lines(report))
     return code
 
@@ -220,7 +210,10 @@ def score(project: Project, /, **options: Any) -> None:
     query = answers.ScoreQuery(project, state, when, options["detail"], component, session)
     result, page = answers.look(query, period)
     if options["export"] is not None:
-        _export(project, options, _dated(page, when, state), state)
+        if when is not None:
+            moment = f"As of {describe(state, when.seq, when.named)}."
+            page = attrs.evolve(page, sentences=(*page.sentences, moment))
+        _export(project, options, page, state)
     elif options["as_json"]:
         answer(result)
     else:
@@ -238,13 +231,6 @@ def _note_low(state: Scores, when: Moment | None) -> None:
     """Print the line for a log about low scores, as long as these are the present ones."""
     if when is None:
         note(*filter(None, [summary.describe_low_scores(state)]))
-
-
-def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
-    """Return a page that names the moment that it shows."""
-    if when is None:
-        return page
-    return attrs.evolve(page, sentences=(*page.sentences, f"As of {describe(state, when.seq, when.named)}."))
 
 
 def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
@@ -357,7 +343,12 @@ def baseline(
     """
     config = configuration.load(project)
     if score is None:
-        _list_baselines(state_of(project, config), as_json=as_json)
+        rows = [
+            {"score": name, "value": baseline.value, "day": str(baseline.day), "seq": baseline.seq}
+            for name, baseline in state_of(project, config).baselines.items()
+        ]
+        lines = [f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}" for row in rows]
+        reply(rows, lines or ["no score has a baseline; `tallybook score baseline SCORE` sets one"], as_json=as_json)
         return
     score_id = configuration.score_named(config, score, "score baseline")
     if value is None:
@@ -370,12 +361,3 @@ def baseline(
     outcome = commands.record_request(project, Request(PlainEvents((event,)), common.provenance_of(by)))
     answered = {"score": event.score, "value": event.value, "seq": outcome.seq_from}
     reply(answered, [f"baseline of {event.score} set to {event.value:g}"], as_json=as_json)
-
-
-def _list_baselines(state: Scores, *, as_json: bool) -> None:
-    rows = [
-        {"score": name, "value": baseline.value, "day": str(baseline.day), "seq": baseline.seq}
-        for name, baseline in state.baselines.items()
-    ]
-    lines = [f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}" for row in rows]
-    reply(rows, lines or ["no score has a baseline; `tallybook score baseline SCORE` sets one"], as_json=as_json)

@@ -61,7 +61,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         drawn = {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}
         answer(_verdict_json(verdict, drift) | drawn | saved)
         return code
-    say(*_verdict_lines(verdict, drift), *_draw_lines(redrawn))
+    say(*_verdict_lines(verdict, drift, redrawn))
     if salvaged is not None:
         from tallybook.projections.surfaces.console import terminal
 
@@ -70,15 +70,6 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         console = terminal.console_for()
         terminal.print_playbook(console, salvaged["key_points"], salvaged["last_updated"])
     return code
-
-
-def _draw_lines(redrawn: Redrawn) -> Iterator[str]:
-    """Yield what became of the draws of lift, nothing where there are none."""
-    if redrawn.again:
-        yield f"{format_count(redrawn.again, 'draw')} of lift drawn again"
-    if redrawn.unknown:
-        yield f"{format_count(redrawn.unknown, 'draw')} of lift not drawn again: the secret is not here"
-    yield from redrawn.different
 
 
 def _verdict_json(verdict: Verification, drift: str | None) -> dict[str, Any]:
@@ -103,8 +94,8 @@ def _verdict_json(verdict: Verification, drift: str | None) -> dict[str, Any]:
     }
 
 
-def _verdict_lines(verdict: Verification, drift: str | None) -> Iterator[str]:
-    """Yield the result of a verification as lines for people; arguments as for ``_verdict_json``."""
+def _verdict_lines(verdict: Verification, drift: str | None, redrawn: Redrawn) -> Iterator[str]:
+    """Yield the result of a verification as lines for people, with that of the draws of lift."""
     # `--expect` takes the head as it is printed here.
     yield f"{format_count(verdict.events, 'event')} verified; head {verdict.head.seq}:{verdict.head.chain}"
     yield from (f"note: {line}" for line in verdict.notes)
@@ -117,6 +108,11 @@ def _verdict_lines(verdict: Verification, drift: str | None) -> Iterator[str]:
     yield from (f"damaged: {problem}" for problem in verdict.problems)
     if drift is not None:
         yield f"drift: {drift}"
+    if redrawn.again:
+        yield f"{format_count(redrawn.again, 'draw')} of lift drawn again"
+    if redrawn.unknown:
+        yield f"{format_count(redrawn.unknown, 'draw')} of lift not drawn again: the secret is not here"
+    yield from redrawn.different
 
 
 @click.command(cls=Verb, example="tallybook replay --at 2d --output before.json")
