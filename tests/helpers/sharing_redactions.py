@@ -27,6 +27,8 @@ def note_erased(site: Site, batches: Iterable[RawBatch]) -> None:
         records = [record for batch in decode(coming) for record in batch.records if hasattr(record.event, "text")]
         hidden = {record.id for record in records if getattr(record.event, "text", None) in {None, REDACTED}}
         site.erased |= hidden - here
+        # An engine had it in the clear before, and the sync was killed that would have taken it in.
+        site.clear -= hidden - here
         site.clear |= {record.id for record in records} - hidden
 
 
