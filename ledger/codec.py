@@ -25,7 +25,7 @@ from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownE
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_key, split_line, split_lines
 from tallybook.ledger.records import Author, Batch, EventRecord
-from tallybook.ledger.scan import Batches, Run
+from tallybook.ledger.scan import Batches, VerifiedRun
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def _decode_runs(batches: Iterable[RawBatch]) -> Iterator[list[Batch]]:
     """Yield the batches of each run; in one with damage, those before it come before the error."""
     memo: dict[bytes, Event] = {}
     recall, misses = memo.get, 0
-    for run in batches.runs if isinstance(batches, Batches) else (Run([raw]) for raw in batches):
+    for run in batches.runs if isinstance(batches, Batches) else (VerifiedRun([raw]) for raw in batches):
         decoded: list[Batch] = []
         try:
             for batch in run.batches:

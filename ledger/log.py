@@ -357,7 +357,7 @@ class JsonlLog:
         """
         return scan.Batches(self._runs(after, verify=verify))
 
-    def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.Run]:
+    def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.VerifiedRun]:
         runs = scan.LogReader(self.log_file, self.read_head(), after, verify=verify).runs()
         if self.watch is None:
             yield from runs

@@ -37,7 +37,7 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
     """
 
     def find_redacted() -> set[str]:
-        redactions = _find_raw(log, [redaction.REDACTED])
+        redactions = _find_raw(log, [redaction.REDACTION])
         pending = redaction.pending_ids(log.ledger_folder)
         return {*pending, *chain.from_iterable(map(redaction.redacted_ids, redactions))}
 

@@ -8,6 +8,8 @@ BOOK_STAMP = "book"
 """The next top-level key, which says which moment of a shared book the file contains, as ``SEQ:CHAIN``."""
 UNTIL = "until"
 """Top-level key of ``playbook.json`` with the last day of entries that hold until a date: name → ``2026-12-31``."""
+REDACTED = "[redacted]"
+"""What stands for a redacted text: in a shared book too, where its digest would prove nothing to other machines."""
 PLAYBOOK_NEUTRAL = frozenset(
     {
         "playbook.injected",

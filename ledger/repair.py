@@ -16,7 +16,7 @@ from tallybook.ledger.damage import ByteRange, DamageIndex, find_chains, head_pr
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
-from tallybook.ledger.scan import Run, Scan, Stop
+from tallybook.ledger.scan import Scan, Stop, VerifiedRun
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import NO_HEAD, Head, has_position
@@ -181,7 +181,9 @@ class Gap(NamedTuple):
         return self.stop.position.seq + 1, None if self.after is None else self.after.seq
 
 
-def survey(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[Run | Gap]:
+def survey(
+    fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()
+) -> Iterator[VerifiedRun | Gap]:
     """Yield the batches of each chunk from ``start`` on that verify, and a gap for every range that does not.
 
     Args:
@@ -200,7 +202,7 @@ def survey(fd: int, start: Position, size: int, source: str, pending: Collection
         whole, after = _find_next_verified(fd, scan.stop.position, size, pending, index)
         yield Gap(scan.stop, after if whole is None else scan.stop.position)
         if whole is not None:
-            yield Run([whole])
+            yield VerifiedRun([whole])
         if after is None:
             return
         start = after

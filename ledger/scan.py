@@ -106,7 +106,7 @@ class Scan:
         """Yield the batches; check ``stop`` afterwards."""
         return Batches(self.runs())
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[VerifiedRun]:
         """Yield the batches of each chunk at once; check ``stop`` afterwards."""
         while self.position.offset < self._end:
             yield from self._verified_runs()
@@ -121,9 +121,9 @@ class Scan:
                 return
             self.sealed_ranges.append((self.position.offset, sealed.offset))
             self.position = Position(sealed.last, sealed.chain, sealed.end)
-            yield Run([sealed], lacks_text=True)
+            yield VerifiedRun([sealed], lacks_text=True)
 
-    def _verified_runs(self) -> Iterator[Run]:
+    def _verified_runs(self) -> Iterator[VerifiedRun]:
         """Yield batches up to the first that is incomplete or does not verify."""
         digest = choose_digest(self._end - self.position.offset) if self._verify else None
         position, buffer, most = self.position.offset, b"", line.MAX_BATCH_BYTES + FRAME_BYTES
@@ -201,7 +201,7 @@ class LogReader:
         self._head = head
         self._after = after
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[VerifiedRun]:
         """Yield the batches of each chunk at once.
 
         Raises:
@@ -217,7 +217,7 @@ class LogReader:
         with disk.closing(fd):
             yield from self._runs(fd)
 
-    def _runs(self, fd: int) -> Iterator[Run]:
+    def _runs(self, fd: int) -> Iterator[VerifiedRun]:
         size = log_size(fd, os.fstat(fd).st_size, self._head)
         if self._head is not None and size < self._head.position.offset:
             raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
@@ -232,7 +232,7 @@ class LogReader:
         if self._head is not None and not has_position(fd, self._head.position):
             raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
 
-    def _scan(self, fd: int, after: Position, size: int) -> Iterator[Run]:
+    def _scan(self, fd: int, after: Position, size: int) -> Iterator[VerifiedRun]:
         """Yield the batches after a position.
 
         Another process may be erasing a text at this moment. So a batch that does not verify is read once more, when
@@ -277,7 +277,7 @@ _LONG_BYTES = 2 * 1024 * 1024
 _new = tuple.__new__
 
 
-class Run(NamedTuple):
+class VerifiedRun(NamedTuple):
     """Consecutive batches that were read at once.
 
     Attributes:
@@ -298,7 +298,7 @@ class Batches:
         runs: The batches as they were read.
     """
 
-    def __init__(self, runs: Iterator[Run]) -> None:
+    def __init__(self, runs: Iterator[VerifiedRun]) -> None:
         """Iterate over the batches of these runs."""
         self.runs = runs
         self._each = chain.from_iterable(run.batches for run in runs)
@@ -324,7 +324,7 @@ def choose_digest(size: int) -> Digest:
     return hashlib.sha256
 
 
-def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> Run:
+def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> VerifiedRun:
     """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
 
     ``digest`` verifies the chain; None skips that. The loop repeats compute_chain() inline, and calls nothing for
@@ -335,7 +335,7 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
     hole = buffer.find(b"\0")
     cut, end = _split_batches(buffer if hole < 0 else buffer[:hole], after)
     if digest is None and not pending:
-        return Run(cut)
+        return VerifiedRun(cut)
     verified, proof, lacks_text = [], after.chain, False
     has_text, chars = line.FREE_MARK in buffer, line.CHAIN_CHARS
     values: Sequence[tuple[int, int]] = ()
@@ -353,7 +353,7 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
                 break
         lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
         verified.append(batch._replace(lines=line.complete_lines(data)) if values and pending else batch)
-    return Run(verified, lacks_text, has_text)
+    return VerifiedRun(verified, lacks_text, has_text)
 
 
 def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]:

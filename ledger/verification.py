@@ -19,7 +19,7 @@ from tallybook.ledger.event_json import REFUSALS
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.repair import Gap, survey
-from tallybook.ledger.scan import Batches, Run
+from tallybook.ledger.scan import Batches, VerifiedRun
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format, has_position, log_size
 
@@ -195,7 +195,7 @@ def _verify_once(
     )
 
 
-def _verify_batches(proven: Iterator[Run], findings: _Findings) -> Iterator[Batch]:
+def _verify_batches(proven: Iterator[VerifiedRun], findings: _Findings) -> Iterator[Batch]:
     """Yield each batch before any problem; check the events of all."""
     runs = proven
     while True:
@@ -213,12 +213,12 @@ def _verify_batches(proven: Iterator[Run], findings: _Findings) -> Iterator[Batc
             findings.seq = bad.last
             _check_spelling(bad, findings)
             findings.add_problems(*error.problems)
-            runs = chain([Run(others)], proven)
+            runs = chain([VerifiedRun(others)], proven)
 
 
 def _verify_runs(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
-) -> Iterator[Run]:
+) -> Iterator[VerifiedRun]:
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
     for part in survey(fd, START, size, line.LOG_NAME, findings.pending):
         if isinstance(part, Gap):
@@ -358,7 +358,7 @@ def _verified_batches(log: JsonlLog) -> Iterator[RawBatch]:
         head = log.read_head()
         size = log_size(fd, os.fstat(fd).st_size, head)
         for part in survey(fd, START, size, line.LOG_NAME, redaction.pending_ids(log.folder)):
-            if isinstance(part, Run):
+            if isinstance(part, VerifiedRun):
                 yield from part.batches
             elif damage.is_unclean(fd, part.stop.position, head, size):
                 return

@@ -77,7 +77,7 @@ class Failure:
 
 
 @attrs.frozen
-class Session:
+class ReflectedSession:
     """The reflection on one session's transcript.
 
     Attributes:
@@ -130,7 +130,7 @@ class Reflections(State):
         withheld: Session → the entries that a draw withheld from it, and that it was not given otherwise.
     """
 
-    sessions: dict[str, Session] = attrs.field(factory=dict)
+    sessions: dict[str, ReflectedSession] = attrs.field(factory=dict)
     reflected_uuids: set[str] = attrs.field(factory=set)
     searched_uuids: set[str] = attrs.field(factory=set)
     tokens_by_day: dict[str, int] = attrs.field(factory=dict)
@@ -154,18 +154,20 @@ def _count_injection(state: Reflections, event: events.PlaybookInjected, batch: 
 
 
 def _on_session(
-    change: Callable[[Reflections, Session, Any, Batch], Session],
+    change: Callable[[Reflections, ReflectedSession, Any, Batch], ReflectedSession],
 ) -> Callable[[Reflections, Any, Batch], None]:
     """Return the effect of an event on the state from its effect on its session."""
 
     def apply_event(state: Reflections, event: Any, batch: Batch) -> None:
         name = batch.records[-1].by.session or ""
-        state.sessions[name] = change(state, state.sessions.get(name, Session(None)), event, batch)
+        state.sessions[name] = change(state, state.sessions.get(name, ReflectedSession(None)), event, batch)
 
     return apply_event
 
 
-def _request(_: Reflections, session: Session, event: events.ReflectionRequested, batch: Batch) -> Session:
+def _request(
+    _: Reflections, session: ReflectedSession, event: events.ReflectionRequested, batch: Batch
+) -> ReflectedSession:
     return attrs.evolve(
         session,
         transcript=event.transcript,
@@ -176,14 +178,16 @@ def _request(_: Reflections, session: Session, event: events.ReflectionRequested
     )
 
 
-def _start(state: Reflections, session: Session, event: events.ReflectionStarted, batch: Batch) -> Session:
+def _start(
+    state: Reflections, session: ReflectedSession, event: events.ReflectionStarted, batch: Batch
+) -> ReflectedSession:
     # A request is recorded before it is sent: a process that dies while a model answers leaves its cost here.
     _spend(state, batch.at, event.tokens)
     attempt = Attempt(batch.at, event.tokens, event.rater)
     return attrs.evolve(session, attempt=attempt, failure=last_failure(session))
 
 
-def _read(state: Reflections, session: Session, event: events.TranscriptRead, _: Batch) -> Session:
+def _read(state: Reflections, session: ReflectedSession, event: events.TranscriptRead, _: Batch) -> ReflectedSession:
     last = {event.last} - {""}
     # A resumed or forked session copies lines of another transcript, and none of them is rated twice.
     state.searched_uuids |= last
@@ -197,10 +201,10 @@ def _read(state: Reflections, session: Session, event: events.TranscriptRead, _:
 
 def _end(
     state: Reflections,
-    session: Session,
+    session: ReflectedSession,
     event: events.ReflectionCompleted | events.ReflectionFailed,
     batch: Batch,
-) -> Session:
+) -> ReflectedSession:
     """Replace the expected cost of an attempt by its real cost, and note whether it failed."""
     cost = event.input_tokens + event.output_tokens
     # The expected cost leaves the day of the start, the real one counts on the day of the end.
@@ -216,7 +220,7 @@ def _end(
     return attrs.evolve(session, attempt=None, failure=failure)
 
 
-def last_failure(session: Session) -> Failure | None:
+def last_failure(session: ReflectedSession) -> Failure | None:
     """Return the last failure, counting an attempt that has not ended as failed."""
     attempt = session.attempt
     if attempt is None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.comparison.similarity import describe_difference, find_pairs
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import needs_ratings
 from tallybook.projections.playbook.view import CHANGES
 
@@ -212,7 +212,7 @@ class Item(NamedTuple):
     proposal: EventRecord | None = None
 
 
-class Question(NamedTuple):
+class ReviewInput(NamedTuple):
     """What items are selected from.
 
     Attributes:
@@ -232,7 +232,7 @@ class Question(NamedTuple):
     today: str
 
 
-def select_items(question: Question) -> list[Item]:
+def select_items(question: ReviewInput) -> list[Item]:
     """Return what a person should decide; what was decided is left out.
 
     In the order of _ORDER, and of one kind first what a decision changes for most sessions.
@@ -254,7 +254,7 @@ def select_items(question: Question) -> list[Item]:
     return sorted((item for item in items if not _is_decided(question, item)), key=rank)
 
 
-def select_agents_items(question: Question) -> list[Item]:
+def select_agents_items(question: ReviewInput) -> list[Item]:
     """Return what agents proposed, and the entries that their ratings pruned, without what was decided."""
     items = []
     for record in question.proposals:
@@ -265,7 +265,7 @@ def select_agents_items(question: Question) -> list[Item]:
     return [item for item in items if not _is_decided(question, item)]
 
 
-def _is_decided(question: Question, item: Item) -> bool:
+def _is_decided(question: ReviewInput, item: Item) -> bool:
     """Return whether a person decided about an item lately, and nothing changed for its entries since then."""
     moment = question.reviews.decisions.get((item.why, item.names))
     # A proposal is open until its own decision is recorded.
@@ -274,7 +274,7 @@ def _is_decided(question: Question, item: Item) -> bool:
     return all(question.reviews.changes.get(name, moment) <= moment for name in item.names)
 
 
-def _find_contested(question: Question) -> Iterator[Item]:
+def _find_contested(question: ReviewInput) -> Iterator[Item]:
     """Yield the entries with more harmful than helpful ratings, with the reasons, and those that are near the bound."""
     book = question.book
     # A proposal to retire the entry shows it already.
@@ -314,7 +314,7 @@ def why_shown(record: EventRecord) -> str:
     return DISPUTED if getattr(record.event, "verb", "") in {"retire", "delete"} else PROPOSAL
 
 
-def _find_pruned(question: Question) -> Iterator[Item]:
+def _find_pruned(question: ReviewInput) -> Iterator[Item]:
     """Yield the entries that an agent's rating pruned lately."""
     for name in question.book.pruned:
         rater, at = question.reviews.blame.get(name, ("", ""))
@@ -338,7 +338,7 @@ def _duplicates(book: Playbook) -> Iterator[Item]:
         yield Item(DUPLICATE, (first.name, second.name), says)
 
 
-def _unproven(question: Question) -> Iterator[Item]:
+def _unproven(question: ReviewInput) -> Iterator[Item]:
     """Yield entries with few ratings that many sessions were given, those that ratings say least about first."""
     for row in needs_ratings(question.book):
         name, number = row["name"], row["helpful"] + row["harmful"]

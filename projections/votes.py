@@ -62,7 +62,7 @@ class SessionVotes(NamedTuple):
     cited: dict[str, None]
 
 
-class Sessions(dict[str, SessionVotes]):
+class VotedSessions(dict[str, SessionVotes]):
     """Sessions by their ids; those of a checkpoint are decoded as they are asked for.
 
     A vote asks for its lineage alone, and decoding every session of a long ledger took longer than the command.
@@ -108,7 +108,7 @@ class Votes(State):
 
     makers: dict[str, Maker] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
-    sessions: Sessions = attrs.field(factory=Sessions)
+    sessions: VotedSessions = attrs.field(factory=VotedSessions)
     disputed: set[str] = attrs.field(factory=set)
 
     def has(self, field: Literal["rated", "cited"], session: str, name: str) -> bool:
@@ -208,7 +208,7 @@ def unpack(values: Mapping[str, Any]) -> Votes:
     """
     fields = {name: values[name] for name in _PLAIN_FIELDS}
     fields["makers"] = {name: Maker(*maker) for name, maker in fields["makers"].items()}
-    return Votes(**fields, sessions=Sessions(values["sessions"]), disputed=set(values["disputed"]))
+    return Votes(**fields, sessions=VotedSessions(values["sessions"]), disputed=set(values["disputed"]))
 
 
 _PLAIN_FIELDS: Final = ("seq", "chain", "makers", "merged")

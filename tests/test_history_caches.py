@@ -24,9 +24,9 @@ from tallybook.ledger.events import (
     PointRestored,
     PointReworded,
 )
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM

@@ -12,7 +12,7 @@ from helpers.events import list_events
 from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.playbook.entry import REDACTED
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading

@@ -15,7 +15,7 @@ from tallybook.ledger.codec import encode
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
 from tallybook.ledger.repair import Gap, survey
-from tallybook.ledger.scan import Run, Scan
+from tallybook.ledger.scan import Scan, VerifiedRun
 from tallybook.ledger.storage.disk import read_at
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WHOLE = b"".join(batch.raw for batch in BATCHES)
 def found_in(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
     """Return the batches and the gaps of a survey of these bytes from a position on."""
     parts = survey(file_of(data), start, len(data), "log", owed)
-    return [found for part in parts for found in (part.batches if isinstance(part, Run) else (part,))]
+    return [found for part in parts for found in (part.batches if isinstance(part, VerifiedRun) else (part,))]
 
 
 def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[int, int | None]]]:

@@ -45,7 +45,7 @@ class Reply(NamedTuple):
 class Served(NamedTuple):
     """A server that answers in a thread, and the addresses that it announced."""
 
-    server: server.Server
+    server: server.PageServer
     addresses: list[str]
 
     @property
@@ -95,7 +95,7 @@ def here(project: Path) -> Project:
 def served(here: Project) -> Iterator[Served]:
     """Return a server of its page."""
     addresses: list[str] = []
-    with server.Server(server.Source(here, Choices(served=True)), addresses.append) as running:
+    with server.PageServer(server.Source(here, Choices(served=True)), addresses.append) as running:
         addresses.append(running.address)
         thread = Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()

@@ -16,7 +16,7 @@ from tallybook.projections.scores import summary as scoring
 from tallybook.projections.surfaces.scores import screen as box
 from tallybook.projections.surfaces.scores.answers import ScoreQuery, look
 from tallybook.projections.surfaces.scores.pages import (
-    Page,
+    ScorePage,
     Table,
     plot,
 )
@@ -58,13 +58,13 @@ def small(**own: Any) -> Scores:
     return handoffs(config(**keys), {f"2026-01-{day:02}": 90 if day < 8 else 80 for day in range(1, 15)})
 
 
-def page(state: Scores, *, detail: bool = False) -> Page:
+def page(state: Scores, *, detail: bool = False) -> ScorePage:
     """Return the summary of a state."""
     query = ScoreQuery(Project(Path()), state, None, detail, None, None)
     return look(query, "")[1]
 
 
-def printed(found: Page, width: int = 80, encoding: str = "utf-8") -> str:
+def printed(found: ScorePage, width: int = 80, encoding: str = "utf-8") -> str:
     """Return a page on a terminal of this width and encoding, without trailing blanks."""
     lines = shown(lambda console: box.show(console, found), width, encoding).splitlines()
     return "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
@@ -94,7 +94,7 @@ PAGES = {
     "small": lambda: page(small(), detail=True),
     "odd": lambda: page(odd(), detail=True),
     "nothing": lambda: page(folded(config())),
-    "table": lambda: Page(
+    "table": lambda: ScorePage(
         "T" * 90,
         "x " * 90,
         chart=scoring.current_scores(small())["ac09"].series,

@@ -20,7 +20,7 @@ from helpers.spool_files import held, spooled
 from tallybook.ledger import clock
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores.read import Item, defaults, feed, items
+from tallybook.projections.surfaces.scores.read import SentItem, defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def found(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a valid file."""
     read = list(items(str(file)))
     assert [] == [part for part in read if isinstance(part, Problem)]
-    return [part.value for part in read if isinstance(part, Item)]
+    return [part.value for part in read if isinstance(part, SentItem)]
 
 
 def places_and_problems(file: Path) -> list[str]:

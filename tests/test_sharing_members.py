@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
     from helpers.command_line import Run
-    from tallybook.ledger.sharing.engines.engine import Entry
+    from tallybook.ledger.sharing.engines.engine import StoredRun
 
 
 class KnowingStore(MemoryStore):
@@ -29,7 +29,7 @@ class KnowingStore(MemoryStore):
 
     knows_authors = True
 
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers with an author."""
         return [entry._replace(author="role_of_all") for entry in super().list(after)]
 

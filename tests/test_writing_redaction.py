@@ -29,8 +29,8 @@ from helpers.repository import ROOT
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointRated
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main

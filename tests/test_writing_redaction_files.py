@@ -15,8 +15,8 @@ from helpers.authors import HUMAN
 from helpers.events import list_events
 from helpers.redactions import PRIVATE, TOLD, counts, holding, project_with_secret, strike, strike_nothing, texts
 from tallybook import compat
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage import redaction
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text

@@ -12,9 +12,9 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.redactions import counts, held, project_with_secret, strike, texts
 from tallybook.ledger.line import Position
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.storage import disk, redaction, spool
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace import personal

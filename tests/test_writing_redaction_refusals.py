@@ -14,8 +14,8 @@ from helpers.authors import HUMAN
 from helpers.redactions import PRIVATE, TOLD, held, holding, project_with_secret, strike, texts
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """What becomes of a run.
 
     Attributes:
@@ -96,7 +96,7 @@ def may_change(data: bytes) -> bool:
     return _CHANGES.search(data) is not None
 
 
-def judge(batches: Sequence[RawBatch], rules: int, first: int) -> Verdict:
+def judge(batches: Sequence[RawBatch], rules: int, first: int) -> RunVerdict:
     """Return whether the batches of a run fit the rules in force before it.
 
     Args:
@@ -108,17 +108,17 @@ def judge(batches: Sequence[RawBatch], rules: int, first: int) -> Verdict:
         after = _rules_after(batches[0], rules)
         # Nobody judges by rules that are unknown here, so the rest of such a run does not matter.
         if after > NEWEST and batches[0].first == first:
-            return Verdict(after)
+            return RunVerdict(after)
     try:
         for raw, batch in zip(batches, decode(batches), strict=True):
             if fault := _find_fault(raw, batch, rules, is_first=raw.first == first):
-                return Verdict(rules, f"event {raw.first}: {fault}")
+                return RunVerdict(rules, f"event {raw.first}: {fault}")
             rules = _rules_after(raw, rules) if may_change(raw.data) else rules
     except DamagedLedgerError as error:
-        return Verdict(rules, f"event {error.problems[0].seq}: {error.problems[0].message}")
+        return RunVerdict(rules, f"event {error.problems[0].seq}: {error.problems[0].message}")
     except TallybookError as error:
-        return Verdict(rules, str(error))
-    return Verdict(rules)
+        return RunVerdict(rules, str(error))
+    return RunVerdict(rules)
 
 
 def _rules_after(raw: RawBatch, rules: int) -> int:

@@ -19,6 +19,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing.numbers import own_id
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.view import Playbook
 
-REDACTED: Final = "[redacted]"
-"""The text under which a redacted text lands: its digest would prove nothing to machines that never had it."""
 _LINKED: Final = b'"kind":"%b"' % events.KIND_OF[events.RedactionLinked].encode()
 
 
@@ -263,14 +262,14 @@ def land(
 def _land(sent: Sent, ground: Ground) -> Landed:
     if not ground.here or not any(id_ in ground.here for id_ in sent.ids):
         key = sent.records[0].key
-        return Step(sent, ground, key is not None and (key in ground.keys or ground.has_key(key))).land()
+        return BatchLanding(sent, ground, key is not None and (key in ground.keys or ground.has_key(key))).land()
     made: list[tuple[str, Any]] = [(record.id, record.event) for record in sent.records if sent.makes(record)]
     renamed = {event.name: ground.names.get(id_, event.name) for id_, event in made}
     return Landed(sent, renamed={old: new for old, new in renamed.items() if old != new}, is_here=True)
 
 
 @attrs.define
-class Step:
+class BatchLanding:
     """The landing of one batch.
 
     Attributes:
@@ -385,7 +384,7 @@ def names_in_top(top: str) -> Iterator[str]:
 # ---- The rules ----
 
 
-def _make(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _make(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     text, name = text_of(event.text), step.made[record.id]
     # Of a delivery that is there already nothing counts.
@@ -402,7 +401,7 @@ def _make(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     return (events.PointSeeded(name, counts[0], counts[1], event.origin, text, ""),)
 
 
-def _edit(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _edit(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     """Return a manual edit as the difference between what its writer saw and what he made of it."""
     if record.id in step.made:
         return _make(step, record)
@@ -429,7 +428,7 @@ def _edit(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     )
 
 
-def _match(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _match(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     """Return an entry that was joined before, with what it brought then."""
     event: Any = record.event
     name, text = step.made[record.id], text_of(event.text)
@@ -444,7 +443,7 @@ def _match(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     return (events.PointMatched(name, to or name, helpful, harmful, text),)
 
 
-def _rename(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _rename(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     name = step.standing(event.name)
     changes: dict[str, Any] = {"name": name} | ({"reason": ""} if hasattr(event, "reason") else {})
@@ -453,31 +452,31 @@ def _rename(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     return () if name is None else (attrs.evolve(event, **changes),)
 
 
-def _rate(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _rate(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     # The fold lets it count for the entry that this one was joined to.
     event: Any = record.event
     name = step.resolve(event.name)
     return () if name is None else (events.PointRated(name, event.rating),)
 
 
-def _merge(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _merge(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     name = step.standing(event.name)
     merged = tuple(entry for entry in _all_standing(step, event.merged) if entry != name)
     return () if name is None or not merged else (events.PointMerged(name, merged, ""),)
 
 
-def _order(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _order(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     names = _all_standing(step, event.names)
     return (events.PlaybookOrdered(names),) if names else ()
 
 
-def _all_standing(step: Step, names: Iterable[str]) -> tuple[str, ...]:
+def _all_standing(step: BatchLanding, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in map(step.standing, names) if name is not None))
 
 
-def _set_top(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _set_top(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     top = event.top or ""
     top = rename_in_top(top, {name: step.standing(name) or name for name in names_in_top(top)})
@@ -487,17 +486,17 @@ def _set_top(step: Step, record: EventRecord) -> tuple[events.Event, ...]:
     return (events.PlaybookEdited(None, event.source, top),)
 
 
-def _void(_: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _void(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     event: Any = record.event
     begins = range(0, max(len(event.ids), 1), IDS_A_LINE)
     return tuple(events.EventsVoided(event.ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
 
 
-def _keep(_: Step, record: EventRecord) -> tuple[events.Event, ...]:
+def _keep(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     return (record.event,)
 
 
-RULES: Final[dict[type[Any], Callable[[Step, EventRecord], tuple[events.Event, ...]]]] = {
+RULES: Final[dict[type[Any], Callable[[BatchLanding, EventRecord], tuple[events.Event, ...]]]] = {
     events.PlaybookAdopted: _set_top,
     events.PointSeeded: _make,
     events.PointAdded: _make,

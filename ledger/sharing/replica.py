@@ -367,7 +367,7 @@ _REDACTION: Final = re.compile(rb'[^\n\t]*,\t"kind":"event\.redacted","v":1,"bod
 _LINE: Final = re.compile(rb'\{"crc":"[0-9a-f]{8}","seq":[0-9]+,"id":"([^"]*)"[^\n]*')
 
 
-class Redaction(NamedTuple):
+class BookRedaction(NamedTuple):
     """A redaction in a book.
 
     Attributes:
@@ -383,7 +383,7 @@ class Redaction(NamedTuple):
     name: str
 
 
-def find_redactions(read: Callable[[], Iterable[bytes]], after: int = 0) -> list[Redaction]:
+def find_redactions(read: Callable[[], Iterable[bytes]], after: int = 0) -> list[BookRedaction]:
     """Return the redactions of a book after an event number.
 
     Args:
@@ -396,7 +396,7 @@ def find_redactions(read: Callable[[], Iterable[bytes]], after: int = 0) -> list
     # Without a redaction the book is read once.
     lines = {match[1]: match[0] for data in read() for match in _LINE.finditer(data) if match[1] in ids} if ids else {}
     return [
-        Redaction(
+        BookRedaction(
             first_seq(match[0]),
             head_field(match[0], writer),
             head_field(lines.get(match[1], b"").partition(b"\t")[0], writer),

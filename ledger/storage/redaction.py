@@ -38,7 +38,7 @@ _PIECE_BYTES = 1024 * 1024
 _NOTE_NS = 600 * 10**9
 # No character takes more than four bytes.
 _MAX_PENDING_CHARS = disk.SMALL_BYTES // 4 - 1024
-REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
+REDACTION = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
 
 class PendingRedaction(NamedTuple):
@@ -108,9 +108,9 @@ def find_replaced(batch: RawBatch) -> list[str]:
 
 def redacted_ids(batch: RawBatch) -> list[str]:
     """Return the ids that the ``event.redacted`` events of a batch name."""
-    if REDACTED not in batch.data:
+    if REDACTION not in batch.data:
         return []
-    return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(REDACTED)[1:]]
+    return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(REDACTION)[1:]]
 
 
 def _fill(fd: int, offset: int, length: int, first: bytes, path: StrPath) -> None:

@@ -9,10 +9,11 @@ import unicodedata
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses
 from tallybook.projections.event_rows import by_json, kind_of, reference, summary, when_json
 from tallybook.projections.fold import UndoneEvent
-from tallybook.projections.playbook.entry import REDACTED, text_of
+from tallybook.projections.playbook.entry import text_of
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import UNDONE, UNKNOWN
 

@@ -12,8 +12,9 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.entry import REDACTED, add_rating, text_of
+from tallybook.projections.playbook.entry import add_rating, text_of
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook, settle
 
@@ -78,7 +79,7 @@ class Uses:
 
 
 @attrs.frozen
-class Step:
+class EntryChange:
     """An event that named an entry.
 
     Attributes:
@@ -117,8 +118,8 @@ class Story:
     book: Playbook
     last: Entry | None = None
     decision: EventRecord | None = None
-    trail: list[Step] = attrs.field(factory=list)
-    ignored: list[Step] = attrs.field(factory=list)
+    trail: list[EntryChange] = attrs.field(factory=list)
+    ignored: list[EntryChange] = attrs.field(factory=list)
     early_notes: list[EventRecord] = attrs.field(factory=list)
     last_exit: EventRecord | None = None
     last_undo_batch: Batch | None = None
@@ -286,20 +287,20 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
     event, after, is_about = record.event, story.entry, _is_about(story, record.event)
     if after is None and before is not None:
         story.decision = record
-        story.trail.append(Step(record, before.helpful, before.harmful))
+        story.trail.append(EntryChange(record, before.helpful, before.harmful))
     elif after is not None and (after is not before or (isinstance(event, _BESIDE_KINDS) and is_about)):
         story.decision, story.last = None, after
-        story.trail.append(Step(record, after.helpful, after.harmful))
+        story.trail.append(EntryChange(record, after.helpful, after.harmful))
     # An entry that was joined to another is not in the playbook, so the event that joined it ends its story.
     elif isinstance(event, events.PointMatched) and event.name == story.name:
         story.decision, story.last = record, Entry(event.name, text_of(event), event.helpful, event.harmful)
-        story.trail.append(Step(record, event.helpful, event.harmful))
+        story.trail.append(EntryChange(record, event.helpful, event.harmful))
     elif isinstance(event, events.EventRedacted | events.PointNoted) and is_about and story.last is not None:
-        story.trail.append(Step(record, story.last.helpful, story.last.harmful))
+        story.trail.append(EntryChange(record, story.last.helpful, story.last.harmful))
     elif isinstance(event, events.PointNoted) and is_about:
         story.early_notes.append(record)
     elif is_about:
-        story.ignored.append(Step(record, reason=_reason(story, event)))
+        story.ignored.append(EntryChange(record, reason=_reason(story, event)))
 
 
 def _reason(story: Story, event: Any) -> str:

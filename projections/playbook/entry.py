@@ -9,12 +9,10 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
+from tallybook.ledger.playbook_constants import REDACTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-
-REDACTED = "[redacted]"
 
 
 def evolve(entry: Entry | None, event: Any) -> Entry | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Condition:
+class PolicyCondition:
     """A further condition of a policy, besides floor and margin.
 
     Attributes:
@@ -49,7 +49,7 @@ class Policy:
     name: str = "sticky"
     floor: int = attrs.field(default=3, validator=attrs.validators.ge(1))
     margin: int = attrs.field(default=1, validator=attrs.validators.ge(1))
-    condition: Condition | None = None
+    condition: PolicyCondition | None = None
     is_permanent: bool = True
     about: str = ""
 
@@ -77,7 +77,7 @@ class Policy:
         )
 
 
-WILSON: Final = Condition(
+WILSON: Final = PolicyCondition(
     f"harmful > helpful + {sqrt(PRUNE_Z_SQUARED):.2f} * sqrt(helpful + harmful)", is_surely_harmful
 )
 

@@ -42,7 +42,7 @@ too up us use using via want was we well were what when where which while who wh
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-class Score(NamedTuple):
+class TaskFit(NamedTuple):
     """How well an entry fits a task.
 
     Attributes:
@@ -90,7 +90,7 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > len("is") and not word.endswith(("ss", "us", "is")) else word
 
 
-def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[Score]:
+def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[TaskFit]:
     """Return the score of each entry for a task, the best first; of equals the newer.
 
     Args:
@@ -118,7 +118,7 @@ def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[Score]:
         norm = _K1 * (1 - _B + _B * lengths[index] / mean)
         # Sorted, because a sum of floats depends on its order, and a set has another one in each process.
         points = {word: weights[word] * n * (_K1 + 1) / (n + norm) for word, n in sorted(counts[index].items())}
-        scores.append(Score(index, points, lower_bound(entry["helpful"], entry["harmful"])))
+        scores.append(TaskFit(index, points, lower_bound(entry["helpful"], entry["harmful"])))
     return sorted(scores, key=lambda score: (-score.total, -score.place))
 
 

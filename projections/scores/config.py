@@ -219,7 +219,7 @@ class Gates:
 
 
 @attrs.frozen
-class Weight:
+class SourceWeight:
     """The weight of benchmarks, or of people's feedback.
 
     Attributes:
@@ -295,8 +295,8 @@ class Config:
     trends: Trends
     regressions: Sensitivity
     gates: Gates
-    benchmarks: Weight
-    feedback: Weight
+    benchmarks: SourceWeight
+    feedback: SourceWeight
     storage: Storage
     display: Display
     components: Mapping[str, Component]

@@ -17,8 +17,8 @@ import attrs
 import msgspec
 
 from tallybook.ledger import events
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.entry_history.answers import normalize_words
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import component_id
 

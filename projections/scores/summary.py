@@ -233,7 +233,7 @@ DIGITS: Final = 2
 
 
 @attrs.define
-class Evidence(State):
+class ComponentEvidence(State):
     """The events about a component in a session.
 
     Attributes:
@@ -245,11 +245,11 @@ class Evidence(State):
     playbook: inputs.ScoredPlaybook = attrs.field(factory=inputs.ScoredPlaybook)
 
 
-def evidence_view(session: str, component: str) -> View[Evidence]:
+def evidence_view(session: str, component: str) -> View[ComponentEvidence]:
     """Return the view of the events about a component in a session."""
     is_playbook = component == inputs.PLAYBOOK
 
-    def add_records(state: Evidence, batch: Batch) -> None:
+    def add_records(state: ComponentEvidence, batch: Batch) -> None:
         measured = inputs.measure_batch(state.playbook, batch) if is_playbook else None
         if measured is not None and measured.by.session == session:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
@@ -261,7 +261,7 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
                 if is_about and inputs.session_of(record) == session:
                     state.records.append(record)
 
-    return batch_view(Evidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if is_playbook else ())), add_records)
+    return batch_view(ComponentEvidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if is_playbook else ())), add_records)
 
 
 def explain(session: inputs.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:

@@ -390,7 +390,7 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
     from tallybook.projections.surfaces.sharing.targets import contained_in
 
     log, since, until = reading.open_log(project), wanted.since, wanted.until
-    if reading.log_with_book(log) and (since or until is not None):
+    if reading.has_book(log) and (since or until is not None):
         log = log if until is None else log.at(until)
         earlier = contained_in(log, moments.find(project, str(since), "since")) if since else None
         wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
@@ -433,7 +433,7 @@ def verify_and_fold(
         with suppress(DamagedLedgerError):
             state = fold_history(PLAYBOOK, lambda: next(reads) or reading.batches(project))
 
-    if not reading.log_with_book(log):
+    if not reading.has_book(log):
         verdict = verify_log(log, progress, noted, fold_batches)
         # The verdict comes first: a missing log whose head is left is damage.
         if verdict.ok:

@@ -29,7 +29,7 @@ from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.writing import proposals
-from tallybook.projections.surfaces.writing.requests import Answer, Request
+from tallybook.projections.surfaces.writing.requests import PersonAnswer, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,11 +52,11 @@ def find_items(project: Project) -> list[reviews.Item]:
     return reviews.select_items(question._replace(gone=find_gone(project, question.book.entries.values())))
 
 
-def _read_question(project: Project) -> reviews.Question:
+def _read_question(project: Project) -> reviews.ReviewInput:
     now = clock.utc_now()
     since = clock.moment(now.unix_us - reviews.DAYS * _DAY_US).at
     opened = proposals.open_proposals(project)
-    return reviews.Question(commands.playbook(project).state, load_reviews(project), opened, {}, since, now.at[:10])
+    return reviews.ReviewInput(commands.playbook(project).state, load_reviews(project), opened, {}, since, now.at[:10])
 
 
 def refresh_notice(project: Project) -> None:
@@ -100,7 +100,7 @@ def decide(project: Project, item: reviews.Item, decision: str, text: str, by: M
     if decision == "until":
         wish = Curation("reword", item.names[0], reason, until=text)
     # One batch, so that an undo brings back the item and what its decision changed.
-    return commands.record_request(project, Request(Answer(event, wish), by))
+    return commands.record_request(project, Request(PersonAnswer(event, wish), by))
 
 
 # Entries without a sign of use, or about a path that git no longer has; nothing of this is recorded
@@ -122,7 +122,7 @@ def load_reviews(project: Project) -> reviews.Reviews:
     from tallybook.projections.surfaces.sharing import membership
 
     log = reading.open_log(project)
-    part = membership.load(project) if reading.log_with_book(log) else None
+    part = membership.load(project) if reading.has_book(log) else None
     return fold_history(reviews.reviews_view(part.writer if part is not None else ""), lambda: decode(log.read()))
 
 

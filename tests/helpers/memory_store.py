@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.engine import Entry, Store
+from tallybook.ledger.sharing.engines.engine import Store, StoredRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +24,11 @@ class MemoryStore(Store):
         self.address = address
         self.runs: dict[int, bytes] = {}
 
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers in use after a number."""
-        return [Entry(number, digest(data), len(data)) for number, data in sorted(self.runs.items()) if number > after]
+        return [
+            StoredRun(number, digest(data), len(data)) for number, data in sorted(self.runs.items()) if number > after
+        ]
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the runs of numbers."""
@@ -69,7 +71,7 @@ class FaultyStore(Store):
         self._store = store
         self._late: tuple[int, bytes] | None = None
 
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers in use after a number."""
         return self._store.list(after)
 

@@ -21,8 +21,8 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.kinds.fields import Numbers
 from tallybook.ledger.names import SECTIONS
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing.engines.engine import ReadOnlyError, UnreachableError
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.writing import record as recording

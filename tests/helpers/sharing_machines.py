@@ -16,9 +16,9 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.line import START, Position, chained_bytes
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage.redacted_digests import RedactedTextError
 from tallybook.projections.fold import UNDOABLE
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.landing import names_in
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:

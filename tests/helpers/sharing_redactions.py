@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing.replica import find_ids
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:

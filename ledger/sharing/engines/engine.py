@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class Entry(NamedTuple):
+class StoredRun(NamedTuple):
     """A number that is in use.
 
     Attributes:
@@ -60,7 +60,7 @@ class Store(ABC):
     knows_authors: bool = False
 
     @abstractmethod
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers in use after a number, ascending.
 
         Raises:
@@ -450,7 +450,7 @@ class Engine:
         """Close connections."""
         self._store.close()
 
-    def _list_new(self, since: End) -> list[Entry] | None:
+    def _list_new(self, since: End) -> list[StoredRun] | None:
         """Return the numbers after a place up to the first gap; None where the engine no longer holds that place."""
         number = since.number
         # A page is listed from its beginning: after a roll-back the last number alone may have the same bytes again.
@@ -468,7 +468,7 @@ class Engine:
                 new.append(entry)
         return None if place.number < number else new
 
-    def _get(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+    def _get(self, entries: Sequence[StoredRun]) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes, a full thousand from its segment where there is one."""
         segments, place = self._store.segments, 0
         if segments is not None and entries:
@@ -486,7 +486,9 @@ class Engine:
                 place += PAGE
         yield from self._get_runs(entries[place:])
 
-    def _put_segment(self, number: int, group: Sequence[Entry], stored: bytes | None) -> Iterator[tuple[Entry, bytes]]:
+    def _put_segment(
+        self, number: int, group: Sequence[StoredRun], stored: bytes | None
+    ) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes, and put their segment, if there is none, after the last one."""
         found = []
         for entry, data in self._get_runs(group):
@@ -497,7 +499,7 @@ class Engine:
             with suppress(EngineError):
                 self._store.segments.put(number, _join(found))
 
-    def _get_runs(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+    def _get_runs(self, entries: Sequence[StoredRun]) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes: none for those that were erased, and those that are too large."""
         for begin in range(0, len(entries), _GET):
             group = entries[begin : begin + _GET]
@@ -533,7 +535,7 @@ def _encode(run: Run) -> bytes:
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + run.data
 
 
-def _parse(entry: Entry, data: bytes) -> Run:
+def _parse(entry: StoredRun, data: bytes) -> Run:
     """Return the run of an object; one without event numbers for what is no run."""
     place = f"{_PLACE}{entry.number}"
     line, mark, remaining = data.partition(b"\n")
@@ -553,7 +555,7 @@ def _join(runs: Sequence[bytes]) -> bytes:
     return json.dumps([len(data) for data in runs], separators=(",", ":")).encode() + b"\n" + b"".join(runs)
 
 
-def _split(segment: bytes, entries: Sequence[Entry], following: bytes) -> Sequence[bytes]:
+def _split(segment: bytes, entries: Sequence[StoredRun], following: bytes) -> Sequence[bytes]:
     """Return the runs of a segment; none where the run after it does not prove each byte of it.
 
     That run names the chain value before it, which depends on all that it follows.

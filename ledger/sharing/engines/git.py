@@ -27,10 +27,10 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.sharing.engines.engine import (
     MAX_RUN_BYTES,
-    Entry,
     FormerLayoutError,
     ReadOnlyError,
     Store,
+    StoredRun,
     UnreachableError,
 )
 from tallybook.ledger.sharing.engines.git_remote import (
@@ -165,11 +165,11 @@ class GitStore(Store):
         self._tip: str | None = None
         self._runs: Mapping[int, str] = {}
 
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers of the reference's last commit."""
         self._call(self._look)
         return [
-            Entry(number, id_, 0 if id_ == _EMPTY else None) for number, id_ in self._runs.items() if number > after
+            StoredRun(number, id_, 0 if id_ == _EMPTY else None) for number, id_ in self._runs.items() if number > after
         ]
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:

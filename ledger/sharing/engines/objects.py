@@ -20,7 +20,13 @@ from obstore import exceptions
 import obstore.store
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines.engine import Entry, MissingLibraryError, ReadOnlyError, Store, UnreachableError
+from tallybook.ledger.sharing.engines.engine import (
+    MissingLibraryError,
+    ReadOnlyError,
+    Store,
+    StoredRun,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +84,7 @@ class ObjectStore(Store):
         self._folder = f"{path}/{book}/{series}/".lstrip("/")
         self._client: Any = None
 
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers of the objects; other names are passed over."""
         entries = []
         try:
@@ -87,7 +93,7 @@ class ObjectStore(Store):
                     match = _KEY.fullmatch(row["path"].removeprefix(self._folder))
                     # A folder lists what is left of a put that was cut short, and in no order.
                     if match and int(match[1]) > after:
-                        entries.append(Entry(int(match[1]), row["e_tag"] or "", row["size"]))
+                        entries.append(StoredRun(int(match[1]), row["e_tag"] or "", row["size"]))
         except UnreachableError:
             raise
         except Exception as error:

@@ -24,10 +24,10 @@ from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engines.engine import (
     WAIT,
     EngineError,
-    Entry,
     FormerLayoutError,
     ReadOnlyError,
     Store,
+    StoredRun,
     UnreachableError,
 )
 
@@ -131,7 +131,7 @@ class PostgresStore(Store):
         self._connection: Connection | None = None
         self._sizes: dict[int, int] = {}
 
-    def list(self, after: int) -> Sequence[Entry]:
+    def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers of the book's rows."""
         try:
             rows = self._ask(_LIST, (after, self._book))
@@ -141,7 +141,7 @@ class PostgresStore(Store):
             self._find_maker()
             return []
         self.warnings = tuple(server_warnings(*rows[0][:2]))
-        entries = [Entry(*row[2:]) for row in rows if row[2] is not None]
+        entries = [StoredRun(*row[2:]) for row in rows if row[2] is not None]
         self._sizes |= {entry.number: entry.size or 0 for entry in entries}
         return entries
 

@@ -39,10 +39,10 @@ _HEAD_LINES = 100
 _HEAD_BYTES = 256 * 1024
 
 
-def read_line(line: table.Document, _: set[str]) -> table.Entry:
+def read_line(line: table.Document, _: set[str]) -> table.TranscriptEntry:
     """Return what a line says."""
     is_subagents = bool(line.get("isSidechain"))
-    return table.Entry(
+    return table.TranscriptEntry(
         "assistant" if line.get("type") == "assistant" else "user",
         _blocks(line),
         table.text_of(line, "uuid"),

@@ -37,19 +37,19 @@ _TIME_CHARS = len("2026-11-23T12-24-22-")
 _MAX_DAYS = 31
 
 
-def read_line(line: table.Document, seen: set[str]) -> table.Entry:
+def read_line(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
     """Return what a line says; an item that a fork or a compaction repeats says it once."""
     item, at = table.object_of(line, "payload"), table.text_of(line, "timestamp")
     if line.get("type") != "response_item":
         # The first versions wrote items without anything around them.
-        return table.Entry(at=at, is_unknown="payload" not in line)
+        return table.TranscriptEntry(at=at, is_unknown="payload" not in line)
     uuid, blocks = _uuid(item), _blocks(item)
     role, key = "assistant" if item.get("role") == "assistant" else "user", _key(uuid, at, blocks)
     # A summary is the answer to the program's own prompt.
     if key in seen or table.object_of(line, "metadata").get("compaction_output"):
-        return table.Entry(role, (), uuid, at)
+        return table.TranscriptEntry(role, (), uuid, at)
     seen.add(key)
-    return table.Entry(role, blocks, uuid, at)
+    return table.TranscriptEntry(role, blocks, uuid, at)
 
 
 def _uuid(item: table.Document) -> str:

@@ -66,13 +66,13 @@ _PROGRAM_SOURCES = ("skill", "system", "autopilot", "command")
 """How the sources of messages begin that the program writes in a person's name."""
 
 
-def read_line(line: table.Document, _: set[str]) -> table.Entry:
+def read_line(line: table.Document, _: set[str]) -> table.TranscriptEntry:
     """Return what a line says."""
     kind, data = table.text_of(line, "type"), table.object_of(line, "data")
     subagent = table.text_of(line, "agentId")
     role = "assistant" if kind == "assistant.message" else "user"
     uuid, at = table.text_of(line, "id"), table.text_of(line, "timestamp")
-    return table.Entry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
+    return table.TranscriptEntry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
 
 
 def _blocks(kind: str, data: table.Document) -> list[table.Block]:

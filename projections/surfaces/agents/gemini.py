@@ -33,7 +33,7 @@ PROGRAM_TEXTS = ("<hook_context>", "<session_context>", "<state_snapshot>")
 """How the texts begin that the program writes in a person's name."""
 
 
-def read_line(line: table.Document, seen: set[str]) -> table.Entry:
+def read_line(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
     """Return what a line says that no earlier one with its id said.
 
     The messages in a patch (``$set``) count only until one has a line of its own: later ones are repeated, or made up.
@@ -41,11 +41,13 @@ def read_line(line: table.Document, seen: set[str]) -> table.Entry:
     patch = table.object_of(line, "$set") or ({} if "id" in line else line)
     messages = [message for message in table.list_of(patch, "messages") if isinstance(message, dict)]
     if messages and _OWN not in seen:
-        return table.Entry(more=[_read_message(message, seen) for message in messages])
+        return table.TranscriptEntry(more=[_read_message(message, seen) for message in messages])
     if "id" in line:
         seen.add(_OWN)
         return _read_message(line, seen)
-    return table.Entry(at=table.text_of(line, "timestamp", "startTime"), is_unknown=KNOWN_FIELDS.isdisjoint(line))
+    return table.TranscriptEntry(
+        at=table.text_of(line, "timestamp", "startTime"), is_unknown=KNOWN_FIELDS.isdisjoint(line)
+    )
 
 
 _OWN = "a message with a line of its own"
@@ -73,20 +75,20 @@ def undone_by(lines: table.Documents) -> set[str]:
     return undone
 
 
-def _read_message(line: table.Document, seen: set[str]) -> table.Entry:
+def _read_message(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
     uuid, at = table.text_of(line, "id"), table.text_of(line, "timestamp", "startTime")
     if line.get("type") == "user":
         # The content has the context that hooks added as well, which nobody typed.
         shown = table.list_of(line, "displayContent") or line.get("content")
         texts = [text for text in _texts(shown) if not text.lstrip().startswith(PROGRAM_TEXTS)]
         blocks = [*_new_texts(uuid, texts, seen), *_answers(table.list_of(line, "content"), seen)]
-        return table.Entry("user", blocks, uuid, at)
+        return table.TranscriptEntry("user", blocks, uuid, at)
     if line.get("type") == "gemini":
         blocks = _new_texts(uuid, ["".join(_texts(line.get("content")))], seen)
         for call in table.list_of(line, "toolCalls"):
             blocks += _call(call, seen) if isinstance(call, dict) else []
-        return table.Entry("assistant", blocks, uuid, at)
-    return table.Entry(uuid=uuid, at=at, is_unknown=line.get("type") not in PROGRAM_TYPES)
+        return table.TranscriptEntry("assistant", blocks, uuid, at)
+    return table.TranscriptEntry(uuid=uuid, at=at, is_unknown=line.get("type") not in PROGRAM_TYPES)
 
 
 PROGRAM_TYPES = ("info", "warning", "error")

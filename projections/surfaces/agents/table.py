@@ -70,7 +70,7 @@ class Payload(NamedTuple):
         return {field: value for field, value in by.items() if value}
 
 
-class Entry(NamedTuple):
+class TranscriptEntry(NamedTuple):
     """What one line of a transcript says, in the form of Claude Code's messages.
 
     Attributes:
@@ -90,7 +90,7 @@ class Entry(NamedTuple):
     at: str = ""
     is_subagents: bool = False
     subagent: str = ""
-    more: Sequence[Entry] = ()
+    more: Sequence[TranscriptEntry] = ()
     is_unknown: bool = False
 
 
@@ -118,7 +118,7 @@ class Transcripts(NamedTuple):
 
     agent: str
     pattern: str
-    read_line: Callable[[Document, set[str]], Entry]
+    read_line: Callable[[Document, set[str]], TranscriptEntry]
     session_of: Callable[[str], str]
     folder_of: Callable[[str], str]
     name: str = ""
@@ -323,7 +323,7 @@ def jsonl_files(folder: str, endings: tuple[str, ...] = (".jsonl",)) -> list[str
 # The table, and who calls
 
 
-class Row(NamedTuple):
+class AgentRow(NamedTuple):
     """The facts about an agent that are needed before its module is loaded.
 
     Attributes:
@@ -352,9 +352,9 @@ class Row(NamedTuple):
 CLAUDE = "claude"
 AGENTS_MD = "AGENTS.md"
 CURSOR_RULES = ".cursor/rules/tallybook.mdc"
-AGENTS: dict[str, Row] = {
+AGENTS: dict[str, AgentRow] = {
     # Gemini and Copilot set CLAUDE_PROJECT_DIR as well, so it is no mark.
-    CLAUDE: Row(
+    CLAUDE: AgentRow(
         session_variable="CLAUDE_CODE_SESSION_ID",
         fields=("prompt_id",),
         home=("CLAUDE_CONFIG_DIR", ".claude"),
@@ -364,7 +364,7 @@ AGENTS: dict[str, Row] = {
         reads=("CLAUDE.md",),
     ),
     # At the start and the end of a session only the path of the transcript says that Codex calls.
-    "codex": Row(
+    "codex": AgentRow(
         fields=("turn_id",),
         home=("CODEX_HOME", ".codex"),
         transcripts="sessions",
@@ -372,7 +372,7 @@ AGENTS: dict[str, Row] = {
         shell_session="CODEX_THREAD_ID",
         reads=(AGENTS_MD,),
     ),
-    "gemini": Row(
+    "gemini": AgentRow(
         session_variable="GEMINI_SESSION_ID",
         variables=("GEMINI_SESSION_ID",),
         has_timestamp=True,
@@ -382,7 +382,7 @@ AGENTS: dict[str, Row] = {
         shell_session="GEMINI_SESSION_ID",
         reads=("GEMINI.md",),
     ),
-    "copilot": Row(
+    "copilot": AgentRow(
         variables=("COPILOT_CLI",),
         fields=("initial_prompt", "initialPrompt", "sessionId"),
         has_timestamp=True,
@@ -391,7 +391,7 @@ AGENTS: dict[str, Row] = {
         shell_variables=("COPILOT_CLI",),
         reads=(AGENTS_MD,),
     ),
-    "cursor": Row(
+    "cursor": AgentRow(
         variables=("CURSOR_VERSION",),
         fields=("conversation_id", "workspace_roots"),
         has_timestamp=None,

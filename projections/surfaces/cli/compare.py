@@ -46,7 +46,7 @@ from tallybook.projections.surfaces.console.parameters import (
     note_pending,
 )
 from tallybook.projections.surfaces.history import differences, moments, reading
-from tallybook.projections.surfaces.history.reading import Opened, current, log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
@@ -96,7 +96,7 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
     """
     condition = parse(text)
     log = open_log(project)
-    if log_with_book(log):
+    if has_book(log):
         result = _search_shared(project, log, condition, bounds, last=last)
     else:
         begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
@@ -222,7 +222,7 @@ def _parse_without(project: Project, value: str, *, own_history: bool) -> dict[s
     """
     kind, _, name = value.partition(":")
     log = reading.open_log(project)
-    if parse_book_number(value) is not None or (value.isdecimal() and reading.log_with_book(log)):
+    if parse_book_number(value) is not None or (value.isdecimal() and reading.has_book(log)):
         number = find_number(log, value)
         return {str(number): number}
     if kind == "writer" and name:
@@ -230,7 +230,7 @@ def _parse_without(project: Project, value: str, *, own_history: bool) -> dict[s
     if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
         return {str(int(value)): int(value)}
     if kind not in {"session", "rater"} or not name:
-        writers = ", writer:NAME" if reading.log_with_book(log) else ""
+        writers = ", writer:NAME" if reading.has_book(log) else ""
         hint = f"use session:ID, rater:NAME{writers} or an event number"
         raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
     # The history of a commit may have sessions of its own, so only the project's are completed.

@@ -13,11 +13,11 @@ from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, NothingToDo
 from tallybook.ledger.events import PointNoted
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.names import find_name
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
 from tallybook.projections.fold import history
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.review import is_lesson, proposal_lines
 from tallybook.projections.surfaces.agents.table import require_person

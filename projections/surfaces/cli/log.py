@@ -30,7 +30,7 @@ from tallybook.projections.surfaces.history.events import (
     raters,
     tail_of,
 )
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_writers
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
         BadInputError: An option names no kind, moment, session or machine of this ledger.
     """
     log, until = open_log(project), find_seq(project, options["until"], "--until")
-    if log_with_book(log) and until is not None:
+    if has_book(log) and until is not None:
         log, until = log.at(until), None
     session, rater, writer, when = (options[name] for name in ("session", "rater", "writer", "since"))
     # A session that is followed need not have begun.
@@ -64,7 +64,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
         session = moments.session_of(log, session, f"--session {session}").session
     writers = frozenset() if writer is None else find_writers(log, writer, "--writer")
     since, is_earlier = 0, None
-    if when is not None and log_with_book(log):
+    if when is not None and has_book(log):
         is_earlier = contained_in(log, moments.find(project, when, "--since", log))
     elif when is not None:
         since = find_seq(project, when, "--since") or 0
@@ -127,14 +127,14 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
         start = find_start(ledger, limit)
-    elif limit is not None and selection == EventFilter() and log_with_book(ledger) and ledger.until is None:
+    elif limit is not None and selection == EventFilter() and has_book(ledger) and ledger.until is None:
         ledger = tail_of(ledger, limit)
     paged = sys.stdout.isatty() and not (follow or as_json)
     # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):
         for position, records in event_parts(ledger, selection, wait_for_more if follow else None, start):
             last = records
-            if log_with_book(ledger):
+            if has_book(ledger):
                 # The book lists events as they came in.
                 last = iter(sorted(last, key=lambda record: record.when or record.at))
             last = last if limit is None else iter(deque(last, limit))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-class Row(NamedTuple):
+class VerbRow(NamedTuple):
     """The row of a verb.
 
     Attributes:
@@ -50,62 +50,64 @@ class Row(NamedTuple):
 
 GROUPS: Final = {
     "Every day": (
-        Row("init", "install.cli", "Install the hooks, commands and settings of an agent", takes_mine=True),
-        Row("show", "cli.everyday", "Show the playbook, now or as of a moment", takes_mine=True),
-        Row("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
-        Row("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
-        Row("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
-        Row("review", "review", "Decide about entries and proposals, one key each", takes_mine=True),
-        Row("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
-        Row("page", "page.server", "Write a page that shows the history in a browser"),
-        Row("doctor", "doctor.cli", "Check the ledger, hooks and settings, and suggest fixes"),
+        VerbRow("init", "install.cli", "Install the hooks, commands and settings of an agent", takes_mine=True),
+        VerbRow("show", "cli.everyday", "Show the playbook, now or as of a moment", takes_mine=True),
+        VerbRow("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
+        VerbRow("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
+        VerbRow("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
+        VerbRow("review", "review", "Decide about entries and proposals, one key each", takes_mine=True),
+        VerbRow("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
+        VerbRow("page", "page.server", "Write a page that shows the history in a browser"),
+        VerbRow("doctor", "doctor.cli", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
-        Row("log", "cli.log", "List events, newest last", takes_mine=True),
-        Row("diff", "cli.compare", "Compare the playbook at two moments", takes_mine=True),
-        Row("bisect", "cli.compare", "Find the event that made a condition true", takes_mine=True),
-        Row("what-if", "cli.compare", "Replay history under another policy or without some events", takes_mine=True),
-        Row("sql", "cli.everyday", "Query the ledger in SQL", takes_mine=True),
+        VerbRow("log", "cli.log", "List events, newest last", takes_mine=True),
+        VerbRow("diff", "cli.compare", "Compare the playbook at two moments", takes_mine=True),
+        VerbRow("bisect", "cli.compare", "Find the event that made a condition true", takes_mine=True),
+        VerbRow(
+            "what-if", "cli.compare", "Replay history under another policy or without some events", takes_mine=True
+        ),
+        VerbRow("sql", "cli.everyday", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
-        Row("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),
-        Row("restore", "cli.curation", "Bring retired, removed or pruned entries back", takes_mine=True),
-        Row("pin", "cli.curation", "Protect entries from pruning, or let them be pruned again", takes_mine=True),
-        Row("reword", "cli.curation", "Change the text of an entry", takes_mine=True),
-        Row("move", "cli.curation", "Move entries to a section", takes_mine=True),
-        Row("merge", "cli.curation", "Merge entries that say the same", takes_mine=True),
-        Row("promote", "cli.curation", "Add an entry of your own playbook to the project's"),
-        Row("demote", "cli.curation", "Move an entry of the project to your own playbook"),
-        Row("proposals", "cli.curation", "List the changes that agents proposed", takes_mine=True),
-        Row("proposals accept", "cli.curation", "Make changes that agents proposed", takes_mine=True),
-        Row("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
+        VerbRow("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),
+        VerbRow("restore", "cli.curation", "Bring retired, removed or pruned entries back", takes_mine=True),
+        VerbRow("pin", "cli.curation", "Protect entries from pruning, or let them be pruned again", takes_mine=True),
+        VerbRow("reword", "cli.curation", "Change the text of an entry", takes_mine=True),
+        VerbRow("move", "cli.curation", "Move entries to a section", takes_mine=True),
+        VerbRow("merge", "cli.curation", "Merge entries that say the same", takes_mine=True),
+        VerbRow("promote", "cli.curation", "Add an entry of your own playbook to the project's"),
+        VerbRow("demote", "cli.curation", "Move an entry of the project to your own playbook"),
+        VerbRow("proposals", "cli.curation", "List the changes that agents proposed", takes_mine=True),
+        VerbRow("proposals accept", "cli.curation", "Make changes that agents proposed", takes_mine=True),
+        VerbRow("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        Row("lift", "selection.lift", "Show whether the playbook helps, or ask that"),
-        Row("score", "cli.scores", "Show the scores of the agent"),
-        Row("score record", "cli.scores", "Record metrics and benchmarks of the agent"),
-        Row("score gate", "cli.scores", "Exit with 0 if the scores let the agent evolve, else 1"),
-        Row("score baseline", "cli.scores", "Set the value that a score is compared with"),
+        VerbRow("lift", "selection.lift", "Show whether the playbook helps, or ask that"),
+        VerbRow("score", "cli.scores", "Show the scores of the agent"),
+        VerbRow("score record", "cli.scores", "Record metrics and benchmarks of the agent"),
+        VerbRow("score gate", "cli.scores", "Exit with 0 if the scores let the agent evolve, else 1"),
+        VerbRow("score baseline", "cli.scores", "Set the value that a score is compared with"),
     ),
     "Sharing": (
-        Row("share", "sharing.cli", "Share the playbook with other machines"),
-        Row("sync", "sharing.cli", "Exchange events with the shared book"),
+        VerbRow("share", "sharing.cli", "Share the playbook with other machines"),
+        VerbRow("sync", "sharing.cli", "Exchange events with the shared book"),
     ),
     "Upkeep": (
-        Row("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
-        Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
-        Row("check", "doctor.cli", "Run verify, replay --check and score gate at once, for CI"),
-        Row("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
-        Row("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
-        Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
-        Row("export", "cli.upkeep", "Write entries into a file that agents read"),
-        Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
+        VerbRow("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
+        VerbRow("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
+        VerbRow("check", "doctor.cli", "Run verify, replay --check and score gate at once, for CI"),
+        VerbRow("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
+        VerbRow("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
+        VerbRow("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
+        VerbRow("export", "cli.upkeep", "Write entries into a file that agents read"),
+        VerbRow("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
     ),
     "For programs": (
-        Row("hook", "install.cli", "Handle one hook payload of an agent"),
-        Row("mcp", "mcp.protocol", "Serve the playbook to a model over MCP"),
-        Row("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
-        Row("completion", "cli.upkeep", "Print or install shell completion"),
+        VerbRow("hook", "install.cli", "Handle one hook payload of an agent"),
+        VerbRow("mcp", "mcp.protocol", "Serve the playbook to a model over MCP"),
+        VerbRow("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
+        VerbRow("completion", "cli.upkeep", "Print or install shell completion"),
     ),
 }
 """Group on the help screen → its verbs, in the order of the screen, which describes those of the first group."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.scores.pages import Page
+    from tallybook.projections.surfaces.scores.pages import ScorePage
     from tallybook.projections.surfaces.scores.read import IngestReport
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -245,7 +245,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
     reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
 
 
-def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:
+def _export(project: Project, options: Mapping[str, Any], page: ScorePage, state: Scores) -> None:
     """Write a page to a file, or to standard output for ``-``."""
     data = markdown(page).encode()
     if options["export"] == "-":

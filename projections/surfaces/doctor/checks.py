@@ -325,7 +325,7 @@ def check_sharing(project: Project) -> Iterator[Finding]:
     """Check the part of a project in a shared book; a project that shares none is not mentioned."""
     log, part = reading.open_log(project), membership.load(project)
     sync = "run `tallybook sync`"
-    if reading.log_with_book(log):
+    if reading.has_book(log):
         verdict, taken = verify(log.copy.log), log.history.frontier.seq
         for problem in verdict.problems:
             yield Finding(BAD, f"the copy of the book: {problem}", sync, is_damage=True)
@@ -340,7 +340,7 @@ def check_sharing(project: Project) -> Iterator[Finding]:
     misfit = None if part is not None else membership.find_misfit(project)
     if misfit is not None:
         yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")
-    elif part is None and reading.log_with_book(log):
+    elif part is None and reading.has_book(log):
         why = "nothing is sent or fetched here: the ledger has a shared book, and no settings of this user share it"
         yield Finding(NOTE, why, "run: tallybook share ENGINE ADDRESS")
 

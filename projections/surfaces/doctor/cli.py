@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.doctor.checks import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores import files as score_files
 from tallybook.projections.surfaces.scores.configuration import load, score_named
-from tallybook.projections.surfaces.scores.pages import Page, Table, markdown
+from tallybook.projections.surfaces.scores.pages import ScorePage, Table, markdown
 from tallybook.projections.surfaces.workspace import git
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{format_count(len(passed), 'check')} passed"
 
 
-def page(findings: Sequence[Finding], result: str) -> Page:
+def page(findings: Sequence[Finding], result: str) -> ScorePage:
     """Return findings as a page."""
     rows = tuple((finding.check, finding.level, finding.message, finding.fix) for finding in findings)
-    return Page(f"Tallybook: {result}", tables=(Table("", _COLUMNS, rows),))
+    return ScorePage(f"Tallybook: {result}", tables=(Table("", _COLUMNS, rows),))

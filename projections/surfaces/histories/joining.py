@@ -33,10 +33,9 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.histories import Histories
 from tallybook.ledger.line import LOG_NAME, START, Stamp, batch_key, frame
-from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, REDACTED
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
-    REDACTED,
     SHARED,
     Landed,
     LandedEvent,
@@ -55,7 +54,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import checkpoints, playbook_file
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
 from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, make_ground
 from tallybook.projections.surfaces.workspace import git, settings
@@ -146,7 +145,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     add_source(project, source, every)
     repair = None
     try:
-        own = tuple((log.own if log_with_book(log) else log).read())
+        own = tuple((log.own if has_book(log) else log).read())
     except DamagedLedgerError as error:
         repair = _plan_repair(project, every, seen, error, accept_loss=accept_loss)
         own = repair.batches
@@ -187,7 +186,7 @@ def _land(
     if dry_run:
         return _land_on(project, log, own, every), None
     with log.transaction() as tx:
-        landing = _land_on(project, log, tuple((log.own if log_with_book(log) else tx).read()), every)
+        landing = _land_on(project, log, tuple((log.own if has_book(log) else tx).read()), every)
         for batch in landing.arrival.batches:
             tx.append_framed(batch)
     batches = landing.arrival.batches
@@ -200,7 +199,7 @@ def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Hi
     paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
     landing = Landing(log, own, redactions)
     # In a book the seeds are joined to its entries.
-    doubled = Counter() if log_with_book(log) else _find_doubled(Landing(log, own, redactions), own, paths)
+    doubled = Counter() if has_book(log) else _find_doubled(Landing(log, own, redactions), own, paths)
     own_counts = {(name, field): getattr(landing.entries[name], field) for name, _ in doubled for field in _COUNTING}
     landing.add_counts({place: -count for place, count in own_counts.items()})
     for path in paths:
@@ -595,7 +594,7 @@ class Landing:
         """Take the ledger, its batches, and the texts that were redacted in it."""
         self.arrival = Arrival()
         self._redactions = redactions
-        self._log: SharedLog | None = log if log_with_book(log) else None
+        self._log: SharedLog | None = log if has_book(log) else None
         here = list(own)
         if self._log is None:
             state = fold_history(BOOK_VIEW, lambda: decode(own))

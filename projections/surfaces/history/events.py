@@ -22,7 +22,7 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
-from tallybook.projections.surfaces.history.reading import current, log_with_book, search
+from tallybook.projections.surfaces.history.reading import current, has_book, search
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def find_undone_events(log: Log, after: Position = START) -> Undone:
     Without an undo or a redaction nothing is decoded.
     """
     needles = [_of_kind(KIND_OF[EventsVoided]), _of_kind(KIND_OF[EventRedacted])]
-    is_part = after != START and not log_with_book(log)
+    is_part = after != START and not has_book(log)
     later = (batch for batch in log.read(after) if any(needle in batch.data for needle in needles))
     batches = list(decode(later if is_part else search(log, needles)))
     undos = [undo for batch in batches for undo in undos_in(batch)]
@@ -183,18 +183,18 @@ def event_parts(
 
     def read() -> Iterator[EventRecord]:
         nonlocal position
-        for batch in log.read(START if log_with_book(log) else position):
+        for batch in log.read(START if has_book(log) else position):
             if event_filter.until is not None and batch.first > event_filter.until:
                 break
             position = batch.position
             for record in _select([batch], event_filter):
-                if not log_with_book(log) or record.id not in listed:
+                if not has_book(log) or record.id not in listed:
                     listed.add(record.id)
                     yield record
 
     yield start, read()
     while event_filter.until is None and wait():
-        if log_with_book(log):
+        if has_book(log):
             log.refreshed()
         yield position, read()
 

@@ -14,12 +14,11 @@ from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
 from tallybook.ledger.decisions.update import RefusedText
 from tallybook.ledger.events import ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.playbook_constants import SECTIONED
+from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.projections.fold import fold, history
-from tallybook.projections.playbook.entry import REDACTED
 from tallybook.projections.playbook.render import entries_by_section
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
-from tallybook.projections.surfaces.history.reading import log_with_book
+from tallybook.projections.surfaces.history.reading import has_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -81,7 +80,7 @@ def find_edit(
     until = _changed_days(legacy, base, new_names)
     if entries == base_entries and not (top or odd or placed or until):
         return (), notes
-    seq, names = base.stamp[0], log.names_since(base.seq) if log_with_book(log) and base is not state else None
+    seq, names = base.stamp[0], log.names_since(base.seq) if has_book(log) and base is not state else None
     # A count is meant as of the file's rendering: ratings since then are added, so that none is lost.
     drift = _drift_of(base, state, names, read) if base is not state else {}
     edit = decisions.Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)

@@ -24,7 +24,7 @@ from tallybook.ledger.names import format_names
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number, shared_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log, search
+from tallybook.projections.surfaces.history.reading import has_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -137,7 +137,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
     """
     log = log or open_log(project)
     number = parse_book_number(when)
-    if not log_with_book(log):
+    if not has_book(log):
         if number is not None:
             raise BadInputError(f"{option} {when}", "this project shares no book", "see `tallybook share --help`")
         return _find(_Question(log, when, project, option))

@@ -163,7 +163,7 @@ def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> Examine
     from tallybook.projections.surfaces.history import manual_edit
 
     stamp, log = read_stamp(legacy.shared_stamp), opened.log
-    if stamp is not None and reading.log_with_book(log) and stamp[0] <= log.history.frontier.seq:
+    if stamp is not None and reading.has_book(log) and stamp[0] <= log.history.frontier.seq:
         book = log.book_playbook(stamp[0])
         entries = tuple(item.entry for item in legacy.items)
         by_section = manual_edit.is_by_section(legacy, opened.settings.format)

@@ -72,7 +72,7 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     Raises:
         TallybookError: The ledger is damaged or cannot be read.
     """
-    if not log_with_book(log):
+    if not has_book(log):
         return fold_log(form, log, until, cold=cold)
     # Of a ledger with a book in it the moment is one of the own ledger, and the checkpoints are of the book alone.
     log_then = log if until is None else log.at(until)
@@ -89,21 +89,21 @@ def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
 
     Others are not read unless one of these is damaged, so damage in them is found by ``verify``.
     """
-    if log_with_book(log):
+    if has_book(log):
         return find_or_read(log, needles, type(log).find)
     if isinstance(log, JsonlLog):
         return find_or_read(log, needles)
     return (batch for batch in log.read() if any(needle in batch.data for needle in needles))
 
 
-def log_with_book(log: Log) -> TypeGuard[SharedLog]:
+def has_book(log: Log) -> TypeGuard[SharedLog]:
     """Return whether a ledger has a shared book in it."""
     return isinstance(log, JsonlLog) and type(log) is not JsonlLog
 
 
 def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
     """Return a state folded to the end of the ledger; anew where what it has folded was redacted or undone since."""
-    if log_with_book(log):
+    if has_book(log):
         return log.refreshed().playbook()
     rewrites, prefix = state.rewrites, state.prefix
     state = fold(PLAYBOOK, decode(log.read(position_of(state))), state)

@@ -26,7 +26,7 @@ from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.fold import UndoneEvent, fold, history
 from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import has_book, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -139,7 +139,7 @@ sqlite3.register_converter("json", json.loads)
 
 
 @attrs.frozen
-class Table:
+class QueryResult:
     """The result of a query.
 
     Attributes:
@@ -151,7 +151,7 @@ class Table:
     rows: Iterator[tuple[Any, ...]]
 
 
-def query(project: Project, text: str, moment: Moment | None = None) -> Table:
+def query(project: Project, text: str, moment: Moment | None = None) -> QueryResult:
     """Return the result of a query.
 
     Args:
@@ -162,10 +162,10 @@ def query(project: Project, text: str, moment: Moment | None = None) -> Table:
     Raises:
         BadInputError: SQLite refuses the query, or it is more than a query, or takes longer than ``LIMIT_S``.
     """
-    shared = log_with_book(open_log(project))
+    shared = has_book(open_log(project))
     columns = {name: own | (_SHARED_COLUMNS[name] if shared else {}) for name, own in COLUMNS.items()}
     rows = _answer(text, commands.history_at(project, moment), columns)
-    return Table(_distinct(next(rows)), rows)
+    return QueryResult(_distinct(next(rows)), rows)
 
 
 def _answer(text: str, read: Callable[[], Iterable[Batch]], columns: Mapping[str, Mapping[str, str]]) -> Iterator[Any]:

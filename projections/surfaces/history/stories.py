@@ -37,7 +37,7 @@ from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form
-from tallybook.projections.surfaces.history.reading import Opened, fold_view, log_with_book, open_log, search
+from tallybook.projections.surfaces.history.reading import Opened, fold_view, has_book, open_log, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -120,7 +120,7 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
         if moment.in_book is not None:
             book = form.book(state)
             book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
-    end = PENDING + state.seq if log_with_book(log) and (moment is None or not moment.commit) else state.seq
+    end = PENDING + state.seq if has_book(log) and (moment is None or not moment.commit) else state.seq
     if moment is not None:
         return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
     file = playbook_file.examine(opened, form.book(state))
@@ -169,7 +169,7 @@ def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
     read = partial(log.read, verify=False)
     try:
         until = None if moment is None else moment.seq
-        if until is not None and log_with_book(log):
+        if until is not None and has_book(log):
             read, until = partial(log.at(until).read, verify=False), None
         state = fold_history(PLAYBOOK, lambda: decode(read()), until)
         end = state.seq if moment is None else moment.seq
@@ -210,17 +210,17 @@ def story_of(
     log = open_log(project)
     is_apart = moment is not None and moment.is_apart
     until = None if moment is None or is_apart else moment.seq
-    if log_with_book(log) and until is not None:
+    if has_book(log) and until is not None:
         log, until = log.at(until), None
     end = until
     statuses: EntryStatuses | None = None
     read_all: Callable[[], Iterable[Batch]] | None = None
     if moment is not None and is_apart:
         read_all = moment.history
-    elif log_with_book(log) or checkpoints.is_long(log):
+    elif has_book(log) or checkpoints.is_long(log):
         # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
         statuses = fold_view(STATUS_FORM, log, until)
-        end = until if log_with_book(log) else statuses.seq
+        end = until if has_book(log) else statuses.seq
     else:
         # A short ledger is read once.
         batches = list(decode(log.read()))
@@ -255,7 +255,7 @@ def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
 def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
     """Add to each row about an event of a shared book when it came in here; without a book do nothing."""
     log = open_log(project)
-    if log_with_book(log):
+    if has_book(log):
         from tallybook.projections.surfaces.sharing import own_history
 
         for value in answers:
@@ -293,7 +293,7 @@ def history_of(
             if links is None:
                 linking = search(log, [bytes_of("kind", events.KIND_OF[kind]) for kind in LINKING])
             else:
-                linking = log.read_linked(links) if log_with_book(log) else read_batches_at(log, links.values())
+                linking = log.read_linked(links) if has_book(log) else read_batches_at(log, links.values())
             batches = list(_find(log, names, list(decode(linking))))
             return lambda: batches
     return lambda: decode(log.read())
@@ -322,7 +322,7 @@ def _find(log: JsonlLog, names: Collection[str], linking: Sequence[Batch]) -> It
             last = batch.last
             if _leaves_open(batch, kin, undone):
                 # Up to an update after which none of these entries can be due.
-                later = log.read_on(batch) if log_with_book(log) else log.read(Position(last, batch.chain, batch.end))
+                later = log.read_on(batch) if has_book(log) else log.read(Position(last, batch.chain, batch.end))
                 for following in decode(later):
                     yield following
                     last = following.last

@@ -49,7 +49,7 @@ _BITS = 53
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
 
 
-class Question(NamedTuple):
+class OpenQuestion(NamedTuple):
     """The open question, as hooks read it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Question(NamedTuple):
     pinned: tuple[str, ...]
 
 
-class Lineage(NamedTuple):
+class SessionLineage(NamedTuple):
     """The lineage of a session.
 
     Attributes:
@@ -86,7 +86,7 @@ def begin_lineage(project: AnyProject, session: str, probability: float) -> None
     """
     question, path = read_question(project), lineage_file(project, session)
     if question is not None and question.id in read_secrets(project) and not os.path.exists(path):
-        ledger_access.write_marker(path, dumps(Lineage(session, question.id, probability)._asdict()))
+        ledger_access.write_marker(path, dumps(SessionLineage(session, question.id, probability)._asdict()))
 
 
 def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int, hold: float) -> Draw:
@@ -111,7 +111,7 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
     return _draw_units(question, lineage, secret, selected)
 
 
-def _draw_units(question: Question, lineage: Lineage, secret: bytes, selected: Sequence[str]) -> Draw:
+def _draw_units(question: OpenQuestion, lineage: SessionLineage, secret: bytes, selected: Sequence[str]) -> Draw:
     # People pin what guards against damage, so no draw withholds it.
     members = [
         name
@@ -169,7 +169,7 @@ def save_secret(project: AnyProject, question: str, secret: bytes) -> None:
     disk.replace_file(path, text.encode(), private=True)
 
 
-def read_question(project: AnyProject) -> Question | None:
+def read_question(project: AnyProject) -> OpenQuestion | None:
     """Return the open question of this user, None without one.
 
     Its marker is made anew where it is lost, or where the ledger has events since that change what it says.
@@ -178,12 +178,12 @@ def read_question(project: AnyProject) -> Question | None:
         marker = loads(ledger_access.read_marker(ledger_access.marker_file(project, QUESTION)))
         if not _is_outdated(project, marker["logs"]):
             about = marker["question"]
-            return about and Question(str(about[0]), str(about[1]), tuple(about[2]), tuple(about[3]))
+            return about and OpenQuestion(str(about[0]), str(about[1]), tuple(about[2]), tuple(about[3]))
     # Without a secret nothing is withheld, and few users have one.
     return save_question(project) if read_secrets(project) else None
 
 
-def save_question(project: AnyProject) -> Question | None:
+def save_question(project: AnyProject) -> OpenQuestion | None:
     """Write the marker of the open question, or that none is open, from the ledger; return the question."""
     ledger_access.load_packages()
     from tallybook.projections.fold import fold_history
@@ -200,7 +200,7 @@ def save_question(project: AnyProject) -> Question | None:
         state = fold_history(lift_view(configuration.load(whole)), lambda: reading.batches(whole))
         if state.open:
             event, book = state.questions[state.open].event, reading.current(reading.open_log(whole))
-            question = Question(state.open, event.question, event.names, tuple(sorted(book.pinned)))
+            question = OpenQuestion(state.open, event.question, event.names, tuple(sorted(book.pinned)))
         content = dumps({"question": question, "logs": logs})
         ledger_access.write_marker(ledger_access.marker_file(project, QUESTION), content)
     return question
@@ -241,9 +241,9 @@ def lineage_file(project: AnyProject, session: str) -> str:
     return ledger_access.marker_file(project, LINEAGE, session)
 
 
-def read_lineage(project: AnyProject, session: str) -> Lineage | None:
+def read_lineage(project: AnyProject, session: str) -> SessionLineage | None:
     """Return the lineage of a session; None where no question was open at its begin."""
     with suppress(*_FAULTS):
         fields = loads(ledger_access.read_marker(lineage_file(project, session)))
-        return Lineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))
+        return SessionLineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))
     return None

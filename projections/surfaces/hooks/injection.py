@@ -437,7 +437,7 @@ def append_own(project: ProjectPaths, drafts: Sequence[Draft], payload: Payload,
 # Injecting by task
 
 
-class Part(NamedTuple):
+class HeldPart(NamedTuple):
     """What a session has of the playbook, since its start or its last compaction; its marker holds it.
 
     Attributes:
@@ -471,7 +471,7 @@ def select_for(  # noqa: PLR0913 - a task, and what limits the answer to it
     budget_chars: int,
     *,
     template: str,
-    part: Part | None = None,
+    part: HeldPart | None = None,
 ) -> Selection:
     """Return the entries that fit a task, within the share of the budget that one prompt may use.
 
@@ -483,7 +483,7 @@ def select_for(  # noqa: PLR0913 - a task, and what limits the answer to it
         template: The text around the entries that the session is given first.
         part: What the session was given before.
     """
-    part = part or Part()
+    part = part or HeldPart()
     is_first = not part.names
     template = template if is_first else _MORE + inject.PLACEHOLDER
     # A prompt leaves room for what later prompts need.
@@ -514,7 +514,7 @@ def _answer_prompt(event: _Event) -> str:
     # The ledger knows of more injections than the marker: which entries the session has is no longer known.
     chars = part.chars + len(selection.text_without()) if is_new else budget_chars
     names = (*part.names, *(entry["name"] for entry in selection.chosen))
-    _write_part(event.marker, Part(part.number + 1, chars, names, delivery))
+    _write_part(event.marker, HeldPart(part.number + 1, chars, names, delivery))
     return answer if is_new else ""
 
 
@@ -534,13 +534,13 @@ def _repeat(event: _Event) -> str:
     return answer if is_new is not False else ""
 
 
-def _read_part(marker: str) -> Part:
+def _read_part(marker: str) -> HeldPart:
     """Return what a marker holds; nothing where there is none, or it is not readable."""
     with suppress(ValueError, TypeError):
         number, chars, names, delivery = loads(ledger_access.read_marker(marker))
-        return Part(int(number), int(chars), tuple(names), str(delivery))
-    return Part()
+        return HeldPart(int(number), int(chars), tuple(names), str(delivery))
+    return HeldPart()
 
 
-def _write_part(marker: str, part: Part) -> None:
+def _write_part(marker: str, part: HeldPart) -> None:
     ledger_access.write_marker(marker, dumps([part.number, part.chars, list(part.names), part.delivery]))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNCHANGED: Final = "nothing was changed"
 
 
-class Prompt(NamedTuple):
+class SlashCommand(NamedTuple):
     """A packaged slash command.
 
     Attributes:
@@ -54,7 +54,7 @@ class PromptFiles(NamedTuple):
 
     folder: str
     path: str
-    form: Callable[[Prompt], str]
+    form: Callable[[SlashCommand], str]
 
 
 class Installation(NamedTuple):
@@ -106,7 +106,7 @@ class Installation(NamedTuple):
         return {"hooks": [hook]} if self.is_nested else hook
 
 
-def as_toml(prompt: Prompt) -> str:
+def as_toml(prompt: SlashCommand) -> str:
     """Return a slash command of Gemini CLI."""
     lines = [f"!{{{command}}}" if (command := _command_in(line)) else line for line in prompt.body.split("\n")]
     # The body becomes a literal string of TOML, in which no backslash begins an escape.
@@ -114,7 +114,7 @@ def as_toml(prompt: Prompt) -> str:
     return f"description = {dumps(prompt.description)}\nprompt = '''\n{body}'''\n"
 
 
-def as_skill(prompt: Prompt) -> str:
+def as_skill(prompt: SlashCommand) -> str:
     """Return a skill, which an agent runs itself: it runs the commands, and there are no arguments."""
     lines = [line for line in prompt.body.split("\n\n") if "$ARGUMENTS" not in line]
     body = "\n\n".join(
@@ -400,12 +400,12 @@ def prompt_files(
             yield PackagedFile(top / files.prompts.path.format(prompt.name), data, top_folder(target, files, top))
 
 
-def read_prompt(path: Path) -> Prompt:
+def read_prompt(path: Path) -> SlashCommand:
     """Return a packaged slash command."""
     text = path.read_text(encoding="utf-8")
     _, front, body = text.split("---\n", 2)
     described = _DESCRIPTION.search(front)
-    return Prompt(path.stem, described[1] if described else path.stem, body.lstrip("\n"), text)
+    return SlashCommand(path.stem, described[1] if described else path.stem, body.lstrip("\n"), text)
 
 
 # What an agent trusts

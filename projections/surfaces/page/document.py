@@ -37,7 +37,7 @@ from tallybook.projections.scores.scoring import alerts
 from tallybook.projections.scores.view import Scores, score_levels, series
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
-from tallybook.projections.surfaces.history.reading import log_with_book, open_log
+from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
@@ -237,7 +237,7 @@ def make(project: Project, choices: Choices) -> Page:
     commit = moment if moment is not None and moment.commit else None
     if commit is not None:
         read = _from_beginning(commit.history)
-    elif log_with_book(log):
+    elif has_book(log):
         read = _from_beginning(lambda: _numbered_history(log, numbers))
     else:
         read = reader_of(log)

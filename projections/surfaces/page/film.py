@@ -71,7 +71,7 @@ WORDS: Final = {
 """Kind → what such an event does; other kinds are named as in the ledger."""
 
 
-class Row(NamedTuple):
+class EntryRow(NamedTuple):
     """All that the page shows of an entry.
 
     Attributes:
@@ -93,8 +93,8 @@ class Row(NamedTuple):
     place: int = 0
 
 
-ABSENT: Final = Row()
-_LIKE_OWN: Final = Row(len(STATUSES))
+ABSENT: Final = EntryRow()
+_LIKE_OWN: Final = EntryRow(len(STATUSES))
 
 
 @attrs.define
@@ -113,9 +113,9 @@ class Track:
     policy: Policy
     own: Track | None = None
     book: Playbook = attrs.field(init=False)
-    rows: dict[str, Row] = attrs.field(factory=dict)
-    last_rows: dict[str, Row] = attrs.field(factory=dict)
-    changes: list[tuple[int, str, Row]] = attrs.field(factory=list)
+    rows: dict[str, EntryRow] = attrs.field(factory=dict)
+    last_rows: dict[str, EntryRow] = attrs.field(factory=dict)
+    changes: list[tuple[int, str, EntryRow]] = attrs.field(factory=list)
     view: View[Any] = attrs.field(init=False)
     _last_place: int = 0
 
@@ -171,7 +171,7 @@ class Track:
                 self.changes.append((event, name, row))
         return set(rows)
 
-    def _row(self, name: str) -> Row:
+    def _row(self, name: str) -> EntryRow:
         """Return what the page shows of a name now, in its place so far."""
         book, old = self.book, self.rows.get(name, ABSENT)
         flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
@@ -181,9 +181,9 @@ class Track:
         # Of an entry whose addition is undone the playbook has the name alone.
         entry = book.mutable.get(name) or book.gone.get(name) or Entry(name, old.text)
         into = book.merged.get(name, "")
-        return Row(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
+        return EntryRow(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
 
-    def _place(self, seq: int) -> dict[str, Row]:
+    def _place(self, seq: int) -> dict[str, EntryRow]:
         """Give the entries that are not in rising places new ones, the same under each policy; return their rows."""
         placed, last = {}, 0
         for name in self.book.mutable:
@@ -429,7 +429,7 @@ class Film:
             part["texts"] = [mask(text) for text in texts]
         return part
 
-    def _columns(self, rows: Iterable[tuple[int, str, Row]], texts: dict[str, int]) -> dict[str, list[int]]:
+    def _columns(self, rows: Iterable[tuple[int, str, EntryRow]], texts: dict[str, int]) -> dict[str, list[int]]:
         """Return the rows of a policy in columns, each with the 95 % interval of the helpful share in thousandths."""
         columns: list[tuple[int, ...]] = []
         for seq, name, row in sorted(rows, key=itemgetter(0)):

@@ -83,7 +83,7 @@ class Source:
         return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
 
 
-class Server(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
     """A server of one page, on a free port of the loopback interface.
 
     Attributes:
@@ -151,7 +151,7 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
-    server: Server
+    server: PageServer
     timeout = _REQUEST_S
     server_version, sys_version = "tallybook", ""
 
@@ -239,7 +239,7 @@ def _equals(given: str, secret: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
-def serve(server: Server) -> None:
+def serve(server: PageServer) -> None:
     """Answer until Ctrl-C interrupts it, its terminal is closed, or the process that started it has ended."""
     if hasattr(signal, "SIGHUP"):
         # Also where `nohup` had it ignored: a forgotten server would go on showing the playbook.
@@ -309,7 +309,7 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
         # In a pipe the address would stay in the buffer while the server runs.
         sys.stdout.flush()
 
-    server = Server(source, announce)
+    server = PageServer(source, announce)
     note(*commands.spool_notes(project))
     # Ctrl-C is how it ends, from the moment at which there is an address.
     with suppress(KeyboardInterrupt):

@@ -15,7 +15,7 @@ import click
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.reflections import NO_RATER, Session
+from tallybook.projections.reflections import NO_RATER, ReflectedSession
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
@@ -204,7 +204,9 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
     return f"{cost} ({rater}){used}{budget}"
 
 
-def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflections, plan: Plan) -> Iterator[Prompt]:
+def _prompts(
+    project: Project, sessions: Mapping[str, ReflectedSession], known: Reflections, plan: Plan
+) -> Iterator[Prompt]:
     """Yield the prompts for sessions, piece by piece; a missing transcript has none.
 
     The results of earlier pieces change the playbook in the prompts of later ones, so the texts are approximate.
@@ -246,7 +248,7 @@ def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) ->
     return _run(project, attrs.evolve(plan, folders=(folder,)), as_json=options["as_json"], pieces=len(prompts))
 
 
-def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str) -> dict[str, Session]:
+def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str) -> dict[str, ReflectedSession]:
     """Return the sessions of a folder's transcripts that are not read to their end, the oldest first.
 
     Raises:
@@ -266,7 +268,7 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
     names = {path: paths[path].session_of(str(path.absolute())) for path in own}
     sessions = {
         name: attrs.evolve(
-            known.sessions.get(name, Session(None)), transcript=str(path.absolute()), request_end=own[path]
+            known.sessions.get(name, ReflectedSession(None)), transcript=str(path.absolute()), request_end=own[path]
         )
         for path, name in names.items()
         if name

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.writing import secrets
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tallybook.projections.surfaces.reflection.replies import Answer
+    from tallybook.projections.surfaces.reflection.replies import ParsedReply
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 TIMEOUT_S: Final = 300
@@ -46,7 +46,7 @@ REFUSED: Final = "refused"
 UNUSABLE: Final = "unusable"
 
 
-class Question(NamedTuple):
+class RaterQuestion(NamedTuple):
     """What a rater is asked.
 
     Attributes:
@@ -102,7 +102,7 @@ def _clean(text: object) -> str:
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""
 
 
-def _accept(question: Question, reply: Reply) -> Reply:
+def _accept(question: RaterQuestion, reply: Reply) -> Reply:
     """Return a reply, unless the model ran a tool, refused or was cut off; without a cost, it has the expected one."""
     spent = reply.spent if any(reply.spent) else (question.tokens, 0)
     text, model, stop = _clean(reply.text), _clean(reply.model or question.model), str(reply.stop)
@@ -147,7 +147,7 @@ _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The field that bounds the answer: most servers know the first one, OpenAI's newer models demand the second."""
 
 
-def _ask_chat(question: Question) -> Reply:
+def _ask_chat(question: RaterQuestion) -> Reply:
     """Ask an address for a chat completion: the prompt alone, and no tool."""
     address = question.options.address
     if not is_encrypted_or_local(address):
@@ -163,7 +163,7 @@ def _ask_chat(question: Question) -> Reply:
     return _read_answer(question, key, status, data)
 
 
-def _key(question: Question) -> str:
+def _key(question: RaterQuestion) -> str:
     """Return the key, empty where none is needed."""
     if not question.options.key_variable:
         return ""
@@ -175,7 +175,7 @@ def _key(question: Question) -> str:
     return key
 
 
-def _post(question: Question, key: str, limit: str) -> tuple[int, bytes]:
+def _post(question: RaterQuestion, key: str, limit: str) -> tuple[int, bytes]:
     """Return the status and the body that the address answers with."""
     from http.client import HTTPException
     from urllib.error import HTTPError
@@ -222,7 +222,7 @@ def _read(answer: Any, until: float) -> bytes:
     return data
 
 
-def _read_answer(question: Question, key: str, status: int, data: bytes) -> Reply:
+def _read_answer(question: RaterQuestion, key: str, status: int, data: bytes) -> Reply:
     fields = load_object(data)
     if status != 200:  # noqa: PLR2004 - the status of success
         error = fields.get("error", fields)
@@ -290,7 +290,7 @@ class _Call:
     """
 
     rater: Rater
-    question: Question
+    question: RaterQuestion
     home: Path
 
     def _fill(self, text: str) -> str:
@@ -616,13 +616,13 @@ OWN: Final = "command"
 RATERS: Final = (NO_RATER, *CLIENTS, ADDRESS, OWN)
 
 
-def ask_rater(prompt: str, options: Settings) -> tuple[Reply, Answer]:
+def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
     """Send the rater that the settings choose a prompt, and return its reply and what that says.
 
     Raises:
         RaterError: It gave no answer, or one that cannot be used, or no rater is chosen.
     """
-    rater, question = options.rater, Question(prompt, options, estimate_tokens(options.rater, prompt))
+    rater, question = options.rater, RaterQuestion(prompt, options, estimate_tokens(options.rater, prompt))
     if rater == NO_RATER:
         raise RaterError(UNAVAILABLE, "no rater is chosen")
     try:

@@ -39,7 +39,7 @@ _NOTHING: Final = "(nothing)"
 
 
 @attrs.frozen
-class Answer:
+class ParsedReply:
     """What an answer says.
 
     Attributes:
@@ -62,7 +62,7 @@ class Answer:
         added = [{"type": "ADD", "text": text} for text in self.payload["new_key_points"]]
         return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
 
-    def about(self, names: Collection[str], texts: Collection[str] = ()) -> Answer:
+    def about(self, names: Collection[str], texts: Collection[str] = ()) -> ParsedReply:
         """Return the answer with the evaluations of these names only, and without these new key points.
 
         A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets; the
@@ -74,7 +74,7 @@ class Answer:
         notes = tuple(note for note in self.notes if note.name in names)
         others = [evaluation["name"] for evaluation in evaluations if evaluation["name"] not in names]
         ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
-        return Answer({"new_key_points": new, "evaluations": ratings}, notes, ignored, self.operations)
+        return ParsedReply({"new_key_points": new, "evaluations": ratings}, notes, ignored, self.operations)
 
 
 class UnusableError(Exception):
@@ -119,7 +119,7 @@ def shown_names(template: str, entries: Sequence[Mapping[str, Any]]) -> frozense
     return frozenset(inject.names_of(inject.choose(entries, PLAYBOOK_CHARS).chosen) if "{playbook}" in template else ())
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> ParsedReply:
     """Return what an answer says: the one JSON object in it; prose around it does not matter.
 
     Raises:
@@ -148,7 +148,7 @@ def read_answer(text: str) -> Answer:
     rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
     operations = _list(value, OPERATIONS) if OPERATIONS in value else []
     payload = {"new_key_points": texts, "evaluations": rated}
-    return Answer(payload, tuple(notes), unknown, tuple(operations[:MAX_OPERATIONS]))
+    return ParsedReply(payload, tuple(notes), unknown, tuple(operations[:MAX_OPERATIONS]))
 
 
 def _parse(text: str) -> Any:

@@ -28,7 +28,7 @@ from tallybook.projections.surfaces.writing import secrets
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.projections.surfaces.agents.table import Entry, Transcripts
+    from tallybook.projections.surfaces.agents.table import TranscriptEntry, Transcripts
 
 
 MESSAGE_CHARS: Final = 4_000
@@ -92,7 +92,7 @@ class Line:
     begin: int
     end: int
     fields: Mapping[str, Any]
-    messages: Sequence[Entry]
+    messages: Sequence[TranscriptEntry]
     asked_ids: Collection[str]
     is_unknown: bool
     uuid: str
@@ -181,7 +181,7 @@ def files_of(transcript: Path) -> dict[str, Path]:
     return {name: Path(path) for name, path in subagents.items()} | {"": transcript}
 
 
-def _ids_that_ask(entry: Entry) -> Iterator[str]:
+def _ids_that_ask(entry: TranscriptEntry) -> Iterator[str]:
     """Yield the ids of the uses of tools in a line that ask for the playbook, those of our own server among them."""
     for block in (block for message in (entry, *entry.more) for block in message.blocks):
         if block.get("type") == "tool_use" and (
@@ -468,7 +468,7 @@ class _Tally:
             self._at_s = max(self._at_s, at_s)
         self.seconds += self._gap_s
 
-    def add_message(self, entry: Entry) -> None:
+    def add_message(self, entry: TranscriptEntry) -> None:
         """Count what a message has: prompts, calls, answers and failures."""
         for block in entry.blocks:
             kind, text = block.get("type"), text_of(block, "text")

@@ -26,7 +26,7 @@ from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import entry_json
-from tallybook.projections.reflections import GONE, NO_RATER, REFLECTIONS, Reflections, Session, last_failure
+from tallybook.projections.reflections import GONE, NO_RATER, REFLECTIONS, ReflectedSession, Reflections, last_failure
 from tallybook.projections.surfaces.agents.claude import folder_name
 from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.history import checkpoints, reading
@@ -128,14 +128,14 @@ def next_try_us(failure: Failure) -> float:
     return clock.to_unix_us(failure.at) + wait_s * clock.MICROSECONDS
 
 
-def is_given_up(session: Session, rater: str) -> bool:
+def is_given_up(session: ReflectedSession, rater: str) -> bool:
     """Say whether a session is not retried automatically: it failed too often, or its transcript is missing."""
     failure = last_failure(session)
     failed = failure is not None and failure.rater == rater and next_try_us(failure) == inf
     return failed or session.is_transcript_gone
 
 
-def has_more(session: Session, rater: str) -> bool:
+def has_more(session: ReflectedSession, rater: str) -> bool:
     """Say whether anything is left to read: requested bytes, or what an agent wrote after its session's end."""
     awaits = session.awaits_reflection(rater)
     if session.transcript is None:
@@ -147,7 +147,7 @@ def has_more(session: Session, rater: str) -> bool:
     return awaits or (session.trigger in ENDS and _has_grown(session, path, rater))
 
 
-def _has_grown(session: Session, path: Path, rater: str) -> bool:
+def _has_grown(session: ReflectedSession, path: Path, rater: str) -> bool:
     """Say whether the transcripts of a session differ from what was read of them, and have for a while."""
     position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
     try:
@@ -185,7 +185,7 @@ def wait_for_writers(project: Project, plan: Plan) -> None:
         sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
 
 
-def _written_us(session: Session) -> int:
+def _written_us(session: ReflectedSession) -> int:
     with suppress(OSError):
         return Path(session.transcript or os.devnull).stat().st_mtime_ns // 1000
     return 0
@@ -196,7 +196,7 @@ def _written_us(session: Session) -> int:
 # clone, and the ids of sessions with it.
 
 
-def find_open(project: Project, known: Reflections) -> dict[str, Session | None]:
+def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSession | None]:
     """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet.
 
     Returns:
@@ -205,11 +205,13 @@ def find_open(project: Project, known: Reflections) -> dict[str, Session | None]
     now_us = clock.utc_now().unix_us
     oldest = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
     beginning = clock.moment(now_us - _BEGINNING_US).at
-    sessions = {name: known.sessions.get(name, Session(None)) for name, at in known.injected_at.items() if at >= oldest}
+    sessions = {
+        name: known.sessions.get(name, ReflectedSession(None)) for name, at in known.injected_at.items() if at >= oldest
+    }
     # After a reported end, `has_more` finds what is written later.
     unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
     transcripts = _find_transcripts(project, unended) if unended else {}
-    found: dict[str, Session | None] = {}
+    found: dict[str, ReflectedSession | None] = {}
     for name, session in unended.items():
         if name in transcripts:
             _, size, written_us, path = transcripts[name]
@@ -221,12 +223,14 @@ def find_open(project: Project, known: Reflections) -> dict[str, Session | None]
     return found
 
 
-def find_killed(project: Project, known: Reflections) -> dict[str, Session]:
+def find_killed(project: Project, known: Reflections) -> dict[str, ReflectedSession]:
     """Return the sessions whose clients were killed, by their ids, as they await reflection."""
     return {name: session for name, session in find_open(project, known).items() if session is not None}
 
 
-def _find_transcripts(project: Project, sessions: Mapping[str, Session]) -> dict[str, tuple[bool, int, int, str]]:
+def _find_transcripts(
+    project: Project, sessions: Mapping[str, ReflectedSession]
+) -> dict[str, tuple[bool, int, int, str]]:
     """Return the transcripts of sessions that began in a project.
 
     Of several, the one that was reflected on, else the largest: Gemini CLI begins another one when it resumes a
@@ -423,7 +427,7 @@ def _settle(state: _State) -> None:
                     path.unlink()
 
 
-def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> Unread:
+def unread(known: Reflections, name: str, plan: Plan, session: ReflectedSession, playbook: Playbook) -> Unread:
     """Return what is left to read of a session.
 
     Raises:
@@ -507,7 +511,7 @@ def _reflect(state: _State, name: str) -> Result | None:
         return Result(name, failed=str(error))
 
 
-def _measure(known: Reflections, name: str, session: Session) -> events.Numbers | None:
+def _measure(known: Reflections, name: str, session: ReflectedSession) -> events.Numbers | None:
     """Return the numbers of a session's transcript; None where it is not understood, or cannot be read any more."""
     with suppress(OSError):
         path = transcript.locate(Path(session.transcript or os.devnull))
@@ -532,7 +536,7 @@ def _record_marks(state: _State, piece: Piece) -> int:
     return sum(len(outcome.rated) for outcome in outcomes)
 
 
-def _next_piece(state: _State, name: str, session: Session) -> Piece:
+def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
     """Return the next piece of a session.
 
     Raises:

@@ -20,7 +20,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores import configuration, pages
 from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, Page, Table
+from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, ScorePage, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
     Fields = Mapping[str, Any]
-    Answer = tuple[Any, Page]
+    Answer = tuple[Any, ScorePage]
 
 VARIABLE: Final = "CLAUDE_SESSION_ID"
 _FOCUS_SHOWN: Final = 5
@@ -117,7 +117,7 @@ def _show_summary(query: ScoreQuery) -> Answer:
     more = [f"and {len(areas) - len(lines)} more; --detail names them."] if len(lines) < len(areas) else []
     # The scores may be of any day: the box alone would look like today's.
     day = whole.day or answer["date"]
-    page = Page(
+    page = ScorePage(
         config.title,
         f"Overall: {pages.with_coverage(whole.value, config, whole.measured)}"
         + (f"  {change}" if display.show_trends and whole.is_shown else ""),
@@ -159,10 +159,10 @@ def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator
 # Where nothing has a score
 
 
-def _make_empty_page(state: Scores, *, framed: bool = False) -> Page:
+def _make_empty_page(state: Scores, *, framed: bool = False) -> ScorePage:
     """Return the page for a ledger without scores: what was recorded, and why none of it is scored."""
     why = tuple(_explain_absence(state))
-    return Page(state.config.title, _UNSCORED if why else _NOTHING, sentences=why, framed=framed)
+    return ScorePage(state.config.title, _UNSCORED if why else _NOTHING, sentences=why, framed=framed)
 
 
 def reasons(counts: Sequence[tuple[str, int]]) -> str:
@@ -222,7 +222,7 @@ def _show_session(query: ScoreQuery) -> Answer:
     names = summary.names(config)
     whole = pages.with_coverage(session.scores.get(OVERALL_ID), config, measured.get(OVERALL_ID, ALL))
     version = [f"version {session.version}"] if session.version else []
-    page = Page(
+    page = ScorePage(
         f"SESSION {session.id}",
         ", ".join([f"Overall: {whole}", format_time(answer["timestamp"]), *version]),
         tuple(
@@ -300,7 +300,9 @@ def _show_day(query: ScoreQuery) -> Answer:
         change = _change_text(answer["trend"], config.trends.short_term_days) if has_trend else ""
         heading += f", Overall: {value}  {change}".rstrip()
     table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
-    return answer, Page(f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
+    return answer, ScorePage(
+        f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,)
+    )
 
 
 # Trends
@@ -316,11 +318,11 @@ def _show_trend(query: ScoreQuery, days: int) -> Answer:
     answer |= {"scores": [trend for _, trend in others]} if query.detail else {}
     title = f"{score.name.upper()}, {days} DAYS"
     if not score.series:
-        return answer, Page(title, NO_DATA)
+        return answer, ScorePage(title, NO_DATA)
     value = pages.format_grade(answer["data"][-1], config, score.measured)
     rows = tuple(_trend_row(other, trend, config) for other, trend in others)
     columns = ("score", "last", "average", "before", "change", "%", "forecast", "last day")
-    page = Page(
+    page = ScorePage(
         title,
         f"{score.name}: {value}" + (f"  {_change_text(answer['trend'], days)}" if score.is_shown else ""),
         # Both sides that the trend compares.
@@ -404,7 +406,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         total = f"{changes['before']:.1f} to {changes['now']:.1f}"
         gave = ", ".join(parts) if parts else "no part gave more or less"
         sentences.append(f"From {total} since the {days} days with data before: {gave}.")
-    page = Page(
+    page = ScorePage(
         score.name,
         f"{NO_DATA}." if score.value is None else f"{value} on {score.day}{_advice(score, config)}.",
         chart=score.shown[-2 * config.trends.long_term_days :],

@@ -69,7 +69,7 @@ class Table:
 
 
 @attrs.frozen
-class Page:
+class ScorePage:
     """An answer for people; a part that is empty is not shown.
 
     Attributes:
@@ -172,7 +172,7 @@ _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _COLUMNS: Final = 72
 
 
-def markdown(page: Page) -> str:
+def markdown(page: ScorePage) -> str:
     """Return a page as Markdown; no text in it is markup of its own."""
     blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts)]
     blocks += [_plain(page.heading), _plain(page.day)]

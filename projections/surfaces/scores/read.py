@@ -66,7 +66,7 @@ _BLANKS = frozenset(_BLANK)
 _DEEP = f"is nested more than {MAX_DEPTH} deep"
 
 
-class Item(NamedTuple):
+class SentItem(NamedTuple):
     """An object that was sent.
 
     Attributes:
@@ -82,7 +82,7 @@ class Item(NamedTuple):
     size: int
 
 
-def items(file: str) -> Iterator[Item | Problem]:
+def items(file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of a file, or of standard input for ``-``, and what is wrong with the rest, in order."""
     if file == "-":
         # A terminal ends at the first end of its input: to read again would wait for another.
@@ -101,7 +101,7 @@ def items(file: str) -> Iterator[Item | Problem]:
         yield Problem(file, f"cannot be read: {disk.reason(error)}")
 
 
-def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
+def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of a stream, decompressed where it begins as gzip does; after a broken end the rest is lost."""
     is_packed = stream.peek(len(_GZIP)).startswith(_GZIP)
     try:
@@ -121,7 +121,7 @@ def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:
     yield from rest.split(b"\n")
 
 
-def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Problem]:
+def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of lines: of one document that they are together, or else of each."""
     numbered = enumerate(lines, 1)
     first = next(((number, line) for number, line in numbered if line.strip()), None)
@@ -149,7 +149,7 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Pr
     yield from objects
 
 
-def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
+def _line(text: bytes, place: str, file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of a line: two writers may have welded theirs."""
     if text in _BRACKETS:
         return
@@ -159,7 +159,7 @@ def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
         yield Problem(place, f"{fault}; it is not recorded")
 
 
-def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator[Item | Problem]:
+def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator[SentItem | Problem]:
     """Yield the objects of JSON values that stand in one place: themselves, or those in a list."""
     for index, value in enumerate(values):
         where = f"{place}[{index}]" if len(values) > 1 else place
@@ -170,7 +170,7 @@ def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator
             yield Problem(where, "is an empty list")
         for at, member in members:
             share = size // len(values) // len(members)
-            yield Item(member, at, file, share) if isinstance(member, dict) else Problem(at, _NO_OBJECT)
+            yield SentItem(member, at, file, share) if isinstance(member, dict) else Problem(at, _NO_OBJECT)
 
 
 def _values(data: bytes) -> tuple[list[Any], str]:
@@ -313,7 +313,7 @@ class PreparedObject(NamedTuple):
     size: int
 
 
-def parse_typed(words: Sequence[str]) -> Iterator[Item]:
+def parse_typed(words: Sequence[str]) -> Iterator[SentItem]:
     """Yield the metrics that were typed as NAME=VALUE, all as one object.
 
     Raises:
@@ -325,7 +325,7 @@ def parse_typed(words: Sequence[str]) -> Iterator[Item]:
             hint = "give NAME=NUMBER, or true or false; there is no file of that name"
             raise BadInputError(f"{name}={value}", "is not a metric", hint)
     if pairs:
-        yield Item({"metrics": dict(pairs)}, "command line", "", 0)
+        yield SentItem({"metrics": dict(pairs)}, "command line", "", 0)
 
 
 def is_typed(word: str) -> bool:
@@ -356,7 +356,7 @@ def defaults(session: str | None = None, component: str | None = None, zone: str
 
 def feed(
     project: Project,
-    sources: Iterable[Iterable[Item | Problem]],
+    sources: Iterable[Iterable[SentItem | Problem]],
     fill: Fill,
     progress: Callable[[int], None],
 ) -> IngestReport:
@@ -391,7 +391,7 @@ def feed(
 
 
 def _prepare(
-    source: Iterable[Item | Problem], fill: Fill, report: IngestReport, config: Config | None
+    source: Iterable[SentItem | Problem], fill: Fill, report: IngestReport, config: Config | None
 ) -> Iterator[PreparedObject]:
     """Yield the objects of one file prepared to be appended; problems go to the report."""
     counts: Counter[int] = Counter()

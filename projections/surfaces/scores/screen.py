@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tallybook.projections.surfaces.scores.pages import Bar, Page
+    from tallybook.projections.surfaces.scores.pages import Bar, ScorePage
 
 MAX_COLUMNS: Final = 71
 """Columns of the box; a wider terminal gets no wider one."""
@@ -48,7 +48,7 @@ _VALUE: Final = len(" 100 (A) ↑")
 _NUMBER: Final = re.compile(r"-?[0-9.]+")
 
 
-def show(console: Console, page: Page) -> None:
+def show(console: Console, page: ScorePage) -> None:
     """Print a page."""
     width, lines = min(console.width, MAX_COLUMNS), box.SQUARE if is_utf(console) else box.ASCII2
     title, heading = _text(console, page.title, "bold"), _text(console, page.heading)
@@ -74,7 +74,7 @@ def show(console: Console, page: Page) -> None:
     console.print(frame)
 
 
-def _print_tables(console: Console, page: Page) -> None:
+def _print_tables(console: Console, page: ScorePage) -> None:
     for table in page.tables:
         console.print()
         if table.title:

@@ -21,12 +21,12 @@ from tallybook.projections.surfaces.workspace.project import find_paths
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallybook.projections.playbook.ranking import Score
+    from tallybook.projections.playbook.ranking import TaskFit
     from tallybook.projections.surfaces.workspace.project import Project
 
 
 @attrs.frozen
-class Answer:
+class SelectionAnswer:
     """What a session is given.
 
     Attributes:
@@ -39,12 +39,12 @@ class Answer:
 
     text: str
     entries: tuple[Mapping[str, Any], ...]
-    scores: Mapping[str, Score]
+    scores: Mapping[str, TaskFit]
     left_out: Mapping[str, int]
     budget_chars: int
 
 
-def answer_task(project: Project, task: str | None, session: str | None = None) -> Answer:
+def answer_task(project: Project, task: str | None, session: str | None = None) -> SelectionAnswer:
     """Return what a session is given for its first prompt, or without a task at its start.
 
     A session is given no entry that a question of lift withholds from it. What an agent asks for is recorded as an
@@ -76,10 +76,10 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     scores = {} if task is None else {entries[score.place]["name"]: score for score in ranking.rank(entries, task)}
     # Of both playbooks.
     left_out = sum(map(Counter, selection.left_out.values()), Counter[str]())
-    return Answer(selection.text_without(drawn.held), given, scores, left_out, chosen.budget_chars)
+    return SelectionAnswer(selection.text_without(drawn.held), given, scores, left_out, chosen.budget_chars)
 
 
-def explain(entry: Mapping[str, Any], score: Score) -> str:
+def explain(entry: Mapping[str, Any], score: TaskFit) -> str:
     """Return a score as the sum that it is."""
     # A score adds its parts, because a person can check a sum in one line.
     words = [f"{word} {points:.2f}" for word, points in score.words.items()]
@@ -87,7 +87,7 @@ def explain(entry: Mapping[str, Any], score: Score) -> str:
     return f"{score.total:.2f} = {' + '.join([*words, counts])}"
 
 
-def rows(answer: Answer) -> Sequence[Mapping[str, Any]]:
+def rows(answer: SelectionAnswer) -> Sequence[Mapping[str, Any]]:
     """Return the entries for JSON, each with the parts of its score where there was a task."""
     result = []
     for entry in answer.entries:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tallybook.ledger.sharing.engines.engine import Engine
-    from tallybook.ledger.sharing.replica import Redaction
+    from tallybook.ledger.sharing.replica import BookRedaction
     from tallybook.projections.surfaces.sharing.membership import Membership
     from tallybook.projections.surfaces.sharing.syncing import Rejoined, SyncResult
     from tallybook.projections.surfaces.workspace.project import Project
@@ -347,7 +347,7 @@ class BookCheck:
     differs: int
     redacted: Sequence[int]
     newer: SkippedRun | None = None
-    redactions: Sequence[Redaction] = ()
+    redactions: Sequence[BookRedaction] = ()
 
 
 def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:

@@ -171,7 +171,7 @@ def _as_batch(batch: RawBatch, first: int, lines: list[bytes]) -> RawBatch:
     return batch._replace(first=first, last=first + len(lines) - 1, lines=parted)
 
 
-class Sync(NamedTuple):
+class PastSync(NamedTuple):
     """One sync of this machine.
 
     Attributes:
@@ -187,17 +187,17 @@ class Sync(NamedTuple):
     at: str
 
 
-def read_syncs(own: JsonlLog) -> list[Sync]:
+def read_syncs(own: JsonlLog) -> list[PastSync]:
     """Return the syncs of this machine, in order."""
     return [
-        Sync(record.seq, event.seq, dict(zip(event.names, event.new_names, strict=False)), record.at)
+        PastSync(record.seq, event.seq, dict(zip(event.names, event.new_names, strict=False)), record.at)
         for batch in decode(find_or_read(own, (_TAKEN,)))
         for record in batch.records
         if isinstance(event := record.event, BookTaken)
     ]
 
 
-def arrival_of(found: list[Sync], number: int) -> Sync | None:
+def arrival_of(found: list[PastSync], number: int) -> PastSync | None:
     """Return the sync that brought an event of the book; None where none did yet."""
     place = bisect_left(found, number, key=lambda sync: sync.taken)
     return found[place] if place < len(found) else None
@@ -208,7 +208,7 @@ def add_arrivals(own: JsonlLog, value: Any) -> None:
     _add(read_syncs(own), value)
 
 
-def _add(found: list[Sync], value: Any) -> None:
+def _add(found: list[PastSync], value: Any) -> None:
     if isinstance(value, dict):
         for child in list(value.values()):
             _add(found, child)

@@ -18,10 +18,10 @@ from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, he
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.lookup import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
 from tallybook.ledger.names import parse_number
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
-    REDACTED,
     SHARED,
     Ground,
     Landed,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.numbers import BOOK, book_number, own_id, own_number, parse_book_number
-from tallybook.projections.surfaces.history.reading import log_with_book
+from tallybook.projections.surfaces.history.reading import has_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def find_event(log: Log, target: str) -> str:
         BadInputError: There is no such event.
     """
     number = parse_book_number(target)
-    if not log_with_book(log):
+    if not has_book(log):
         if number is not None:
             raise BadInputError(f"event {target}", "this project shares no book", "see `tallybook log`")
         return target
@@ -72,7 +72,7 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
     Raises:
         BadInputError: There is none, or the project shares no book.
     """
-    if not log_with_book(log):
+    if not has_book(log):
         raise BadInputError(f"{option} {wanted}", "this project shares no book", "see `tallybook share --help`")
     # A batch of the book is of one machine, so its first line is enough.
     writers = {record.by.writer for batch in decode(log.read_book()) for record in batch.records[:1]} - {None}

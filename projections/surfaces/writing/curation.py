@@ -169,10 +169,10 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         session = session_of(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
         # In a shared book the session goes on elsewhere, so the undo names what it undoes.
-        session = None if reading.log_with_book(log) else session
+        session = None if reading.has_book(log) else session
     elif target is not None:
         records = _find_named(batches, find_event(log, target), target, option)
-    elif reading.log_with_book(log):
+    elif reading.has_book(log):
         records = _last_change(_own_batches(log, batches), option, log.playbook().used)
     else:
         records = _last_change(batches, option)
@@ -212,7 +212,7 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
     log = _prepare_log(project)
     writers = find_writers(log, writer, "--writer")
     moment = None if since is None else moments.find(project, since, "--since", log)
-    is_earlier = contained_in(log, moment) if moment is not None and reading.log_with_book(log) else lambda _: False
+    is_earlier = contained_in(log, moment) if moment is not None and reading.has_book(log) else lambda _: False
     records = [
         record
         for batch in history(lambda: decode(log.read()))

@@ -19,7 +19,7 @@ from tallybook.projections.surfaces.agents.table import find_agent, require_pers
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.writing import curation
-from tallybook.projections.surfaces.writing.requests import Answer, PlainEvents, Request
+from tallybook.projections.surfaces.writing.requests import PersonAnswer, PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ def open_proposals(project: Project) -> list[EventRecord]:
         MissingLinesError: Lines of the shared book are missing.
     """
     log, found = reading.open_log(project), list(load(project).open.values())
-    return [*_with_present_names(log, found)] if found and reading.log_with_book(log) else found
+    return [*_with_present_names(log, found)] if found and reading.has_book(log) else found
 
 
 def _with_present_names(log: SharedLog, found: Sequence[EventRecord]) -> Iterator[EventRecord]:
@@ -207,7 +207,7 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
 
         target = redact.RedactionTarget(event.text)
         remaining = redact.redact(project, target, event.reason, by).erased.remaining
-    answer = Answer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
+    answer = PersonAnswer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
     outcome = commands.record_request(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
     return attrs.evolve(outcome, notes=notes)
@@ -220,5 +220,5 @@ def reject(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
         PersonsOnlyError: An agent rejects.
     """
     require_person("proposals reject", by.get("rater"))
-    answer = Answer(events.ProposalDecided(proposal.id, "rejected", reason))
+    answer = PersonAnswer(events.ProposalDecided(proposal.id, "rejected", reason))
     return commands.record_request(project, Request(answer, by))

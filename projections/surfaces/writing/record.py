@@ -26,7 +26,7 @@ from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
-from tallybook.projections.surfaces.history.reading import Opened, catch_up, log_with_book
+from tallybook.projections.surfaces.history.reading import Opened, catch_up, has_book
 from tallybook.projections.surfaces.writing.requests import (
     Import,
     PlainEvents,
@@ -149,7 +149,7 @@ def write(
             writing.append(state, requests)
             is_undone = any(isinstance(event, EventsVoided) for outcome in writing.outcomes for event in outcome.events)
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
-            if log_with_book(log) or is_undone:
+            if has_book(log) or is_undone:
                 writing.state = opened.playbook()
         except (errors.LockHeldError, errors.MissingLinesError) as error:
             # No agent waits for a lock that is held: its payload waits in the spool.
@@ -380,7 +380,7 @@ def _with_present_names(log: JsonlLog, request: Request) -> Request:
         BadInputError: It holds a curator's operations, in which names are not translated.
         MissingLinesError: Lines of the shared book as of then are missing.
     """
-    if request.position is None or not log_with_book(log) or not isinstance(request.decide, Update):
+    if request.position is None or not has_book(log) or not isinstance(request.decide, Update):
         return request
     names = log.names_since(request.position)
     return attrs.evolve(request, decide=request.decide.with_names(names)) if names else request
@@ -450,7 +450,7 @@ def _spool_refused(
         what = "is not in the last rendering of playbook.json, and lines of the shared book are missing here"
         raise errors.BadInputError(unknown.name, what, "run `tallybook sync` first; nothing was recorded") from unknown
     # A sync can give pending entries other names.
-    shown = {"position": known.seq} if log_with_book(log) else {}
+    shown = {"position": known.seq} if has_book(log) else {}
     waiting = [attrs.evolve(request, decide=update) for request, update in zip(requests, exact, strict=True)]
     rows = [request_to_json(request) | shown for request in waiting]
     spool.put(project.ledger, now.at, clock.new_id(now.unix_us), rows)

@@ -14,7 +14,8 @@ from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.events import LogRecovered, RedactionLinked
 from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, chained_bytes
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.sharing.landing import REDACTED, SHARED, redaction_links
+from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.sharing.landing import SHARED, redaction_links
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
 from tallybook.ledger.storage import disk, redacted_digests, redaction
@@ -173,7 +174,7 @@ def redact(
                 raise UnexpectedNumberError(len(events))
             if events:
                 _remember(log, target, events)
-                if reading.log_with_book(log):
+                if reading.has_book(log):
                     _append_links(tx, _find_links(events, {}), by)
             redaction.add_pending(log.folder, (event.id for event in events), texts, reason, by)
         erased = _finish(project, log)
@@ -375,7 +376,7 @@ def _search_all(
     log: JsonlLog, texts: Collection[str], event: str | None, pending: Iterable[RawBatch] = ()
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return what ``_search`` does, of the ledger and of every copy of a shared book."""
-    own = log.own.read() if reading.log_with_book(log) else ()
+    own = log.own.read() if reading.has_book(log) else ()
     events, bodies = _search(log, chain(log.read(), own, pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
     copied, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)

@@ -307,7 +307,7 @@ def make_undo(ids: Sequence[str], session: str | None = None, reason: str = "") 
 
 
 @attrs.frozen
-class Answer:
+class PersonAnswer:
     """A person's decision about a proposal, or about entries in a review.
 
     Attributes:
@@ -370,7 +370,7 @@ def _mask_request(decide: Decide, problems: list[Problem]) -> Decide:
         return attrs.evolve(decide, payload=payload, names=names, plain_events=events)
     if isinstance(decide, PlainEvents):
         return PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
-    if isinstance(decide, Answer):
+    if isinstance(decide, PersonAnswer):
         return attrs.evolve(decide, event=_mask_words(decide.event, problems))
     return cast("Decide", _mask_words(decide, problems))
 
