@@ -260,9 +260,11 @@ def _check_heads(batch: RawBatch, findings: _Findings) -> None:
         if form is None or not section or not line.has_checksum(raw_line[:-1]):
             findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
             continue
-        if form.by != findings.by and not _is_author(form.by):
-            findings.undecoded.add(batch.last)
-        findings.by = form.by
+        if form.by != findings.by:
+            if _is_author(form.by):
+                findings.by = form.by
+            else:
+                findings.undecoded.add(batch.last)
         if form.id in findings.ids:
             findings.add_damage(seq, f"repeats the id {form.id}")
         findings.ids.add(form.id)

@@ -139,6 +139,14 @@ def test_an_invalid_event_is_damage_although_its_chain_fits(ledger: Callable[...
     assert {5} == {problem.seq for problem in verdict.problems}
 
 
+def test_every_batch_of_an_invalid_author_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """Authors of lines that follow on each other are compared, and an invalid one is not believed the second time."""
+    first = forge((BODY, None), mark=LAST, head={"by": '{"rater":7}'})
+    second = forge((BODY, None), mark=first.position, head={"by": '{"rater":7}'})
+    verdict = verify(ledger(followed_by(first, second), second.position))
+    assert {5, 6} == {problem.seq for problem in verdict.problems}
+
+
 @pytest.mark.parametrize("seq", [1, 2, 9])
 def test_a_missing_expected_head_is_a_problem(ledger: Callable[..., JsonlLog], seq: int) -> None:
     """A ledger that was written anew verifies, but does not have the noted head of the old one."""

@@ -17,6 +17,7 @@ from tallybook.ledger.errors import EXIT_NO, CannotWriteError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing.requests import Request, make_undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +135,15 @@ def test_a_reason_that_holds_a_redacted_text_is_refused(here: Project, run: Run,
     strike(here)
     done = run(*words, "--reason", f"for {PRIVATE}")
     assert (EXIT_NO, "", f"tallybook: reason: {NAMED}; nothing was recorded\n") == done
+    assert_erased(here)
+
+
+def test_the_reason_of_an_undo_is_compared_under_the_lock(here: Project) -> None:
+    """A redaction can end after the undo began."""
+    undo = Request(make_undo(["id-1"], reason=f"for {PRIVATE}"), HUMAN)
+    strike(here)
+    with pytest.raises(RedactedTextError):
+        commands.record_request(here, undo)
     assert_erased(here)
 
 

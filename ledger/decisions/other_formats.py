@@ -194,7 +194,6 @@ def _list_table_items(key: str, table: JsonObject | list[Json], sections: Json) 
             fields.setdefault("name", label)
         name, section = fields.get("name"), fields.get("section")
         heading = headings.get(name) if isinstance(name, str) else None
-        heading = headings.get(name) if isinstance(name, str) else None
         if heading is None and isinstance(section, str) and section.strip():
             heading = mend_text(section)
         why = "is removed there" if fields.get("status") == _REMOVED else ""

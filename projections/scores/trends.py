@@ -128,7 +128,6 @@ class Forecast:
     Attributes:
         next_7_days: The average expected of their days with a score, 0 to 100, half rounded up.
         confidence: Chance that the real average is within five points of it, to two decimals, above 0 and below 1.
-
     """
 
     next_7_days: int
@@ -432,7 +431,6 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     if not config.enabled:
         return Gate(open=True, reasons=(Reason(OFF, "", None, None, SCORING_OFF, closes=False),))
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
-
     reasons = sorted(_find_reasons(histories, judged, config, query), key=lambda reason: not reason.closes)
     day = max((history.latest.day for history in judged if history.latest is not None), default="")
     scored = sum(history.latest is not None for history in histories)

@@ -227,7 +227,15 @@ class PlainEvents:
     events: tuple[Event, ...]
 
     def __call__(self, _state: Playbook, redactions: Redactions, _renamed: Mapping[str, str]) -> Decision:
-        """Return the events, without redacted texts in notes."""
+        """Return the events, without redacted texts in notes.
+
+        Raises:
+            RedactedTextError: The reason of an undo was redacted.
+        """
+        # Under the lock: a redaction can have ended since the words were typed.
+        for event in self.events:
+            if isinstance(event, EventsVoided):
+                redactions.check("reason", event.reason)
         return Decision(redactions.filter_notes(self.events))
 
 
