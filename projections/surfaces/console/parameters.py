@@ -59,7 +59,8 @@ class Number(click.FloatRange):
         number = float(super().convert(value, param, ctx))
         # A bound of NaN never closed a gate, and a baseline of NaN ended in a traceback.
         if isnan(number):
-            self.fail(f"{value} is not a number", param, ctx)
+            bounds = "" if self.max is None else f" from {self.min:g} to {self.max:g}"
+            self.fail(f"{value} is not a number{bounds}", param, ctx)
         return number
 
 
