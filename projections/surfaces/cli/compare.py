@@ -22,7 +22,7 @@ from tallybook.projections.comparison.playbooks import Exclusion, fold_alternati
 from tallybook.projections.comparison.playbooks import difference_json as whatif_json
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.aging import aged_view
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import (
@@ -52,13 +52,13 @@ from tallybook.projections.surfaces.sharing.targets import find_number, find_wri
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.projections.comparison.conditions import Condition, Search
+    from tallybook.ledger.line import RawBatch
+    from tallybook.projections.comparison.conditions import Search
     from tallybook.projections.comparison.playbooks import Alternative
     from tallybook.projections.fold import View
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -96,50 +96,38 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
     """
     condition = parse(text)
     log = open_log(project)
+    options = zip(("--from", "--to"), bounds, strict=True)
+    source: Callable[[], Iterable[RawBatch]] = log.read
+    begin: int | None = 0
+    end: int | None = None
     if has_book(log):
-        result = _search_shared(project, log, condition, bounds, last=last)
+        first, second = (None if when is None else moments.find(project, when, option, log) for option, when in options)
+        # An own moment is that of the book which the playbook contained then; own events that were pending follow it.
+        if first is not None and first.in_book is not None:
+            begin = BOOK + first.in_book
+        elif first is not None:
+            then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
+            begin = PENDING + first.seq if then == now else BOOK + then
+        is_reversed = False
+        if second is not None:
+            source = second.read
+            # Numbers of the book and of this machine do not compare.
+            if first is not None and (first.in_book is None) == (second.in_book is None):
+                is_reversed = second.seq < first.seq
     else:
-        begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
-        if begin is not None and end is not None and end < begin:
-            raise _make_reversed_error(bounds)
-        # A condition that counts entries depends on every event, one that names entries on those about them.
-        read = history_of(log, condition.names) if COUNT not in condition.terms else lambda: decode(log.read())
-        result = search(condition, read, (begin or 0, end), last=last)
+        begin, end = (find_seq(project, when, option) for option, when in options)
+        is_reversed = begin is not None and end is not None and end < begin
+    if is_reversed:
+        raise BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
+    # A condition that counts entries depends on every event, one that names entries on those about them.
+    is_narrow = COUNT not in condition.terms and not has_book(log)
+    read = history_of(log, condition.names) if is_narrow else lambda: decode(source())
+    result = search(condition, read, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if result.record is None and name not in result.book.used:
             # The search need not have read the events of other entries.
             raise UnknownEntryError(name, find_name(name, current(log).used))
     return result
-
-
-def _make_reversed_error(bounds: tuple[str | None, str | None]) -> BadInputError:
-    return BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
-
-
-def _search_shared(
-    project: Project, log: SharedLog, condition: Condition, bounds: tuple[str | None, str | None], *, last: bool
-) -> Search:
-    """Return the search in a shared history: of this machine, or of the book alone where a bound is one of its events.
-
-    An own moment is that of the book which the playbook contained then; own events that were pending then follow it.
-    """
-    first, second = (
-        None if when is None else moments.find(project, when, option, log)
-        for option, when in zip(("--from", "--to"), bounds, strict=True)
-    )
-    history = log.read if second is None else second.read
-    end = None if second is None else second.seq
-    begin = 0
-    if first is not None and first.in_book is not None:
-        begin = BOOK + first.in_book
-    elif first is not None:
-        then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
-        begin = PENDING + first.seq if then == now else BOOK + then
-    # Numbers of the book and of this machine do not compare.
-    same_kind = first is None or second is None or (first.in_book is None) == (second.in_book is None)
-    if first is not None and end is not None and same_kind and end < first.seq:
-        raise _make_reversed_error(bounds)
-    return search(condition, lambda: decode(history()), (begin, None), last=last)
 
 
 def _turn_lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:
@@ -197,25 +185,8 @@ LIFT: Final = "lift"
 _COUNT: Final = WholeNumber(1, 10**9)
 
 
-def _view_of(policy: Policy, half_life: str | None) -> View[Any]:
-    """Return the view of a playbook under a policy; with a half-life, such as ``90d``, older ratings count less."""
-    if half_life is None:
-        return playbook_view(policy)
-    age_us = moments.age_us(half_life)
-    if not age_us:
-        raise BadInputError(f"--half-life {half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
-    return aged_view(policy, age_us)
-
-
-def _describe_rule(policy: Policy, half_life: str | None) -> str:
-    aged = "" if half_life is None else f", a rating counting half after {half_life}"
-    aged += ", or lift says that it hurts" if policy.name == LIFT else ""
-    back = "" if policy.is_permanent else ", and back as soon as that no longer holds"
-    return f"{policy.rule}{aged}{back}"
-
-
-def _parse_without(project: Project, value: str, *, own_history: bool) -> dict[str, int | None]:
-    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME`` or writers, or an event with its number.
+def _parse_without(project: Project, value: str, *, own_history: bool) -> list[str | int]:
+    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME`` or writers, or the number of an event.
 
     Raises:
         BadInputError: It is none of these, or its prefix of a session's id does not name one session.
@@ -223,20 +194,19 @@ def _parse_without(project: Project, value: str, *, own_history: bool) -> dict[s
     kind, _, name = value.partition(":")
     log = reading.open_log(project)
     if parse_book_number(value) is not None or (value.isdecimal() and reading.has_book(log)):
-        number = find_number(log, value)
-        return {str(number): number}
+        return [find_number(log, value)]
     if kind == "writer" and name:
-        return dict.fromkeys(f"writer:{writer}" for writer in sorted(find_writers(log, name, "--without")))
+        return [f"writer:{writer}" for writer in sorted(find_writers(log, name, "--without"))]
     if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
-        return {str(int(value)): int(value)}
+        return [int(value)]
     if kind not in {"session", "rater"} or not name:
         writers = ", writer:NAME" if reading.has_book(log) else ""
         hint = f"use session:ID, rater:NAME{writers} or an event number"
         raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
     # The history of a commit may have sessions of its own, so only the project's are completed.
     if kind == "session" and own_history:
-        return {f"session:{moments.session_of(log, name, f'--without {value}').session}": None}
-    return {value: None}
+        return [f"session:{moments.session_of(log, name, f'--without {value}').session}"]
+    return [value]
 
 
 def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
@@ -248,44 +218,15 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
     """
     history = commands.history_at(project, moment)
     own_history = moment is None or not moment.commit
-    names: dict[str, int | None] = {}
-    for value in values:
-        names |= _parse_without(project, value, own_history=own_history)
-    seqs = frozenset(seq for seq in names.values() if seq is not None)
-    authors = frozenset(name for name, seq in names.items() if seq is None)
+    names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
+    seqs = frozenset(name for name in names if isinstance(name, int))
+    authors = frozenset(name for name in names if isinstance(name, str))
     alternative = fold_alternative(history, view, Exclusion(authors, seqs))
     for name in names:
-        if name not in alternative.left_out:
+        if str(name) not in alternative.left_out:
             hint = f"see `tallybook log{personal.option(project)}`"
             raise NothingToDoError(f"--without {name}", "leaves out no event up to that moment", hint)
     return alternative
-
-
-def _merge(alternative: Alternative, view: View[Any], pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Merge entries of the alternative playbook, after its history, and return what comes of each merge.
-
-    Raises:
-        BadInputError, NothingToDoError, UnknownEntryError: The verb `merge` would refuse it.
-    """
-    state = alternative.other
-    rows = []
-    for name, merged in pairs:
-        # Decided as the verb decides, so that both refuse the same.
-        event: Any = decide_curation(Curation("merge", name, sources=(merged,)), state).events[0]
-        fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
-        is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
-        rows.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
-    return rows
-
-
-def _retire_hurting(project: Project, moment: Moment | None, alternative: Alternative, view: View[Any]) -> None:
-    """Take the entries of which lift says that they hurt out of the alternative playbook, after its history."""
-    from tallybook.projections.surfaces.selection import lift_notes
-
-    state = alternative.other
-    # No rule takes out a pinned entry.
-    for name in sorted(lift_notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
-        fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
 
 
 def _whatif_lines(result: Mapping[str, Any]) -> Iterator[str]:
@@ -349,19 +290,40 @@ def what_if(project: Project, /, **options: Any) -> None:
     policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
     moment = find_moment(project, options["when"])
-    view = _view_of(policy, half_life)
+    view: View[Any] = playbook_view(policy)
+    rule = policy.rule
+    if half_life is not None:
+        age_us = moments.age_us(half_life)
+        if not age_us:
+            raise BadInputError(f"--half-life {half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
+        view = aged_view(policy, age_us)
+        rule += f", a rating counting half after {half_life}"
     alternative = _fold(project, moment, view, options["without"])
+    state = alternative.other
     if policy.name == LIFT:
-        _retire_hurting(project, moment, alternative, view)
-    merges = _merge(alternative, view, options["merge"])
+        from tallybook.projections.surfaces.selection import lift_notes
+
+        rule += ", or lift says that it hurts"
+        # No rule takes out a pinned entry.
+        for name in sorted(lift_notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
+            fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
+    if not policy.is_permanent:
+        rule += ", and back as soon as that no longer holds"
+    merges = []
+    for name, merged in options["merge"]:
+        # Decided as the verb decides, so that both refuse the same.
+        event: Any = decide_curation(Curation("merge", name, sources=(merged,)), state).events[0]
+        fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
+        is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
+        merges.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
     note_pending(project, moment, alternative.real)
     if output == "-":
-        sys.stdout.buffer.write(Opened(project).rendering_of(alternative.other))
+        sys.stdout.buffer.write(Opened(project).rendering_of(state))
         return
     if output is not None:
-        commands.write_copy(project, Path(output), lambda: Opened(project).rendering_of(alternative.other))
+        commands.write_copy(project, Path(output), lambda: Opened(project).rendering_of(state))
         note(f"{output} written")
-    premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
+    premise = {"policy": policy.name, "rule": rule, "without": alternative.left_out}
     result = premise | ({"merge": merges} if merges else {}) | whatif_json(alternative)
     if options["as_json"]:
         answer(result)

@@ -191,20 +191,27 @@ def undo(project: Project, /, **options: Any) -> None:
     --json answers {seq, events, redo}, an event {seq, summary}; redo is the command that reverses the undo
     """
     if options["writer"] is not None:
-        _undo_writer(project, options)
-        return
-    if options["since"] is not None:
-        raise BadInputError("--since", "goes with --writer", "give the machine; nothing was recorded")
-    if options["event"] is None and options["session_of"] is None:
-        # Taken as provenance, it would undo the last change, whichever session that comes from.
-        options["session_of"], options["session"] = options["session"], None
-    if options["event"] is not None and options["session_of"] is not None:
-        raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
-    done = curation.undo(project, options["event"], options["session_of"], options["reason"], provenance_of(options))
-    _print_undone(done, as_json=options["as_json"])
+        done = _undo_writer(project, options)
+    else:
+        if options["since"] is not None:
+            raise BadInputError("--since", "goes with --writer", "give the machine; nothing was recorded")
+        if options["event"] is None and options["session_of"] is None:
+            # Taken as provenance, it would undo the last change, whichever session that comes from.
+            options["session_of"], options["session"] = options["session"], None
+        event, session, reason = options["event"], options["session_of"], options["reason"]
+        if event is not None and session is not None:
+            raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
+        done = curation.undo(project, event, session, reason, provenance_of(options))
+    value = _undone_json(done)
+    lines = list(_event_lines(done.events, "undone"))
+    if done.mine:
+        value["mine"] = _undone_json(done.mine)
+        lines += _event_lines(done.mine.events, "undone in your own playbook")
+    reply(value, (*lines, f"to bring this back, run: {done.redo}"), as_json=options["as_json"])
+    note(*(() if options["as_json"] else done.outcome.notes))
 
 
-def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
+def _undo_writer(project: Project, options: Mapping[str, Any]) -> UndoResult:
     """List what a machine did, ask on a terminal, and undo it.
 
     Raises:
@@ -220,8 +227,7 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> None:
             hint = "give --yes to undo them; nothing was recorded"
             raise BadInputError(f"--writer {options['writer']}", f"did {number}", hint)
         ask("undo", f"Undo {number}?")
-    done = curation.undo_events(project, records, options["reason"], provenance_of(options))
-    _print_undone(done, as_json=options["as_json"])
+    return curation.undo_events(project, records, options["reason"], provenance_of(options))
 
 
 def _event_lines(rows: Sequence[tuple[int, str]], what: str) -> Iterator[str]:
@@ -233,15 +239,6 @@ def _event_lines(rows: Sequence[tuple[int, str]], what: str) -> Iterator[str]:
 def _undone_json(done: UndoResult) -> dict[str, Any]:
     events = [{"seq": seq, "summary": what} for seq, what in done.events]
     return {"seq": done.outcome.seq_from, "events": events, "redo": done.redo}
-
-
-def _print_undone(done: UndoResult, *, as_json: bool) -> None:
-    """Print what was undone, and how to bring it back."""
-    mine = {"mine": _undone_json(done.mine)} if done.mine else {}
-    own = _event_lines(done.mine.events if done.mine else (), "undone in your own playbook")
-    lines = (*_event_lines(done.events, "undone"), *own, f"to bring this back, run: {done.redo}")
-    reply(_undone_json(done) | mine, lines, as_json=as_json)
-    note(*(() if as_json else done.outcome.notes))
 
 
 _chosen = click.argument("numbers", metavar="[NUMBER]...", nargs=-1)
@@ -259,15 +256,15 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
     """
     records = store.open_proposals(project)
     state = reading.current(reading.open_log(project))
-    lines = [line for record in records for line in _proposal_lines(record, state)]
-    reply([_proposal_row(record, state) for record in records], lines or ["No proposal is open."], as_json=as_json)
-
-
-def _proposal_row(record: EventRecord, state: Playbook) -> dict[str, Any]:
-    event: Any = record.event
-    entries = [entry_json(state.entries[name]) for name in (event.name, *event.merged) if name in state.entries]
-    fields = {field: getattr(event, field) for field in ("verb", "name", "merged", "text", "cause", "reason")}
-    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), **fields, "entries": entries}
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for record in records:
+        event: Any = record.event
+        entries = [entry_json(state.entries[name]) for name in (event.name, *event.merged) if name in state.entries]
+        fields = {field: getattr(event, field) for field in ("verb", "name", "merged", "text", "cause", "reason")}
+        rows.append({"seq": record.seq, "at": record.at, "by": by_json(record.by), **fields, "entries": entries})
+        lines += _proposal_lines(record, state)
+    reply(rows, lines or ["No proposal is open."], as_json=as_json)
 
 
 def _proposal_lines(record: EventRecord, state: Playbook) -> Iterator[str]:
@@ -382,25 +379,16 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     # Off a terminal nobody sees what goes, so --yes needs the number that the dry run showed.
     is_counted = options["expect"] is not None or can_ask()
     if target.text is not None and not (options["yes"] and is_counted):
-        _confirm_redaction(redaction.find_text(project, target), as_json=as_json)
+        preview = redaction.find_text(project, target)
+        number = len(preview.events)
+        if as_json or not can_ask():
+            raise redaction.UnexpectedNumberError(number)
+        say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
+        # The events are listed above, with what they say.
+        say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
+        ask("redact", f"Redact the whole text of {format_count(number, 'event')}? It cannot be restored.")
     done = redaction.redact(project, target, options["reason"], by, options["expect"])
     return _print_redaction(project, done, "redacted", as_json=as_json)
-
-
-def _confirm_redaction(preview: RedactionResult, *, as_json: bool) -> None:
-    """Show which events and files hold a text, and ask whether to redact it; only on a terminal.
-
-    Raises:
-        UnexpectedNumberError: There is no terminal to ask on, so the number of events is needed.
-        NotConfirmedError: The answer is no.
-    """
-    if as_json or not can_ask():
-        raise redaction.UnexpectedNumberError(len(preview.events))
-    number = format_count(len(preview.events), "event")
-    say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
-    # The events are listed above, with what they say.
-    say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
-    ask("redact", f"Redact the whole text of {number}? It cannot be restored.")
 
 
 def _print_redaction(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:

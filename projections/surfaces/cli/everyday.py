@@ -34,7 +34,7 @@ from tallybook.projections.surfaces.console.parameters import (
 from tallybook.projections.surfaces.workspace import personal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -88,7 +88,18 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
     if names:
         words = " ".join(names)
         raise BadInputError(f"show {words}", "takes no entry", f"run `tallybook why {words}`, which explains it")
-    form = _form_of(options)
+    given = {
+        "--at" if name == "when" else f"--{name.replace('_', '-')}"
+        for name, value in options.items()
+        if value is not None and value is not False
+    }
+    form, *others = sorted(given & _FORMS.keys()) or [""]
+    # No option is left out of the answer in silence.
+    ignored = sorted(others or given - _FORMS[form] - {form})
+    if ignored and form:
+        raise BadInputError(f"{form} and {ignored[0]}", "exclude each other", "give one of them")
+    if ignored:
+        raise BadInputError(ignored[0], "needs --as-agent", f"run `tallybook show --as-agent {ignored[0]} …`")
     when = options["when"]
     if form == "--as-agent":
         _show_as_agent(project, options, as_json=as_json)
@@ -96,26 +107,6 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
         _show_statuses(project, form, when, as_json=as_json)
     else:
         _show_playbook(project, options, when, as_json=as_json)
-
-
-def _form_of(options: Mapping[str, Any]) -> str:
-    """Return the option that chooses what is shown, empty for the playbook.
-
-    Raises:
-        BadInputError: There are several, or an option that its answer would ignore.
-    """
-    given = {
-        "--at" if name == "when" else f"--{name.replace('_', '-')}"
-        for name, value in options.items()
-        if value is not None and value is not False
-    }
-    form, *others = sorted(given & _FORMS.keys()) or [""]
-    ignored = sorted(others or given - _FORMS[form] - {form})
-    if not ignored:
-        return form
-    if form:
-        raise BadInputError(f"{form} and {ignored[0]}", "exclude each other", "give one of them")
-    raise BadInputError(ignored[0], "needs --as-agent", f"run `tallybook show --as-agent {ignored[0]} …`")
 
 
 def _show_playbook(project: Project, options: Mapping[str, Any], when: str | None, *, as_json: bool) -> None:
@@ -317,24 +308,21 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     return fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated, "repeated": outcome.repeated}
 
 
-def _numbers(outcome: Outcome) -> str:
-    first, last = outcome.seq_from, outcome.seq_to
-    return f"event {first}" if first == last else f"events {first} to {last}"
-
-
 def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
     lines = [f"ignored {part.item}{f' ({part.name})' if part.name else ''}: {part.reason}" for part in outcome.ignored]
     for entry in outcome.rated if with_counts else ():
         text = entry.text if len(entry.text) <= _TEXT_CHARS else f"{entry.text[: _TEXT_CHARS - 1]}…"
         lines.append(f"{entry.name}  +{entry.helpful} -{entry.harmful}  {text}")
+    first, last = outcome.seq_from, outcome.seq_to
+    numbers = f"event {first}" if first == last else f"events {first} to {last}"
     if outcome.spooled:
         lines.append(outcome.spooled_why)
     elif outcome.repeated:
-        lines.append(f"already recorded under this key, as {_numbers(outcome)}; nothing was added")
+        lines.append(f"already recorded under this key, as {numbers}; nothing was added")
     else:
         parts = [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
-        parts.append(f"recorded as {_numbers(outcome)}")
+        parts.append(f"recorded as {numbers}")
         lines.append("; ".join(parts))
     return lines
 
@@ -365,7 +353,12 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     try:
         story, standing, tell = stories.story_of(owner, name, moment)
     except stories.AmbiguousEntryError as error:
-        _print_matches(error.matches, as_json=as_json)
+        if as_json:
+            answer({"matches": error.matches})
+        else:
+            from tallybook.projections.surfaces.console import terminal
+
+            terminal.print_lines(f"{match['name']}  {match['status']}  {match['text']}" for match in error.matches)
         raise
     explained, extras = explain(story, standing, tell)
     if when is None:
@@ -374,7 +367,15 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         extras["stale"] = review.explain(owner, story.entry, standing)
     stories.add_arrivals(owner, explained, extras)
     note_pending(owner, moment, standing.book, story.name)
-    others = [] if mine is None else _linked_stories(project, mine, story.name, is_mine=owner is mine)
+    others = []
+    if mine is not None:
+        from tallybook.projections.surfaces.cli.curation import linked_names
+
+        is_mine = owner is mine
+        other = project if is_mine else mine
+        # Damage of the other playbook does not keep this story back.
+        with suppress(TallybookError):
+            others = [commands.why(other, link) for link in linked_names(project, mine, story.name, is_mine=is_mine)]
     if as_json:
         answer(explained | extras | ({"linked": [linked | details for linked, details in others]} if others else {}))
     else:
@@ -408,19 +409,6 @@ def _owner(project: Project, mine: Project, name: str) -> Project:
     return project
 
 
-def _linked_stories(
-    project: Project, mine: Project, name: str, *, is_mine: bool
-) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the stories of the entries that an entry came from or went to, by `promote` and `demote`."""
-    from tallybook.projections.surfaces.cli.curation import linked_names
-
-    other = project if is_mine else mine
-    # Damage of the other playbook does not keep this story back.
-    with suppress(TallybookError):
-        return [commands.why(other, linked) for linked in linked_names(project, mine, name, is_mine=is_mine)]
-    return []
-
-
 def _score_hint(project: Project, name: str) -> Iterator[str]:
     """Yield the command that explains the score of a name, if there is such a score."""
     # Imported here because the configuration of the scores is YAML, which is slow to load.
@@ -439,22 +427,10 @@ def _score_hint(project: Project, name: str) -> Iterator[str]:
         yield f"{score} is a score; run: tallybook score --session --detail"
 
 
-def _print_matches(matches: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print the entries to choose from, before the error that says so."""
-    if as_json:
-        answer({"matches": matches})
-        return
-    from tallybook.projections.surfaces.console import terminal
-
-    terminal.print_lines(f"{match['name']}  {match['status']}  {match['text']}" for match in matches)
-
-
 def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bool, trail: bool, as_of: bool) -> None:
     from tallybook.projections.surfaces.console import story_text, terminal
 
     console = terminal.console_for()
     story_text.print_story(console, explained, extras, trail=trail, as_of=as_of)
     if chart:
-        from tallybook.projections.surfaces.console.story_text import print_chart
-
-        print_chart(console, explained)
+        story_text.print_chart(console, explained)

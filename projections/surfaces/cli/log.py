@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tallybook.ledger.line import Position
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
@@ -58,7 +57,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     log, until = open_log(project), find_seq(project, options["until"], "--until")
     if has_book(log) and until is not None:
         log, until = log.at(until), None
-    session, rater, writer, when = (options[name] for name in ("session", "rater", "writer", "since"))
+    session, rater, writer, when, kinds = (options[name] for name in ("session", "rater", "writer", "since", "kinds"))
     # A session that is followed need not have begun.
     if session is not None and not options["follow"]:
         session = moments.session_of(log, session, f"--session {session}").session
@@ -70,17 +69,14 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
         since = find_seq(project, when, "--since") or 0
         if until is not None and since >= until:
             note(f"--until {options['until']} is not after --since {when}: no event is between them")
-    for kind in options["kinds"]:
+    for kind in kinds:
         # A newer Tallybook may have written kinds of its own.
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)) and not has_kind(log, kind):
             raise BadInputError(f"--kind {kind}", "is not a kind", "a kind is point.rated, a family is point.*")
     if rater is not None and not comes_from(log, rater):
         names = ", ".join(raters(log)) or "none yet"
         note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
-    kinds = options["kinds"]
-    return log, EventFilter(
-        options["name"], session, rater, kinds, since, until, writers=writers, is_earlier=is_earlier
-    )
+    return log, EventFilter(options["name"], session, rater, kinds, since, until, writers, is_earlier)
 
 
 def wait_for_more() -> bool:
@@ -139,7 +135,19 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
                 last = iter(sorted(last, key=lambda record: record.when or record.at))
             last = last if limit is None else iter(deque(last, limit))
             limit = None
-            _print_events(ledger, position, _without_progress(last), as_json=as_json, paged=paged)
+            last = _without_progress(last)
+            undone = find_undone_events(ledger, position)
+            if as_json:
+                for record in last:
+                    answer(undone.row(record))
+                continue
+            from tallybook.projections.surfaces.console import terminal
+
+            console = terminal.console_for()
+            if paged:
+                _page(console, map(undone.brief, last))
+            else:
+                terminal.print_log_rows(console, map(undone.brief, last))
 
 
 def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
@@ -148,22 +156,6 @@ def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
         if sys.stdout.isatty():
             METER.disable()
         yield record
-
-
-def _print_events(ledger: Log, after: Position, records: Iterator[EventRecord], *, as_json: bool, paged: bool) -> None:
-    """Print events, each as soon as it is read."""
-    undone = find_undone_events(ledger, after)
-    if as_json:
-        for record in records:
-            answer(undone.row(record))
-        return
-    from tallybook.projections.surfaces.console import terminal
-
-    console = terminal.console_for()
-    if paged:
-        _page(console, map(undone.brief, records))
-    else:
-        terminal.print_log_rows(console, map(undone.brief, records))
 
 
 def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.scores.pages import ScorePage
     from tallybook.projections.surfaces.scores.read import IngestReport
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -203,8 +202,15 @@ def score(project: Project, /, **options: Any) -> None:
     if period == "feed":
         answer(summary.feed(state))
         return
-    if options["blame"] is not None:
-        _blame(project, state, when, options)
+    given = options["blame"]
+    if given is not None:
+        dated = given == blame.LAST or given[:1].isdecimal()
+        name = named or (_OVERALL if dated else given)
+        span = next((span for span in ("weekly", "monthly") if options[span]), "daily")
+        answered = blame.blame(project, state, name, (span, given if dated else None), when)
+        lines = blame.drop_lines(answered, state.config.display.min_coverage)
+        lift_lines = () if options["as_json"] else lift_notes.summary_lines(project, when)
+        reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
         return
     session = None if options["session"] == _CURRENT else options["session"]
     query = answers.ScoreQuery(project, state, when, options["detail"], component, session)
@@ -213,7 +219,14 @@ def score(project: Project, /, **options: Any) -> None:
         if when is not None:
             moment = f"As of {describe(state, when.seq, when.named)}."
             page = attrs.evolve(page, sentences=(*page.sentences, moment))
-        _export(project, options, page, state)
+        data = markdown(page).encode()
+        if options["export"] == "-":
+            sys.stdout.buffer.write(data)
+            return
+        dated_name = f"scores-{max(state.days, default='none')}.md"
+        output = Path(dated_name if options["export"] == _DATED else options["export"])
+        commands.write_copy(project, output, lambda: data)
+        reply({"path": str(output), "result": "written"}, [f"{output} written"], as_json=options["as_json"])
     elif options["as_json"]:
         answer(result)
     else:
@@ -231,30 +244,6 @@ def _note_low(state: Scores, when: Moment | None) -> None:
     """Print the line for a log about low scores, as long as these are the present ones."""
     if when is None:
         note(*filter(None, [summary.describe_low_scores(state)]))
-
-
-def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
-    """Print what changed in the playbook before a score dropped."""
-    given = options["blame"]
-    dated = given == blame.LAST or given[:1].isdecimal()
-    score = options["component"] or (_OVERALL if dated else given)
-    period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
-    answered = blame.blame(project, state, score, (period, given if dated else None), when)
-    lines = blame.drop_lines(answered, state.config.display.min_coverage)
-    lift_lines = () if options["as_json"] else lift_notes.summary_lines(project, when)
-    reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
-
-
-def _export(project: Project, options: Mapping[str, Any], page: ScorePage, state: Scores) -> None:
-    """Write a page to a file, or to standard output for ``-``."""
-    data = markdown(page).encode()
-    if options["export"] == "-":
-        sys.stdout.buffer.write(data)
-        return
-    dated = f"scores-{max(state.days, default='none')}.md"
-    output = Path(dated if options["export"] == _DATED else options["export"])
-    commands.write_copy(project, output, lambda: data)
-    reply({"path": str(output), "result": "written"}, [f"{output} written"], as_json=options["as_json"])
 
 
 _POINTS: Final = common.Number(0, 100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -59,7 +59,20 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     if as_json:
         saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
         drawn = {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}
-        answer(_verdict_json(verdict, drift) | drawn | saved)
+        redacted = [
+            {"seq": seq, "id": record.id, "at": record.at, "by": by_json(record.by)} for seq, record in verdict.redacted
+        ]
+        fields = ("seq", "line", "message")
+        value = {
+            "ok": verdict.ok,
+            "events": verdict.events,
+            "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
+            "problems": [{field: getattr(problem, field) for field in fields} for problem in verdict.problems],
+            "unknown_kinds": verdict.unknown_kinds,
+            "redacted": redacted,
+            "drift": drift,
+        }
+        answer(value | drawn | saved)
         return code
     say(*_verdict_lines(verdict, drift, redrawn))
     if salvaged is not None:
@@ -70,28 +83,6 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         console = terminal.console_for()
         terminal.print_playbook(console, salvaged["key_points"], salvaged["last_updated"])
     return code
-
-
-def _verdict_json(verdict: Verification, drift: str | None) -> dict[str, Any]:
-    """Return the result of a verification in its stable shape.
-
-    Args:
-        verdict: The result.
-        drift: How ``playbook.json`` differs from the ledger, None where it does not.
-    """
-    redacted = [
-        {"seq": seq, "id": record.id, "at": record.at, "by": by_json(record.by)} for seq, record in verdict.redacted
-    ]
-    fields = ("seq", "line", "message")
-    return {
-        "ok": verdict.ok,
-        "events": verdict.events,
-        "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
-        "problems": [{field: getattr(problem, field) for field in fields} for problem in verdict.problems],
-        "unknown_kinds": verdict.unknown_kinds,
-        "redacted": redacted,
-        "drift": drift,
-    }
 
 
 def _verdict_lines(verdict: Verification, drift: str | None, redrawn: Redrawn) -> Iterator[str]:
@@ -261,26 +252,6 @@ SHELLS: Final = {
 the line that loads completion, which asks the installed version, so that an upgrade needs no second line."""
 
 
-def _install_completion(shell: str) -> tuple[Path, bool]:
-    """Append the line that loads completion to the shell's start file; return the file and whether it changed.
-
-    Raises:
-        CannotWriteError: The file cannot be read or written.
-    """
-    variable, below_home, file, line = SHELLS[shell]
-    path = Path(os.environ.get(variable) or Path.home() / below_home, file)
-    try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-        if line in text.splitlines():
-            return path, False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as start_file:
-            start_file.write(("\n" if text and not text.endswith("\n") else "") + line + "\n")
-    except OSError as error:
-        raise CannotWriteError(path, reason(error), f"add this line yourself: {line}") from error
-    return path, True
-
-
 @click.command(epilog="Example: tallybook completion bash --install")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.option("--install", "installing", is_flag=True, help="Add completion to the start file of the shell.")
@@ -293,6 +264,17 @@ def completion(*, shell: str, installing: bool) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(tallybook, {}, "tallybook", COMPLETE_VARIABLE, f"{shell}_source")
-    path, changed = _install_completion(shell)
-    say(f"{path} {'loads' if changed else 'already loads'} completion; it takes effect in a new shell")
+    variable, below_home, file, line = SHELLS[shell]
+    path = Path(os.environ.get(variable) or Path.home() / below_home, file)
+    result = "already loads"
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+        if line not in text.splitlines():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as start_file:
+                start_file.write(("\n" if text and not text.endswith("\n") else "") + line + "\n")
+            result = "loads"
+    except OSError as error:
+        raise CannotWriteError(path, reason(error), f"add this line yourself: {line}") from error
+    say(f"{path} {result} completion; it takes effect in a new shell")
     return 0
