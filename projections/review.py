@@ -120,9 +120,7 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             if (event.note or "").startswith(f"{HARMFUL}: "):
                 state.reasons.setdefault(state.merged.get(event.name, event.name), []).append(str(event.note))
         elif isinstance(event, events.PointProposed):
-            record = batch.records[index]
-            state.marked.update({record.by.session or ""} if record.by.rater == AGENT else ())
-            state.disputes.update({record.id: event.name} if why_shown(record) == DISPUTED else {})
+            _note_proposal(state, event.name, batch.records[index])
         elif isinstance(event, events.PointReviewed):
             _note_decision(state, event.why, event.names, batch)
         elif isinstance(event, events.ProposalDecided) and event.id in state.disputes:
@@ -130,6 +128,14 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             _note_decision(state, CONTESTED, (state.disputes.pop(event.id),), batch)
         elif isinstance(event, _USES):
             _note_use(state, event, batch.records[index].by.session or "")
+
+
+def _note_proposal(state: Reviews, name: str, record: EventRecord) -> None:
+    """Note who proposed a change of an entry, and whether it disputes that the entry stays."""
+    if record.by.rater == AGENT:
+        state.marked.add(record.by.session or "")
+    if why_shown(record) == DISPUTED:
+        state.disputes[record.id] = name
 
 
 def _note_decision(state: Reviews, why: str, names: tuple[str, ...], batch: Batch) -> None:
@@ -161,7 +167,8 @@ def _note_effect(state: Reviews, event: Any, record: EventRecord) -> None:
         # Later citations of the merged entries, and their earlier ones, count for the entry that remains.
         gone = {*event.merged, *(name for name, into in state.merged.items() if into in event.merged)} - {event.name}
         state.merged |= dict.fromkeys(gone, event.name)
-        state.cited.update(() if state.cited.isdisjoint(event.merged) else (event.name,))
+        if not state.cited.isdisjoint(event.merged):
+            state.cited.add(event.name)
     elif isinstance(event, events.PointRated):
         if event.rating == HARMFUL:
             state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at

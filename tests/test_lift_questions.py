@@ -325,6 +325,14 @@ def test_the_playbook_is_withheld_as_a_whole_but_for_what_is_pinned(here: Projec
     assert {("playbook",)} == {injection.units for injection in injections(here)}
 
 
+def test_a_question_about_the_playbook_says_nothing_of_an_entry(here: Project, run: Run) -> None:
+    """Another program may have named entries in it."""
+    asked = LiftAsked("playbook", ("kpt_001",), "clean", 0.05, "")
+    commands.record_request(here, Request(PlainEvents((asked,)), {"rater": "human"}))
+    code, out, _ = run("why", "kpt_001")
+    assert (0, False) == (code, "Lift:" in out)
+
+
 def test_an_entry_that_is_pinned_later_is_no_longer_withheld(here: Project, run: Run) -> None:
     """Rule 5: pinning counts from the next session on, and unpinning too."""
     run("lift", "ask", "kpt_001")

@@ -253,9 +253,12 @@ class _Parser:
             if not self.sees(*FIELDS):
                 raise self.error(f"expected one of {', '.join(FIELDS)}")
             field = self.take().value.lower()
-            # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left has
-            # it, and a name never used has none.
-            value = lambda book: getattr(book.entries.get(name) or book.gone.get(name), field, None)  # noqa: E731
+
+            def value(book: Playbook) -> Any:
+                # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left
+                # has it, and a name never used has none.
+                return getattr(book.entries.get(name) or book.gone.get(name), field, None)
+
             return self.add(f"{_name(name)}.{field}", value), field == "text"
         token = self.take()
         if token.kind == "number":

@@ -283,8 +283,10 @@ def _restore(state: Playbook, event: events.PointRestored, _: Batch) -> None:
 
 
 def _pin(state: Playbook, event: events.PointPinned | events.PointUnpinned, _: Batch) -> None:
-    state.pinned.discard(event.name)
-    state.pinned.update([event.name] if isinstance(event, events.PointPinned) else ())
+    if isinstance(event, events.PointPinned):
+        state.pinned.add(event.name)
+    else:
+        state.pinned.discard(event.name)
     # Its counts did not change, and the next update may prune it now, or no longer.
     if event.name in state.entries:
         _put(state, state.entries[event.name])

@@ -266,10 +266,7 @@ def _count_unscored(state: Scores, reason: str) -> None:
     state.unscored[reason] = state.unscored.get(reason, 0) + 1
 
 
-_KINDS: Final = (
-    *inputs.KINDS,
-    *(events.BaselineSet, events.TelemetryKept, events.EventRedacted, events.EventsVoided),
-)
+_KINDS: Final = (*inputs.KINDS, events.BaselineSet, events.TelemetryKept, events.EventRedacted, events.EventsVoided)
 
 
 def _apply_batch(state: Scores, batch: Batch) -> None:

@@ -362,7 +362,7 @@ def judge_entry(state: view.Lift, name: str) -> tuple[view.Question, str, Verdic
     """
     # A verdict on the whole playbook says nothing of one of its entries.
     for question in reversed(state.questions.values()):
-        if name in question.event.names:
+        if question.event.question != view.PLAYBOOK and name in question.event.names:
             unit = name if question.event.question == view.NAMES else view.NEW
             verdicts = verdicts_of(state, question)
             return question, unit, verdicts[unit] if verdicts else None
