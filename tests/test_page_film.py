@@ -48,7 +48,7 @@ def film_of(batches: list[Batch], policy: Policy, most: int = MAX_MOMENTS) -> di
     def read(position: Position) -> list[Batch]:
         return [batch for batch in batches if batch.last > position.seq]
 
-    return fold_film(read, {"film": SPEC_POLICY, "other": policy}, most).part(with_texts=True)
+    return fold_film(read, {"other": policy}, most).part(with_texts=True)
 
 
 def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, most: int = MAX_MOMENTS) -> None:

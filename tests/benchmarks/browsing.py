@@ -58,7 +58,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     project = Project(setting.folder / "browsing")
     data.build(project.ledger, "wide", setting.events)
     file = Path(setting.folder, "page.html")
-    file.write_bytes(make(project, Choices()).data)
+    file.write_bytes(make(project, Choices())[0])
     show = whole_process(project, ("show", "--at", str(setting.events // 2), "--json"))
     taken: dict[str, list[tuple[float, float]]] = {"ready": [], "jump": [], "step": []}
     with api.sync_playwright() as playwright:

@@ -11,11 +11,10 @@ from benchmarks.table import Row, Setting, alternate, faster, medians
 from tallybook.ledger.codec import decode
 from tallybook.ledger.line import LOG_NAME
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import document
-from tallybook.projections.surfaces.page.document import Choices, alternatives, make, reader_of
+from tallybook.projections.surfaces.page.document import Choices, alternatives, make
 from tallybook.projections.surfaces.page.film import fold_film
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -39,7 +38,7 @@ def _replay(project: Project) -> object:
 
 def _film(project: Project, policies: dict[str, Any]) -> bytes:
     """Return a page that has the film and other policies alone."""
-    film = fold_film(reader_of(open_log(project)), {"film": SPEC_POLICY, **policies})
+    film = fold_film(lambda position: decode(open_log(project).read(position)), policies)
     return document.assemble({"served": False}, film.part(with_texts=True))
 
 
@@ -66,5 +65,5 @@ def _rows(project: Project, length: str, pairs: int) -> Iterator[Row]:
         yield Row("page", f"making {what}, {length}", "a cold replay", faster(taken), *medians(taken), "s")
     log = (project.ledger / LOG_NAME).stat().st_size
     film = len(_film(project, {}))
-    for what, size in (("the film and the life lines", film), ("the whole page", len(make(project, Choices()).data))):
+    for what, size in (("the film and the life lines", film), ("the whole page", len(make(project, Choices())[0]))):
         yield Row("page", f"size of {what}, {length}", "the log file", (log / size,), size / 1e6, log / 1e6, "MB")

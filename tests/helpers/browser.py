@@ -123,7 +123,7 @@ def append(log: JsonlLog, events: Sequence[Any], session: str = "s1", rater: str
 def write_page(folder: Path, **choices: Any) -> Path:
     """Write the page of a project."""
     file = folder / "page.html"
-    file.write_bytes(make(Project(folder), Choices(**choices)).data)
+    file.write_bytes(make(Project(folder), Choices(**choices))[0])
     return file
 
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from itertools import accumulate
 import os
 from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any, Final
 import zlib
 
@@ -48,12 +49,12 @@ from tallybook.projections.surfaces.writing.secrets import mask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.view import EntryStatuses
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.page.film import Film, Read
+    from tallybook.projections.surfaces.page.film import Film
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -97,28 +98,21 @@ def assemble(meta: Mapping[str, Any], document: Mapping[str, Any], sections: str
     """
     template, style, script = _parts()
     policy = f'<meta http-equiv="Content-Security-Policy" content="{security_policy(served=meta["served"])}">'
+    # A ``<`` in JSON would be able to end its element.
+    text = dumps(meta).replace("<", "\\u003c")
+    packed = b64encode(zlib.compress(dumps(document).encode("utf-8", "replace"))).decode("ascii")
     parts = {
         "policy": f"{MARK.decode()}\n{policy}",
         "style": f"<style>{style}</style>",
         "sections": sections,
-        "data": _data(meta, document),
+        "data": (
+            f'<script type="application/json" id="meta">{text}</script>\n'
+            f'<script type="application/octet-stream" id="document">{packed}</script>'
+        ),
         "script": f"<script>{script}</script>",
     }
-    for name, part in parts.items():
-        before, _, after = template.partition(f"<!--{name}-->")
-        # Each part is joined to what comes after it, so that nothing in it is taken for a mark.
-        parts[name], template = before + part, after
-    return ("".join(parts.values()) + template).encode()
-
-
-def _data(meta: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """Return the elements that hold the data; a ``<`` in JSON would be able to end one."""
-    text = dumps(meta).replace("<", "\\u003c")
-    packed = b64encode(zlib.compress(dumps(document).encode("utf-8", "replace"))).decode("ascii")
-    return (
-        f'<script type="application/json" id="meta">{text}</script>\n'
-        f'<script type="application/octet-stream" id="document">{packed}</script>'
-    )
+    # In one pass, so that nothing in a part is taken for a mark.
+    return re.sub("<!--([a-z]+)-->", lambda mark: parts[mark[1]], template).encode()
 
 
 def is_page(path: Path) -> bool:
@@ -163,20 +157,27 @@ _STATES: Final = 8
 """How many earlier states are held at a time; entries ask for the moments before the same undos."""
 
 
-def _list_alternatives() -> Iterator[tuple[str, Policy]]:
-    yield from ((f"--policy {name}", policy) for name, policy in POLICIES.items() if policy is not SPEC_POLICY)
-    for floor in (1, 2, 5, 8):
-        about = f"an update prunes it for good from {floor} harmful on"
-        yield f"--floor {floor}", attrs.evolve(SPEC_POLICY, floor=floor, about=about)
-    for margin in (2, 4):
-        about = f"an update prunes it for good at {margin} more harmful than helpful"
-        yield f"--margin {margin}", attrs.evolve(SPEC_POLICY, margin=margin, about=about)
-    for age, days in (("30d", 30), ("90d", 90)):
-        about = f"a rating counts half after {days} days"
-        yield f"--half-life {age}", AgedPolicy(half_life=age, half_life_us=days * DAY_US, about=about)
-
-
-ALTERNATIVES: Final = dict(_list_alternatives())
+ALTERNATIVES: Final[dict[str, Policy]] = {
+    **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
+    **{
+        f"--floor {floor}": attrs.evolve(
+            SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"
+        )
+        for floor in (1, 2, 5, 8)
+    },
+    **{
+        f"--margin {margin}": attrs.evolve(
+            SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful than helpful"
+        )
+        for margin in (2, 4)
+    },
+    **{
+        f"--half-life {days}d": AgedPolicy(
+            half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
+        )
+        for days in (30, 90)
+    },
+}
 """Options of `what-if` → another policy that is computed for the page."""
 
 
@@ -199,32 +200,8 @@ class Choices:
     served: bool = False
 
 
-@attrs.frozen
-class Page:
-    """A page.
-
-    Attributes:
-        data: The bytes of the file.
-        meta: What is in it.
-    """
-
-    data: bytes
-    meta: dict[str, Any]
-
-    def describe(self) -> str:
-        """Return what is in it, for people."""
-        nouns = {"events": "event", "moments": "moment", "entries": "entry", "sessions": "session"}
-        counts = [
-            format_count(self.meta["counts"][key], noun, "entries" if noun == "entry" else "")
-            for key, noun in nouns.items()
-        ]
-        texts = "with the texts of entries" if self.meta["texts"] else "without texts, session ids, agents and models"
-        quotes = "with quotes and reasons" if self.meta["quotes"] else "without quotes and reasons"
-        return f"{', '.join(counts)}; {texts}, {quotes}; ledger head {self.meta['head']}; {len(self.data):,} bytes"
-
-
-def make(project: Project, choices: Choices) -> Page:
-    """Return the page of a project.
+def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
+    """Return the bytes of the page of a project, and what is in it: its ``meta``, as README.md has it.
 
     Raises:
         NothingToDoError: The ledger has no event.
@@ -235,20 +212,22 @@ def make(project: Project, choices: Choices) -> Page:
     numbers: dict[int, int] = {}
     # A commit's history may be another than the project's own.
     commit = moment if moment is not None and moment.commit else None
-    if commit is not None:
-        read = _from_beginning(commit.history)
-    elif has_book(log):
-        read = _from_beginning(lambda: _numbered_history(log, numbers))
-    else:
-        read = reader_of(log)
-    film = fold_film(read, {"film": SPEC_POLICY, **alternatives(head.seq)}, MAX_MOMENTS)
+
+    def read(position: Position) -> Iterator[Batch]:
+        if commit is None and not has_book(log):
+            return decode(log.read(position))
+        # These can be read from the beginning only.
+        batches = _numbered_history(log, numbers) if commit is None else commit.history()
+        return (batch for batch in batches if batch.last > position.seq)
+
+    film = fold_film(read, alternatives(head.seq), MAX_MOMENTS)
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
     if numbers:
         # The page's own numbers are 1, 2, 3 and so on; the server answers with the head of the ledger.
-        labels = {new: str(shared_number(seq)) for new, seq in numbers.items()}
-        meta |= {"head": f"{head.seq}:{head.chain}", "labels": [[new, label] for new, label in labels.items()]}
+        labels = [[new, str(shared_number(seq))] for new, seq in numbers.items()]
+        meta |= {"head": f"{head.seq}:{head.chain}", "labels": labels}
         meta["opens"]["event"] = film.last
     agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(film.sessions) + 1)]
     quotes = [[field, mask(text)] for _, field, text in film.quotes] if choices.with_quotes else []
@@ -271,23 +250,13 @@ def make(project: Project, choices: Choices) -> Page:
         # With scores that cannot be read nothing is known of lift either.
         with suppress(BadInputError):
             sections = page_section(project)
-    return Page(assemble(meta, content, sections), meta)
+    return assemble(meta, content, sections), meta
 
 
 def alternatives(events: int) -> dict[str, Policy]:
     """Return the other policies that are computed for a history of about so many events, by their options."""
     is_short = events <= AGED_EVENTS
     return {name: policy for name, policy in ALTERNATIVES.items() if is_short or not isinstance(policy, AgedPolicy)}
-
-
-def reader_of(log: Log) -> Read:
-    """Return what reads the history of a ledger after a position."""
-    return lambda position: decode(log.read(position))
-
-
-def _from_beginning(read: Callable[[], Iterable[Batch]]) -> Read:
-    """Return what reads a history after a position that can be read from its beginning only."""
-    return lambda position: (batch for batch in read() if batch.last > position.seq)
 
 
 def _numbered_history(log: Log, numbers: dict[int, int]) -> Iterator[Batch]:
@@ -316,7 +285,8 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         raise UnknownEntryError(choices.name, None)
     warnings = [f"the texts of {format_count(film.redacted, 'event')} are redacted"] if film.redacted else []
     if film.base:
-        older, shown = format_count(film.skipped, "older moment"), format_count(len(film.moment_authors), "moment")
+        older = format_count(len(film.sizes) - len(film.moment_authors), "older moment")
+        shown = format_count(len(film.moment_authors), "moment")
         warnings.append(f"the page has the last {shown}; {older}, up to event {film.base}, are one snapshot")
     policies = [
         {
@@ -340,7 +310,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "counts": {
             "events": film.last,
             "moments": len(film.sizes),
-            "entries": len(film.own.book.mutable),
+            "entries": len(film.tracks[""].book.mutable),
             "names": len(numbers),
             "sessions": len(film.sessions),
         },
@@ -445,7 +415,11 @@ def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices:
         # Its own summary quotes a reason, or names a session.
         summary = left_by and {**left_by, "summary": film.words_of(left_by["seq"])}
         shown = {**extras, "notes": [], "original": None, "vanished_by": summary}
-    sentences = tell_story(story if choices.with_texts else _hide(story), shown)
+    if not choices.with_texts:
+        for row in (*story["trail"], *story["ignored"], story["decided_by"]):
+            if row is not None:
+                row["by"] = {"rater": row["by"]["rater"]}
+    sentences = tell_story(story, shown)
     return {
         "entry": numbers[name],
         "sentences": [mask(sentence) for sentence in sentences],
@@ -454,13 +428,3 @@ def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices:
             [numbers[row["name"]], row["status"], row["relation"], numbers[row["of"]]] for row in extras["lineage"]
         ],
     }
-
-
-def _hide(story: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a story without who acted in which session."""
-
-    def hidden(row: Mapping[str, Any]) -> dict[str, Any]:
-        return {**row, "by": {"rater": row["by"]["rater"]}}
-
-    rows = {key: [hidden(row) for row in story[key]] for key in ("trail", "ignored")}
-    return {**story, **rows, "decided_by": story["decided_by"] and hidden(story["decided_by"])}

@@ -19,8 +19,9 @@ from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED, START, Position
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
-from tallybook.projections.playbook.aging import aged_view
+from tallybook.projections.playbook.aging import AgedPolicy, aged_view
 from tallybook.projections.playbook.confidence import interval
+from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
 from tallybook.projections.surfaces.writing.secrets import mask
 
@@ -108,6 +109,7 @@ class Track:
         rows: Name → what the page shows of it.
         last_rows: Name → what the page last had of it.
         changes: Event, name and row of each change.
+        changed: The names that changed in the last moment, in order.
     """
 
     policy: Policy
@@ -116,13 +118,14 @@ class Track:
     rows: dict[str, EntryRow] = attrs.field(factory=dict)
     last_rows: dict[str, EntryRow] = attrs.field(factory=dict)
     changes: list[tuple[int, str, EntryRow]] = attrs.field(factory=list)
+    changed: list[str] = attrs.field(factory=list)
     view: View[Any] = attrs.field(init=False)
     _last_place: int = 0
 
     def __attrs_post_init__(self) -> None:
         """Begin before the first event."""
-        policy, half_life_us = self.policy, getattr(self.policy, "half_life_us", 0)
-        self.view = aged_view(policy, half_life_us) if half_life_us else playbook_view(policy)
+        policy = self.policy
+        self.view = aged_view(policy, policy.half_life_us) if isinstance(policy, AgedPolicy) else playbook_view(policy)
         self.book = self.view.start()
 
     def names_in(self, batch: Batch) -> Iterator[str]:
@@ -140,20 +143,15 @@ class Track:
                 # Names merged earlier into one that is merged now get another target.
                 yield from (name for name, into in book.merged.items() if into in event.merged)
 
-    def all_names(self) -> list[str]:
-        """Return the names that an undo may have changed."""
-        book = self.book
-        return [*self.rows, *book.mutable, *book.gone, *book.used, *book.pinned]
-
-    def note(self, names: Iterable[str], named: Mapping[str, int], seq: int) -> set[str]:
-        """Note what changed of these names and return those that changed.
+    def note(self, names: Iterable[str], named: Mapping[str, int], seq: int) -> None:
+        """Note what changed of these names, and under another policy of those that changed under the own one.
 
         Args:
-            names: The names that may have changed, with those that changed under the own policy.
+            names: The names that may have changed.
             named: Name → the event that changed it, where it is not the last one.
             seq: The last event.
         """
-        names = dict.fromkeys(names)
+        names = dict.fromkeys(names if self.own is None else [*names, *self.own.changed])
         rows = {name: row for name in names if (row := self._row(name)) != self.rows.get(name, ABSENT)}
         self.rows |= rows
         # An entry that comes in or comes back is the last one.
@@ -169,7 +167,7 @@ class Track:
                 # What prunes an entry is the update at the end of a batch.
                 event = seq if row.status == STATUSES.index("pruned") else named.get(name, seq)
                 self.changes.append((event, name, row))
-        return set(rows)
+        self.changed = sorted(rows)
 
     def _row(self, name: str) -> EntryRow:
         """Return what the page shows of a name now, in its place so far."""
@@ -207,7 +205,7 @@ class Film:
 
     Attributes:
         read: Reads the history after a position.
-        tracks: Stream → the playbook under a policy; the real one is the first.
+        tracks: Stream → the playbook under a policy; the real one has an empty stream, and is the first.
         undos: The undos of the history.
         spans: Each undone event with the undos since which and up to which it is undone, 0 for none, in order.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
@@ -256,16 +254,6 @@ class Film:
     _author_numbers: dict[tuple[bytes, ...], int] = attrs.field(factory=dict)
     _copies: list[tuple[Position, bytes]] = attrs.field(factory=list)
 
-    @property
-    def own(self) -> Track:
-        """Return the real playbook."""
-        return next(iter(self.tracks.values()))
-
-    @property
-    def skipped(self) -> int:
-        """Return how many moments are before the page."""
-        return len(self.sizes) - len(self.moment_authors)
-
     def add(self, batch: Batch) -> None:
         """Add a batch: before the first moment of the page its time alone, and the last of those as a snapshot."""
         size = batch.last - self.last
@@ -273,7 +261,7 @@ class Film:
         # A text that continues on further lines takes numbers of its own.
         numbers = range(self.last + 1, batch.last + 1) if whole else [record.seq for record in batch.records]
         self.sizes.append(size)
-        self.times.append(to_ms(batch.unverified_at))
+        self.times.append((datetime.fromisoformat(batch.unverified_at) - _EPOCH) // _MILLISECOND)
         numbered = list(zip(numbers, batch.events, strict=True))
         if batch.last > self.base:
             self._add_moment(batch, numbered)
@@ -282,7 +270,6 @@ class Film:
         self.last, self.chain = batch.last, batch.chain
         if batch.last == self.base:
             self._fold_again(0, self.base)
-            self._note(Track.all_names, {}, self.base)
             self.quotes.clear()
             given = [number_of(self.names, name) for name in self._injected]
             # The first injection of the page tells what differs from this one.
@@ -292,20 +279,18 @@ class Film:
         self._add_author(batch)
         # Before the fold and after it: the batch can prune an entry that it rates, and rate one that it adds.
         rated = self._ratable(batch)
-        turned: Iterable[int] = ()
+        turned: list[int] = []
         if events.EventsVoided in map(type, batch.events):
-            turned = (seq for seq, *ends in self.spans if any(self.last < end <= batch.last for end in ends))
-        if first := next(iter(turned), 0):
-            self._fold_again(first, batch.last)
-            self._note(Track.all_names, {}, batch.last)
+            turned = [seq for seq, *ends in self.spans if any(self.last < end <= batch.last for end in ends)]
+        if turned:
+            self._fold_again(turned[0], batch.last)
         else:
-            # Asked before the fold: what an update prunes is not due after it.
-            names = {id(track): list(track.names_in(batch)) for track in self.tracks.values()}
+            named = {getattr(event, "name", ""): seq for seq, event in numbered}
             for track in self.tracks.values():
+                # Taken before the fold: what an update prunes is not due after it.
+                names = list(track.names_in(batch))
                 fold(track.view, (batch,), track.book)
-            self._note(
-                lambda track: names[id(track)], {getattr(event, "name", ""): seq for seq, event in numbered}, batch.last
-            )
+                track.note(names, named, batch.last)
             self._copy(batch, len(self.sizes))
         rated |= self._ratable(batch)
         # The lines on which a text goes on have numbers, and no event.
@@ -320,16 +305,8 @@ class Film:
 
     def _ratable(self, batch: Batch) -> set[str]:
         """Return the names in a batch of which a rating counts for an entry of the playbook."""
-        book, names = self.own.book, {str(getattr(event, "name", "")) for event in batch.events}
+        book, names = self.tracks[""].book, {str(getattr(event, "name", "")) for event in batch.events}
         return {name for name in names if name in book.mutable or book.merged.get(name) in book.mutable}
-
-    def _note(self, names: Callable[[Track], Iterable[str]], named: Mapping[str, int], seq: int) -> None:
-        """Note the rows of a moment: of another policy, those that differ from the playbook's own."""
-        own = self.own
-        changed = own.note(names(own), named, seq)
-        for track in self.tracks.values():
-            if track is not own:
-                track.note([*names(track), *sorted(changed)], named, seq)
 
     def _note_event(self, seq: int, event: Any) -> None:
         """Note what an event says of the ledger, of injections, and in quotes."""
@@ -351,15 +328,13 @@ class Film:
         """Note the author of a batch; where another program wrote several, of its first event."""
         key = tuple(batch.unverified_authors)
         # To decode the author of every batch would be a sixth of the time of a page.
-        if len(key) == 1 and key in self._author_numbers:
-            self.moment_authors.append(self._author_numbers[key])
-            return
-        by = batch.records[0].by
-        session = 0 if by.session is None else number_of(self.sessions, by.session) + 1
-        agent, model = self.agents.get(session, (None, None))
-        self.agents[session] = (agent or by.agent, model or by.model)
-        rater = number_of(self.raters, f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
-        self._author_numbers[key] = number_of(self.authors, (rater, session))
+        if len(key) != 1 or key not in self._author_numbers:
+            by = batch.records[0].by
+            session = 0 if by.session is None else number_of(self.sessions, by.session) + 1
+            agent, model = self.agents.get(session, (None, None))
+            self.agents[session] = (agent or by.agent, model or by.model)
+            rater = number_of(self.raters, f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
+            self._author_numbers[key] = number_of(self.authors, (rater, session))
         self.moment_authors.append(self._author_numbers[key])
 
     # Undos
@@ -379,7 +354,7 @@ class Film:
             del self._copies[1::2]
 
     def _fold_again(self, first: int, until: int) -> None:
-        """Fold the playbooks from the last copy before an event, up to another one, as history reads then."""
+        """Fold the playbooks from the last copy before an event up to another one, as history reads then; note it."""
         # A later copy has what is undone from here on.
         while self._copies and self._copies[-1][0].seq >= first:
             self._copies.pop()
@@ -394,6 +369,10 @@ class Film:
             for track in self.tracks.values():
                 fold(track.view, (batch,), track.book)
             self._copy(batch, number)
+        for track in self.tracks.values():
+            book = track.book
+            # An undo can change every name.
+            track.note([*track.rows, *book.mutable, *book.gone, *book.used, *book.pinned], {}, until)
 
     def words_of(self, seq: int) -> str:
         """Return what an event did, in a few words."""
@@ -402,10 +381,11 @@ class Film:
 
     def part(self, *, with_texts: bool) -> dict[str, Any]:
         """Return tables, moments, events and changes as the document has them; README.md has the format."""
-        texts, times = dict[str, int](), self.times[self.skipped :]
+        texts, shown = dict[str, int](), len(self.moment_authors)
+        sizes, times = self.sizes[-shown:], self.times[-shown:]
         start = times[0] if times else 0
-        streams = {stream: self._columns(track.changes, texts) for stream, track in self.tracks.items()}
-        own = streams.pop(next(iter(self.tracks)))
+        policies = {stream: self._columns(track.changes, texts) for stream, track in self.tracks.items()}
+        own = policies.pop("")
         part: dict[str, Any] = {
             "base": self.base,
             "names": list(self.names),
@@ -414,14 +394,14 @@ class Film:
             # The label of a machine has the name of its user.
             "raters": [rater if with_texts else rater.partition(_AT)[0] for rater in self.raters],
             "start": start,
-            "m_size": list(self.sizes[self.skipped :]),
+            "m_size": list(sizes),
             "m_time": [time - start for time in times],
             "m_author": self.moment_authors,
             "e_kind": self.kinds,
             "e_entry": self.entries,
             "undone": [span for span in self.spans if span[1] > self.base or span[2] > self.base],
             "injections": self.injections,
-            "policies": streams,
+            "policies": policies,
             **own,
         }
         if with_texts:
@@ -465,17 +445,12 @@ def kind_words(event: Any, rated: Container[str] = ()) -> tuple[str, ...]:
     return kind, f"rated {rating}, no effect" if rating != "neutral" else "rated neutral", rating
 
 
-def to_ms(at: str) -> int:
-    """Return the milliseconds since 1970 of a time as the ledger writes it."""
-    return (datetime.fromisoformat(at) - _EPOCH) // _MILLISECOND
-
-
 def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENTS) -> Film:
-    """Return the film of a history under these policies, of which the first is the real one.
+    """Return the film of a history under the playbook's own policy and others.
 
     Args:
         read: Reads the history after a position.
-        policies: Stream → policy.
+        policies: Stream → another policy.
         most: Most moments; those before them are one snapshot.
     """
     # History is read before it is folded: where the page begins, and what is undone, is known only at its end.
@@ -485,9 +460,8 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
         moments += 1
         lasts.append(batch.last)
         undos += undos_in(batch)
-    (stream, policy), *others = policies.items()
-    own = Track(policy)
-    tracks = {stream: own, **{stream: Track(policy, own) for stream, policy in others}}
+    own = Track(SPEC_POLICY)
+    tracks = {"": own} | {stream: Track(policy, own) for stream, policy in policies.items()}
     film = Film(read, tracks, undos, _find_spans(undos, read), base=lasts[0] if moments > most else 0)
     # What is appended meanwhile was not searched for undos.
     for batch in takewhile(lambda batch: batch.last <= lasts[-1], read(START)):

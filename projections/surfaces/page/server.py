@@ -24,7 +24,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.output import note, reply
+from tallybook.projections.surfaces.console.output import format_count, note, reply
 from tallybook.projections.surfaces.console.parameters import Verb, find_moment
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import Choices, is_page, make, security_policy
@@ -74,7 +74,7 @@ class Source:
             status = open_log(self._project).path.stat()
             state = status.st_ino, status.st_size, status.st_mtime_ns
             if self._state != state:
-                self._state, self._data = state, make(self._project, self._choices).data
+                self._state, self._data = state, make(self._project, self._choices)[0]
             return self._data
 
     def head(self) -> bytes:
@@ -94,9 +94,10 @@ class PageServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    timeout = _CHECK_S
 
     def __init__(self, source: Source, announce: Callable[[str], object]) -> None:
-        """Listen; `serve` answers.
+        """Listen.
 
         Args:
             source: What to serve.
@@ -120,14 +121,12 @@ class PageServer(ThreadingHTTPServer):
                 self._announce(self.address)
             return True
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
+    def verify_request(self, *_: Any) -> bool:
         """Return whether there is room for a connection."""
-        del request, client_address
         return active_count() - self._other_threads < MAX_THREADS
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, *_: Any) -> None:
         """Say in one line what failed; a client that went away is no error."""
-        del request, client_address
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             note(f"page: {type(error).__name__}: {error}")
@@ -136,11 +135,6 @@ class PageServer(ThreadingHTTPServer):
     def cookie_name(self) -> str:
         """Return the name of the cookie: browsers send a host's cookies to each of its ports."""
         return f"tallybook-{self.server_port}"
-
-    @property
-    def hosts(self) -> set[str]:
-        """Return the values of ``Host`` that are answered: any other is a name that somebody made lead here."""
-        return {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
 
     @property
     def address(self) -> str:
@@ -186,7 +180,8 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.BAD_REQUEST, "this is not an address; use the one that the server printed")
             return
         token = parse_qs(path.query).get("token", [""])[0]
-        if self.headers.get("Host") not in self.server.hosts:
+        # Any other name is a name that somebody made lead here.
+        if self.headers.get("Host") not in {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this name is not the server's; use the address it printed")
         elif path.path == "/" and token and (self._is_known() or self.server.exchange(token)):
             # A browser that is in already loses the token from its address, and uses none up.
@@ -239,17 +234,6 @@ def _equals(given: str, secret: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
-def serve(server: PageServer) -> None:
-    """Answer until Ctrl-C interrupts it, its terminal is closed, or the process that started it has ended."""
-    if hasattr(signal, "SIGHUP"):
-        # Also where `nohup` had it ignored: a forgotten server would go on showing the playbook.
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    server.timeout = _CHECK_S
-    with server:
-        while os.getppid() == server.parent:
-            server.handle_request()
-
-
 DEFAULT: Final = "tallybook-page.html"
 
 
@@ -280,7 +264,7 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
         _serve(project, attrs.evolve(choices, served=True), opens=options["opens"], as_json=as_json)
         return
     if options["output"] == "-":
-        sys.stdout.buffer.write(make(project, choices).data)
+        sys.stdout.buffer.write(make(project, choices)[0])
         return
     if options["output"] == "":
         # An unset variable: the default is not meant.
@@ -288,18 +272,22 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
     output = Path(options["output"] or DEFAULT)
     # Before the page is made, which takes seconds in a long history.
     _check(output, force=options["force"])
-    made = make(project, choices)
-    commands.write_copy(project, output, lambda: made.data)
-    note(*commands.spool_notes(project), *made.meta["warnings"])
-    parts = {key: made.meta[key] for key in ("counts", "texts", "quotes", "head", "warnings")}
-    value = {"path": str(output), "bytes": len(made.data), **parts}
-    reply(value, [f"{output} written: {made.describe()}"], as_json=as_json)
+    data, meta = make(project, choices)
+    commands.write_copy(project, output, lambda: data)
+    note(*commands.spool_notes(project), *meta["warnings"])
+    parts = {key: meta[key] for key in ("counts", "texts", "quotes", "head", "warnings")}
+    nouns = {"event": "events", "moment": "moments", "entry": "entries", "session": "sessions"}
+    counts = ", ".join(format_count(meta["counts"][plural], noun, plural) for noun, plural in nouns.items())
+    texts = "with the texts of entries" if choices.with_texts else "without texts, session ids, agents and models"
+    quotes = "with quotes and reasons" if choices.with_quotes else "without quotes and reasons"
+    words = f"{counts}; {texts}, {quotes}; ledger head {meta['head']}; {len(data):,} bytes"
+    reply({"path": str(output), "bytes": len(data), **parts}, [f"{output} written: {words}"], as_json=as_json)
     if options["opens"]:
         open_in_browser(output.resolve().as_uri())
 
 
 def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) -> None:
-    """Serve the page until the person ends it."""
+    """Serve the page until Ctrl-C interrupts it, its terminal is closed, or the process that started it has ended."""
     source = Source(project, choices)
     # What is wrong with the ledger or the options is said before there is an address.
     source.page()
@@ -316,7 +304,12 @@ def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) ->
         announce(server.address, "serving until Ctrl-C:")
         if opens:
             open_in_browser(server.address)
-        serve(server)
+        if hasattr(signal, "SIGHUP"):
+            # Also where `nohup` had it ignored: a forgotten server would go on showing the playbook.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with server:
+            while os.getppid() == server.parent:
+                server.handle_request()
 
 
 def _check(output: Path, *, force: bool) -> None:
