@@ -67,12 +67,14 @@ class Histories:
         marker: Number of the first line that is a conflict marker, 0 where no file has one.
         unproven: How many lines are in no batch that is proven, and are no markers.
         stray: The last of them, if all of them are intact: lines of a history that is not here. Else empty.
+        former: Versions of batches with a text that another version lacks, because it was redacted.
     """
 
     links: dict[str, Link] = attrs.field(factory=dict)
     marker: int = 0
     unproven: int = 0
     stray: bytes = b""
+    former: list[RawBatch] = attrs.field(factory=list)
     _ends: dict[int, list[str]] = attrs.field(factory=lambda: {0: [line.GENESIS]})
     _waiting: dict[int, list[_Lines]] = attrs.field(factory=dict)
     _open: set[int] = attrs.field(factory=set)
@@ -153,9 +155,13 @@ class Histories:
         link = self.links.get(batch.chain)
         if link is None:
             self._ends.setdefault(batch.last, []).append(batch.chain)
-        # Of two versions the one counts whose text was redacted: a text does not come back.
-        elif len(redaction.find_erased(link.batch)) >= len(redaction.find_erased(batch)):
-            return
+        else:
+            # Of two versions the one counts whose text was redacted: a text does not come back.
+            more = len(redaction.find_erased(link.batch)) - len(redaction.find_erased(batch))
+            if more:
+                self.former.append(batch if more > 0 else link.batch)
+            if more >= 0:
+                return
         self.links[batch.chain] = Link(before, batch, sealed)
 
     def last(self) -> tuple[str, ...]:

@@ -280,6 +280,8 @@ def test_lost_events_are_named_and_need_a_word(here: Project, run: Run) -> None:
 def test_a_text_that_was_redacted_on_the_other_branch_is_erased_here(here: Project, run: Run) -> None:
     """Also from the file that is set aside."""
     commands.add(here, "the secret name of a customer", HUMAN)
+    # The conflict has a line of this side that holds the text.
+    assert 0 == run("pin", "kpt_001", "--reason", "the secret name of a customer").code
     save(here, "customer")
     git(here.root, "branch", "--force", "side")
     commands.rate(here, "kpt_001", "harmful", HUMAN)

@@ -159,7 +159,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     with closing(open_log(project)) as log:
         landing, events = _land(project, log, own, every, dry_run=dry_run)
     arrival = landing.arrival
-    redacted = 0 if dry_run else _redact(project, arrival.redacted)
+    redacted = 0 if dry_run else _redact(project, arrival.redacted, every)
     if not dry_run:
         recording.write(project, [])
     return ImportedLedger(
@@ -358,25 +358,26 @@ def _stamp_of(data: bytes) -> tuple[int, str] | None:
         return None
 
 
-def _redact(project: Project, ids: Sequence[str]) -> int:
-    """Erase here the texts that were redacted in another history; return how many."""
-    if not ids:
-        return 0
+def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
+    """Erase here the texts that were redacted in another history; return of how many events."""
+    erased: set[str] = set()
     # Also where only an interrupted first sync left a copy of a book.
     if copy_names(project.ledger):
-        return len(redacting.redact_linked(project, ids, BY))
-    here = [
-        record.id
-        for batch in decode(open_log(project).read())
-        for record in batch.records
-        if record.id in ids and {*texts_of(record.event).values()} - {None, "", REDACTED}
-    ]
-    erased: set[str] = set()
-    for id_ in here:
-        # An equal text goes with the first one.
-        if id_ not in erased:
-            done = redacting.redact(project, redacting.RedactionTarget(event=id_), _REASON, BY)
-            erased.update(event.id for event in done.events)
+        erased.update(redacting.redact_linked(project, ids, BY) if ids else ())
+        ids = ()
+    records = [record for batch in decode(open_log(project).read()) for record in batch.records]
+    here = {record.id for record in records if {*texts_of(record.event).values()} - {None, "", REDACTED}}
+    targets = [redacting.RedactionTarget(event=id_) for id_ in ids if id_ in here]
+    # A log that was put together lacks such a text already: other events and what was set aside may have it still.
+    former = (record for batch in decode(every.former) for record in batch.records if record.id not in here)
+    texts = {text for record in former for text in texts_of(record.event).values() if text}
+    targets += [redacting.RedactionTarget(text=text) for text in sorted(texts)]
+    for target in targets:
+        # An equal text goes with the first one, and one that is too short is searched for nowhere else.
+        if target.event not in erased:
+            with suppress(redacting.NothingToRedactError, BadInputError):
+                done = redacting.redact(project, target, _REASON, BY)
+                erased.update(event.id for event in done.events)
     return len(erased)
 
 
