@@ -15,7 +15,7 @@ import pytest
 
 from helpers.ledger_disk import refuse
 from helpers.ledger_head import Flushes, fail
-from helpers.ledger_logs import BY, append, names, rated
+from helpers.ledger_logs import BY, Clock, append, lines, names, rated
 from helpers.repository import ROOT
 from tallybook.ledger import log as files
 from tallybook.ledger.errors import (
@@ -231,3 +231,15 @@ def test_a_backup_by_hard_links_blocks_no_writer(log: JsonlLog, tmp_path: Path, 
         (log.folder / lost).unlink()
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
+
+
+@pytest.mark.parametrize(("seconds", "is_kept"), [(-1, True), (-3600, True), (-3601, False), (1, False)])
+def test_time_runs_back_only_by_more_than_an_hour(tmp_path: Path, seconds: float, is_kept: bool) -> None:
+    """An event of a clock up to an hour behind has the last one's time; a clock further behind is believed."""
+    clock = Clock()
+    log = JsonlLog(tmp_path, clock)
+    append(log, "a")
+    before = clock().at
+    later = clock.move(seconds)
+    append(log, "b")
+    assert (before if is_kept else later) == lines(log)[-1]["at"]
