@@ -43,6 +43,13 @@ def test_the_alternative_is_written_to_another_file(here: Project, run: Callable
     assert other.read_text(encoding="utf-8") == run("what-if", "--floor", "9", "--output", "-").out
 
 
+@pytest.mark.usefixtures("here")
+def test_a_policy_by_age_answers_about_a_merge(run: Callable[..., Answer]) -> None:
+    """What the question adds has a time as well."""
+    answer = run("what-if", "--half-life", "90d", "--floor", "9", "--merge", "kpt_001", "kpt_002", "--json")
+    assert [["kpt_002"]] == [merge["merged"] for merge in json.loads(answer.out)["merge"]]
+
+
 # bisect
 
 

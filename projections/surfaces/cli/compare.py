@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
@@ -300,20 +301,22 @@ def what_if(project: Project, /, **options: Any) -> None:
         rule += f", a rating counting half after {half_life}"
     alternative = _fold(project, moment, view, options["without"])
     state = alternative.other
+    # A policy by age reads the time of each event.
+    at = clock.utc_now().at
     if policy.name == LIFT:
         from tallybook.projections.surfaces.selection import lift_notes
 
         rule += ", or lift says that it hurts"
         # No rule takes out a pinned entry.
         for name in sorted(lift_notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
-            fold(view, [make_batch(EventRecord(state.seq, "", PointRetired(name, "")))], state)
+            fold(view, [make_batch(EventRecord(state.seq, at, PointRetired(name, "")))], state)
     if not policy.is_permanent:
         rule += ", and back as soon as that no longer holds"
     merges = []
     for name, merged in options["merge"]:
         # Decided as the verb decides, so that both refuse the same.
         event: Any = decide_curation(Curation("merge", name, sources=(merged,)), state).events[0]
-        fold(view, [make_batch(EventRecord(state.seq, "", event))], state)
+        fold(view, [make_batch(EventRecord(state.seq, at, event))], state)
         is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
         merges.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
     note_pending(project, moment, alternative.real)
