@@ -360,16 +360,20 @@ def _stamp_of(data: bytes) -> tuple[int, str] | None:
 
 def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
     """Erase here the texts that were redacted in another history; return of how many events."""
+    redacted = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
+    # A log that was put together lacks such a text already: other events and what was set aside may have it still.
+    former = [record for batch in decode(every.former) for record in batch.records if record.id in redacted]
+    if not ids and not former:
+        return 0
     erased: set[str] = set()
     # Also where only an interrupted first sync left a copy of a book.
     if copy_names(project.ledger):
         erased.update(redacting.redact_linked(project, ids, BY) if ids else ())
         ids = ()
-    records = [record for batch in decode(open_log(project).read()) for record in batch.records]
+    records = (record for batch in decode(open_log(project).read()) for record in batch.records)
     here = {record.id for record in records if {*texts_of(record.event).values()} - {None, "", REDACTED}}
     targets = [redacting.RedactionTarget(event=id_) for id_ in ids if id_ in here]
-    # A log that was put together lacks such a text already: other events and what was set aside may have it still.
-    former = (record for batch in decode(every.former) for record in batch.records if record.id not in here)
+    former = [record for record in former if record.id not in here]
     texts = {text for record in former for text in texts_of(record.event).values() if text}
     targets += [redacting.RedactionTarget(text=text) for text in sorted(texts)]
     for target in targets:
