@@ -10,30 +10,34 @@ A line is read on one of two paths, which agree wherever both give an event:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import lru_cache
 from itertools import chain
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 
 from tallybook.ledger import event_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
-from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
+from tallybook.ledger.events import EVENT_TYPES, KIND_OF, Event, LedgerOpened, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_key, split_line, split_lines
+from tallybook.ledger.line import (
+    CONTINUED,
+    FORMAT,
+    FREE_MARK,
+    SECTION,
+    Draft,
+    RawBatch,
+    split_key,
+    split_line,
+    split_lines,
+)
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.scan import Batches, VerifiedRun
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
-
 
 # A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384

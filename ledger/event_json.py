@@ -5,6 +5,7 @@ This is the only module of `ledger` that imports msgspec and cattrs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cache, lru_cache
 import json
 from math import isfinite, isinf
@@ -15,16 +16,12 @@ import attrs
 import msgspec
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import EVENT_TYPES, FREE, LedgerOpened, Numbers
+from tallybook.ledger.events import EVENT_TYPES, FREE, Event, LedgerOpened, Numbers
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.limits import MAX_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from cattrs import Converter
-
-    from tallybook.ledger.events import Event
 
     T = TypeVar("T")
 

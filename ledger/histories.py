@@ -7,10 +7,12 @@ that value for every batch that can precede it. No line counts that is not prove
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 import os
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -23,11 +25,6 @@ from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import NO_HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
 
 _MARKERS: Final = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 _MIDDLE: Final = b"======="

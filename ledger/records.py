@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.line import SECTION, join_key
+from tallybook.ledger.line import SECTION, RawBatch, join_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
 
 
 _BY: Final = b',"by":'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 import contextlib
 from itertools import chain
 from math import inf
@@ -17,19 +18,15 @@ from tallybook.ledger.codec import decode, decode_author, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.event_json import REFUSALS
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
-from tallybook.ledger.line import START, Position
+from tallybook.ledger.line import START, Position, RawBatch
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.repair import Gap, survey
 from tallybook.ledger.scan import Batches, VerifiedRun
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.head import check_format, has_position, log_size
+from tallybook.ledger.storage.head import Head, check_format, has_position, log_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.ledger.storage.head import Head
 
 _NOTED = frozenset({EventRedacted, LiftAsked, LogRecovered, UnknownEvent})
 _PLAIN = rb'"[ !#-\[\]-~]+"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 import json
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +13,6 @@ from tallybook.ledger import events
 from tallybook.ledger.names import format_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tallybook.ledger.records import Author, EventRecord
     from tallybook.projections.playbook.view import Playbook
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -10,8 +11,6 @@ from tallybook.ledger import events
 from tallybook.projections.fold import State, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallybook.ledger.records import Batch
 
 NO_RATER: Final = "none"

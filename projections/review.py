@@ -6,6 +6,7 @@ whose messages the agent cited an entry. A prohibition that works is never cited
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,19 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.comparison.similarity import describe_difference, find_pairs
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import needs_ratings
-from tallybook.projections.playbook.view import CHANGES
+from tallybook.projections.playbook.view import CHANGES, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.playbook.view import Playbook
 
 
 # A review is to take ten minutes a month.

@@ -6,6 +6,7 @@ together. It has one vote an entry, whichever of marks, MCP and reflection gave 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -17,8 +18,6 @@ from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import AGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tallybook.ledger.records import Batch, EventRecord
 
 _MACHINES: Final = frozenset({AGENT, "reflector"})

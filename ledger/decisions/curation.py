@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -9,12 +10,10 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.decisions.update import Decision, day_fault, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.events import Event
 from tallybook.ledger.names import find_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tallybook.ledger.events import Event
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 import json
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,11 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.decisions.update import Decision, RefusedText
-from tallybook.ledger.events import Entry
+from tallybook.ledger.events import Entry, Event
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import PREFIX, rename_in_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from tallybook.ledger.events import Event
     from tallybook.projections.playbook.view import Playbook
 
 # A line holds at least this many names: of 200 characters with four bytes each.

@@ -6,10 +6,11 @@ events as evidence.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -17,16 +18,11 @@ from tallybook.ledger.decisions import other_formats as formats
 from tallybook.ledger.decisions.other_formats import Json, JsonNumber, JsonObject, mend_text, shorten
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.event_json import MAX_DEPTH, describe_error
-from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded
+from tallybook.ledger.events import MAX_INT, Entry, Event, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import PREFIX, SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
 from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP, UNTIL
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from tallybook.ledger.events import Event
 
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")

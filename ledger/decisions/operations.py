@@ -8,6 +8,7 @@ a curator to apply them; and what changes a protected entry is always one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -16,14 +17,11 @@ from tallybook.ledger import events
 from tallybook.ledger.decisions.curation import MAX_REASON_CHARS
 from tallybook.ledger.decisions.update import Extraction, IgnoredItem, read_extraction, section_of, text_fault
 from tallybook.ledger.errors import NothingToDoError
-from tallybook.ledger.events import Entry
+from tallybook.ledger.events import Entry, Event
 from tallybook.ledger.names import MAX_NAME_CHARS, parse_number
 from tallybook.ledger.playbook_constants import RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from tallybook.ledger.events import Event
     from tallybook.projections.playbook.view import Playbook
 
 OPERATIONS: Final = "operations"

@@ -10,17 +10,14 @@ An entry keeps its id as its name. A table can be a list of objects with an ``id
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 SHOWN_CHARS: Final = 40
 

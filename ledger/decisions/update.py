@@ -5,23 +5,20 @@ New names are assigned here, from the highest number so far, so a decision must 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.errors import NOT_UNICODE, BadInputError
-from tallybook.ledger.events import Entry
+from tallybook.ledger.events import Entry, Event
 from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, find_section
 from tallybook.ledger.playbook_constants import UNTIL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from tallybook.ledger.events import Event
     from tallybook.projections.playbook.view import Playbook
 
 # Far above any useful entry; a text from a legacy file may be longer still.

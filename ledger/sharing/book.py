@@ -10,6 +10,7 @@ has no effect, except for kinds that only a machine's own ledger has.
 from __future__ import annotations
 
 from binascii import crc32
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -20,7 +21,7 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import decode, decode_author, encode, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
 from tallybook.ledger.event_json import FREE_FIELDS, REFUSALS
-from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.events import Event, EventRedacted
 from tallybook.ledger.line import (
     CRC_BYTES,
     FRAME_BYTES,
@@ -29,27 +30,22 @@ from tallybook.ledger.line import (
     MAX_LINE_BYTES,
     SECTION,
     WRITER,
+    Draft,
     Position,
+    RawBatch,
     Stamp,
     frame,
     head_field,
     split_long_texts,
 )
+from tallybook.ledger.records import Author, Batch
 from tallybook.ledger.scan import choose_digest, verify_run
-from tallybook.ledger.sharing.engines.engine import NOTHING, Run
-from tallybook.ledger.sharing.landing import SHARED
-from tallybook.ledger.sharing.replica import find_ids
+from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Engine, Run
+from tallybook.ledger.sharing.landing import SHARED, Landed
+from tallybook.ledger.sharing.replica import Replica, find_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import Draft, RawBatch
-    from tallybook.ledger.records import Author, Batch
     from tallybook.ledger.scan import Digest
-    from tallybook.ledger.sharing.engines.engine import Contents, End, Engine
-    from tallybook.ledger.sharing.landing import Landed
-    from tallybook.ledger.sharing.replica import Replica
 
 
 _Part = TypeVar("_Part")

@@ -8,6 +8,7 @@ exactly as they will be in the book.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 import json
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -18,15 +19,13 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.kinds.limits import IDS_A_LINE
+from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.playbook.view import Playbook
 
 _LINKED: Final = b'"kind":"%b"' % events.KIND_OF[events.RedactionLinked].encode()

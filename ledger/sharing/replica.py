@@ -8,6 +8,7 @@ A copy is only appended to. Another history of the book is a new copy, chosen by
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import dropwhile
 import json
@@ -18,20 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger.errors import CannotWriteError, TallybookError
-from tallybook.ledger.line import START, WRITER, Position, first_seq, head_field, split_key
+from tallybook.ledger.line import START, WRITER, Position, RawBatch, first_seq, head_field, split_key
 from tallybook.ledger.log import JsonlLog, LogFiles
 from tallybook.ledger.scan import Scan
-from tallybook.ledger.search import find_deliveries
+from tallybook.ledger.search import Delivery, find_deliveries
 from tallybook.ledger.sharing.engines.engine import NOTHING, End
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.search import Delivery
 
 
 FOLDER = "book"

@@ -6,8 +6,10 @@ random, so the digests of two ledgers cannot be compared.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 import json
+from pathlib import Path
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,18 +17,15 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError, TallybookError
-from tallybook.ledger.events import PointNoted
+from tallybook.ledger.events import Event, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
     import hashlib
-    from pathlib import Path
 
     from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.decisions.update import RefusedText
-    from tallybook.ledger.events import Event
 else:
     # Most ledgers have nothing redacted.
     [hashlib] = import_lazily("hashlib")

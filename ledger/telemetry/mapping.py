@@ -6,12 +6,10 @@ the configuration of the scores says what these are worth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import attrs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 RATIO_MEASURES: Final = (
     *("thoroughness", "accuracy", "actionability"),

@@ -7,7 +7,8 @@ read gives None, or an empty text.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 import json
 import re
@@ -22,9 +23,6 @@ from tallybook.ledger.telemetry.mapping import BY_TYPE, ENDINGS, FAILED, FLAG, G
 from tallybook.ledger.telemetry.mapping import VERDICTS as OUTCOME_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
-
     _Reader = Callable[[Mapping[str, Any], list[str]], "Intake"]
 
 

@@ -14,7 +14,7 @@ texts are quoted; a quote inside is doubled. A condition is parsed by hand withi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import operator
 from operator import itemgetter
 import re
@@ -27,8 +27,6 @@ from tallybook.projections import event_rows, fold
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from tallybook.ledger.records import Batch, EventRecord
 
     Read = Callable[[], Iterable[Batch]]

@@ -6,19 +6,16 @@ Nothing here decides that two texts say the same: "before" and "after" differ in
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from math import ceil
 import re
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 import unicodedata
 
+from tallybook.ledger.events import Entry
 from tallybook.ledger.names import format_names
 from tallybook.projections.playbook.render import entry_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tallybook.ledger.events import Entry
 
 LEAST: Final = 0.75
 """The similarity from which texts resemble each other, from 0 to 1: four words of which one is another have it."""

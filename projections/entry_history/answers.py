@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ import unicodedata
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.entry_history.view import EventPlace, NamedEvent, Uses
+from tallybook.projections.entry_history.view import EntryStatuses, EventPlace, EventReference, NamedEvent, Story, Uses
 from tallybook.projections.event_rows import by_json, kind_of, reference, summary, when_json
 from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.entry import text_of
@@ -18,10 +19,7 @@ from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import UNDONE, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from tallybook.ledger.records import EventRecord
-    from tallybook.projections.entry_history.view import EntryStatuses, EventReference, Story
 
 SAME_TEXT: Final = "same text"
 SAME_WORDS: Final = "same words"

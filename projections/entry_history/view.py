@@ -6,6 +6,7 @@ alone, so stories are folded for the names that a question is about.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -19,8 +20,6 @@ from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from tallybook.ledger.records import Batch, EventRecord
 
 _BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced, events.PointLimited)

@@ -25,13 +25,10 @@ rises: each direction tests "never better" or "never worse", not just "no differ
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, exp, log, log10, pi, sqrt
 from statistics import fmean, pvariance
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
+from typing import Final, Literal, NamedTuple
 
 SIZES: Final = (0.1, 0.2, 0.4, 0.8)
 """The differences, in standard deviations, on which equal parts of the wealth bet."""

@@ -8,6 +8,7 @@ outcome may still come: when a session ends may depend on its draw, so the order
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -19,14 +20,12 @@ import attrs
 from tallybook.ledger import events
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.lift.verdict import Trial, Verdict, budget, judge_entries
+from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.inputs import KINDS, Session
 from tallybook.projections.scores.scoring import score_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.config import Config
 
 PLAYBOOK: Final = "playbook"
 NEW: Final = "new"

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import PlaybookUpdated, PointMerged, PointRated
+from tallybook.ledger.events import Entry, PlaybookUpdated, PointMerged, PointRated
 from tallybook.projections.fold import View, batch_view
+from tallybook.projections.playbook.entry import MutableEntry
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
-    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch
-    from tallybook.projections.playbook.entry import MutableEntry
 
 DAY_US: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

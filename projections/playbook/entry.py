@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -10,9 +10,6 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def evolve(entry: Entry | None, event: Any) -> Entry | None:

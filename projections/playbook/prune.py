@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ import attrs
 from tallybook.projections.playbook.confidence import PRUNE_Z_SQUARED, is_surely_harmful
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallybook.ledger.events import Entry
     from tallybook.projections.playbook.entry import MutableEntry
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tallybook.ledger import names
 from tallybook.ledger.events import Entry
@@ -11,9 +12,6 @@ from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP, UNTIL
 from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.playbook.entry import MutableEntry, Past
 from tallybook.projections.playbook.view import Playbook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 def entry_json(entry: Entry | MutableEntry) -> dict[str, Any]:

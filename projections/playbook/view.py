@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, MutableMapping
 from functools import partial
 import json
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from tallybook.projections.playbook.entry import Entries, MutableEntry, Past, ad
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, MutableMapping
-
     from tallybook.ledger.records import Batch
 
 

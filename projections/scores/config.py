@@ -9,7 +9,7 @@ name types and not keys by their names, so that either needs a hook for each typ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, tzinfo
 from functools import cached_property, lru_cache
 from pathlib import PureWindowsPath
@@ -21,8 +21,6 @@ import attrs
 from tallybook.ledger.events import MAX_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     Keys = tuple[str, ...]
 
 SESSION: Final = "session."

@@ -6,6 +6,7 @@ Source: "Score Storage" of the scoring framework.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from hashlib import sha256
 from itertools import takewhile
@@ -16,19 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.projections.scores.config import OVERALL, SESSION
+from tallybook.projections.scores.config import OVERALL, SESSION, Config
+from tallybook.projections.scores.inputs import Session
 from tallybook.projections.scores.scoring import grade_of
-from tallybook.projections.scores.trends import trend
-from tallybook.projections.scores.view import PERIODS, day_of, group_days, score_levels
+from tallybook.projections.scores.trends import Trend, trend
+from tallybook.projections.scores.view import PERIODS, Scores, Tally, day_of, group_days, score_levels
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from tallybook.projections.scores.config import Config
-    from tallybook.projections.scores.inputs import Session
-    from tallybook.projections.scores.trends import Trend
-    from tallybook.projections.scores.view import Scores, Tally
-
     Document = dict[str, Any]
 
 SESSIONS: Final = "sessions"

@@ -6,7 +6,7 @@ Nothing here depends on the configuration, so another configuration has the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from numbers import Rational
@@ -20,13 +20,10 @@ from tallybook.ledger import events
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.entry_history.answers import normalize_words
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.scores.config import component_id
+from tallybook.projections.scores.config import Component, component_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.config import Component
 
     Exact = int | Fraction
 else:

@@ -7,17 +7,25 @@ points, and the overall score is made of those, as its example has it: 92, 88, 8
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL
+from tallybook.projections.scores.config import (
+    COUNT,
+    OVERALL,
+    SESSION,
+    TOTAL,
+    AlertLevel,
+    Component,
+    Config,
+    Grade,
+    Metric,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tallybook.projections.scores.config import AlertLevel, Component, Config, Grade, Metric
     from tallybook.projections.scores.inputs import Session
 
 SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"

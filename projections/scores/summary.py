@@ -10,6 +10,7 @@ make it the cause: these are leads.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from statistics import fmean
@@ -25,16 +26,23 @@ from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import files, inputs, scoring
-from tallybook.projections.scores.config import COUNT, DASHBOARD, LOG, OVERALL, SESSION, TOTAL, component_id
+from tallybook.projections.scores.config import (
+    COUNT,
+    DASHBOARD,
+    LOG,
+    OVERALL,
+    SESSION,
+    TOTAL,
+    Component,
+    Config,
+    Metric,
+    component_id,
+)
 from tallybook.projections.scores.trends import Trend, forecast, trend
-from tallybook.projections.scores.view import PERIODS, score_levels, series
+from tallybook.projections.scores.view import PERIODS, PeriodScore, Scores, Series, score_levels, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.config import Component, Config, Metric
-    from tallybook.projections.scores.view import PeriodScore, Scores, Series
 
     Row = dict[str, Any]
     Drop = tuple[PeriodScore, PeriodScore]

@@ -20,6 +20,8 @@ adds to the configuration can close a gate, and never opens one.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from fractions import Fraction
 from functools import partial
 from math import floor
@@ -28,17 +30,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from tallybook.projections.scores.config import BLOCK
+from tallybook.projections.scores.config import BLOCK, Config
 from tallybook.projections.scores.scoring import SCORING_OFF, alerts, is_enough, number
-from tallybook.projections.scores.view import score_levels, series
+from tallybook.projections.scores.view import Baseline, Scores, score_levels, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import date
-
-    from tallybook.projections.scores.config import Config
-    from tallybook.projections.scores.view import Baseline, Scores
-
     Series = Sequence[tuple[date, int]]
     Points = Sequence[tuple[int, int]]
 

@@ -6,7 +6,8 @@ groups of days. Source: "Aggregate Scores" and "Daily Aggregates" of the scoring
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,15 +16,11 @@ import attrs
 from tallybook.ledger import events
 from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import inputs
-from tallybook.projections.scores.config import component_id, score_id
+from tallybook.projections.scores.config import Config, component_id, score_id
 from tallybook.projections.scores.scoring import FULL, is_enough, percent, score_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import tzinfo
-
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.config import Config
 
 
 @attrs.frozen

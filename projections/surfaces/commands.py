@@ -6,9 +6,11 @@ Modules that only some verbs need are loaded by those: most of a command's time 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import chain, repeat
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict
 
 import attrs
@@ -26,29 +28,25 @@ from tallybook.ledger.errors import (
 from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import digest
+from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict, read_stamp
-from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from tallybook.ledger.decisions import update
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.verification import Verification
     from tallybook.projections.event_rows import EventFilter
-    from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.history.stories import AsOf
-    from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
     from tallybook.projections.surfaces.writing import requests
     from tallybook.projections.surfaces.writing.record import Outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +14,13 @@ from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError, TallybookError
-from tallybook.ledger.events import PointReviewed
+from tallybook.ledger.events import Entry, PointReviewed
 from tallybook.projections import review as reviews
 from tallybook.projections.comparison.similarity import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, needs_ratings
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console import output
@@ -28,17 +30,13 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import proposals
+from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import PersonAnswer, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.events import Entry
     from tallybook.projections.entry_history.view import EntryStatuses
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.record import Outcome
 
 
 MAX_NAMES = 3

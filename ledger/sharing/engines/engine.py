@@ -15,17 +15,15 @@ line of JSON with their sizes and then their bytes. Whoever reads a full thousan
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.ledger.line import GENESIS, Position, digest
 from tallybook.ledger.scan import choose_digest, verify_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 
 class StoredRun(NamedTuple):

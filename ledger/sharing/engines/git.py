@@ -12,6 +12,7 @@ commands; it receives what the remote sends, and finds what is kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 import os
 import re
@@ -20,7 +21,7 @@ import shutil
 import tempfile
 from time import sleep
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 import weakref
 
 from tallybook.ledger import clock
@@ -43,9 +44,6 @@ from tallybook.ledger.sharing.engines.git_remote import (
     token_options,
 )
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _Answer = TypeVar("_Answer")
 LIMIT_S = 60.0

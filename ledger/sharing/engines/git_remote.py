@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 import os
 import re
@@ -10,17 +11,13 @@ import signal
 import subprocess
 from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 import unicodedata
 from urllib.parse import unquote, urlsplit
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engines.engine import EngineError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _QUESTION_LIMIT_S = 10.0
 _END_LIMIT_S = 2.0

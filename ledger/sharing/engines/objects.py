@@ -6,14 +6,15 @@ A folder is for tests and for disks that nobody else uses: obstore flushes nothi
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib import import_module
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, Final
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import obstore
 from obstore import exceptions
@@ -27,10 +28,6 @@ from tallybook.ledger.sharing.engines.engine import (
     StoredRun,
     UnreachableError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from urllib.parse import SplitResult
 
 INSTANCE: Final = "instance"
 """What ``--profile`` says for the role that the cloud gives this machine."""

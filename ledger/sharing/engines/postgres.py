@@ -7,6 +7,7 @@ Credentials, certificates and services come from the usual places of libpq: ``~/
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
 import logging
@@ -14,7 +15,7 @@ import os
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -30,9 +31,6 @@ from tallybook.ledger.sharing.engines.engine import (
     StoredRun,
     UnreachableError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _Rows = list[tuple[Any, ...]]

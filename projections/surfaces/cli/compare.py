@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 import sys
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -15,13 +16,14 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import PointRetired
+from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
-from tallybook.projections.comparison.conditions import COUNT, parse, search, turn_json
-from tallybook.projections.comparison.playbooks import Exclusion, fold_alternative
+from tallybook.projections.comparison.conditions import COUNT, Search, parse, search, turn_json
+from tallybook.projections.comparison.playbooks import Alternative, Exclusion, fold_alternative
 from tallybook.projections.comparison.playbooks import difference_json as whatif_json
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import View, fold
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
@@ -47,20 +49,12 @@ from tallybook.projections.surfaces.console.parameters import (
     note_pending,
 )
 from tallybook.projections.surfaces.history import differences, moments, reading
+from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.sharing.targets import find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.projections.comparison.conditions import Search
-    from tallybook.projections.comparison.playbooks import Alternative
-    from tallybook.projections.fold import View
-    from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 @click.command(cls=Verb, example="tallybook diff 2d && tallybook diff session:5f1c2f0e session:5f1c2f0e+ --json")

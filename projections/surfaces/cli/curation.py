@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 import click
@@ -10,15 +11,17 @@ import click
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, NothingToDoError, UnknownEntryError
-from tallybook.ledger.events import PointNoted
+from tallybook.ledger.events import Entry, PointNoted
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
 from tallybook.projections.fold import history
 from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.review import is_lesson, proposal_lines
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import (
@@ -44,23 +47,15 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.targets import find_event
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation, pair
 from tallybook.projections.surfaces.writing import proposals as store
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redaction
-from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
+from tallybook.projections.surfaces.writing.curation import UndoResult
+from tallybook.projections.surfaces.writing.record import Outcome
+from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionResult, RedactionTarget
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.events import Entry
-    from tallybook.ledger.records import EventRecord
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.curation import UndoResult
-    from tallybook.projections.surfaces.writing.record import Outcome
-    from tallybook.projections.surfaces.writing.redact import RedactionResult
 
 _MAX_EVENTS: Final = 20
 """Undone events that are listed for people; an import can have thousands."""

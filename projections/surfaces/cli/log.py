@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 import select
@@ -17,6 +18,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import EventRecord
 from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.console.parameters import Verb, WholeNumber, find_seq
@@ -32,15 +34,12 @@ from tallybook.projections.surfaces.history.events import (
 )
 from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_writers
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from rich.console import Console
 
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import EventRecord
-    from tallybook.projections.surfaces.workspace.project import Project
 
 FOLLOW_S: Final = 0.5
 """Seconds between two looks at a ledger that is followed."""

@@ -5,6 +5,7 @@ The help screen and shell completion read the table alone, so that neither impor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -22,14 +23,10 @@ from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access, sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal
-from tallybook.projections.surfaces.workspace.project import NoProjectError, find_project
+from tallybook.projections.surfaces.workspace.project import NoProjectError, Project, find_project
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from click.shell_completion import CompletionItem
-
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 class VerbRow(NamedTuple):

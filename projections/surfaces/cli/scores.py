@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ import click
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
 from tallybook.ledger.events import BaselineSet
 from tallybook.projections.scores import scoring, summary, trends
+from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import parameters as common
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
@@ -22,15 +24,12 @@ from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.selection import lift_notes
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores.read import IngestReport
-    from tallybook.projections.surfaces.workspace.project import Project
 
 _EXAMPLES = 5
 _TYPES_SHOWN = 10

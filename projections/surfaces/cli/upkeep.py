@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 import os
 from pathlib import Path
 import sys
@@ -20,13 +21,11 @@ from tallybook.projections.surfaces.console.parameters import Verb, at_when, rea
 from tallybook.projections.surfaces.history import stories
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tallybook.ledger.verification import Verification
     from tallybook.projections.surfaces.selection.lift_questions import Redrawn
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 @click.command(cls=Verb, example="tallybook verify --json")

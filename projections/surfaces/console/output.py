@@ -5,6 +5,7 @@ Rich is loaded late, by ``terminal``: an answer in JSON does not need it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from io import TextIOWrapper
 import json
@@ -23,8 +24,6 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from rich.progress import Progress
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import isnan
 import os
 from pathlib import Path
@@ -19,14 +20,12 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.output import note
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
     Command = Callable[..., Any]
 

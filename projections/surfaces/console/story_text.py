@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate, pairwise
 from math import ceil
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -30,10 +32,6 @@ from tallybook.projections.surfaces.console.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from rich.console import Console
-
     Row = Mapping[str, Any]
     """A row of a trail as ``why --json`` has it: an event, and the counts of the entry after it."""
     Story = Mapping[str, Any]

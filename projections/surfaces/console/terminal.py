@@ -6,13 +6,14 @@ readable at 40 columns, without colour and without UTF-8.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 import json
 import os
 import sys
 from textwrap import wrap
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import click
 from rich import box
@@ -31,10 +32,6 @@ from tallybook.projections.surfaces.console.output import (
     format_time,
     happened_at,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 NARROW: Final = 60
 """Columns below which a table leaves too little room for the text, so that entries are blocks of lines instead."""

@@ -5,13 +5,13 @@ They are those of the ledger, playbook.json, settings, file modes, git, the shar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 import os
 from pathlib import Path
 from shlex import quote
 import shutil
 import stat
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -33,17 +33,11 @@ from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.page.document import find_pages
 from tallybook.projections.surfaces.scores.configuration import PLACE
 from tallybook.projections.surfaces.sharing import membership
-from tallybook.projections.surfaces.sharing.membership import ENGINES
+from tallybook.projections.surfaces.sharing.membership import ENGINES, Membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
 from tallybook.projections.surfaces.workspace.installation import tool_command
-from tallybook.projections.surfaces.workspace.project import has_own_ledger, is_cut_off, repository_folders
+from tallybook.projections.surfaces.workspace.project import Project, has_own_ledger, is_cut_off, repository_folders
 from tallybook.projections.surfaces.writing import secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallybook.projections.surfaces.sharing.membership import Membership
-    from tallybook.projections.surfaces.workspace.project import Project
 
 OK, NOTE, BAD = "ok", "note", "bad"
 

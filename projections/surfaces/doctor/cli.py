@@ -6,6 +6,7 @@ To add a check of `doctor`: write a function of the type `Check` in the module o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 import os
 from subprocess import SubprocessError
@@ -27,12 +28,9 @@ from tallybook.projections.surfaces.scores import files as score_files
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.pages import ScorePage, Table, markdown
 from tallybook.projections.surfaces.workspace import git
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tallybook.projections.surfaces.workspace.project import Project
-
     Check = Callable[[Project], Iterator[Finding]]
     """A check: yields what it finds and changes nothing on disk."""
 

@@ -7,12 +7,13 @@ once, whether this machine publishes it or the other ledger's own.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import product
 import os
 from pathlib import Path
 import shlex
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import attrs
 
@@ -23,6 +24,8 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedg
 from tallybook.ledger.events import (
     KIND_OF,
     BookTaken,
+    Entry,
+    Event,
     EventRedacted,
     EventRepeated,
     NamesMeant,
@@ -32,8 +35,10 @@ from tallybook.ledger.events import (
     RedactionLinked,
 )
 from tallybook.ledger.histories import Histories
-from tallybook.ledger.line import LOG_NAME, START, Stamp, batch_key, frame
+from tallybook.ledger.line import LOG_NAME, START, Position, RawBatch, Stamp, batch_key, frame
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, REDACTED
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
     SHARED,
@@ -48,6 +53,7 @@ from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import copy_names, find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
+from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -56,24 +62,12 @@ from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
-from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, make_ground
+from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, BookState, SharedLog, make_ground
 from tallybook.projections.surfaces.workspace import git, settings
-from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME
+from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME, Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redacting
 from tallybook.projections.surfaces.writing import secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.events import Entry, Event
-    from tallybook.ledger.line import Position, RawBatch
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.ledger.storage.redacted_digests import Redactions
-    from tallybook.projections.surfaces.sharing.shared_log import BookState, SharedLog
-    from tallybook.projections.surfaces.workspace.project import Project
-
 
 BY: Final = {"rater": "import"}
 _REASON: Final = "redacted on another branch"

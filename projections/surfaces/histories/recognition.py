@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 import os
 import shlex
-from typing import TYPE_CHECKING
 
 import attrs
 
 from tallybook.ledger import histories
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, Problem
-from tallybook.ledger.histories import Histories
+from tallybook.ledger.histories import Histories, Link
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME
 from tallybook.ledger.search import find_all
 from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage.head import Head
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace import git
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tallybook.ledger.histories import Link
-    from tallybook.ledger.storage.head import Head
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 # Versions of the file that are searched for an event.
 _MAX_VERSIONS = 100

@@ -14,6 +14,7 @@ read again before the state is used.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 import os
@@ -33,18 +34,15 @@ from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.lookup import read_batch_at
+from tallybook.ledger.records import Batch
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.fold import State, fold, fold_history
+from tallybook.projections.fold import State, View, fold, fold_history
 from tallybook.projections.playbook.render import pack, unpack
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import Batch
-    from tallybook.projections.fold import View
 
 
 LOCK: Final = "checkpoints.lock"

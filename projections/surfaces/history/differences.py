@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import attrs
 
 from tallybook.projections.comparison.playbooks import diff
+from tallybook.projections.entry_history.view import EntryStatuses
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.stories import STATUS_FORM, AsOf, as_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tallybook.projections.entry_history.view import EntryStatuses
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 @attrs.frozen

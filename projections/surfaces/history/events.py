@@ -6,6 +6,7 @@ A batch is decoded only if its bytes may match: every writer writes a name, a se
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,20 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventRedacted, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import CHAIN_CHARS, LINE_END, SECTION, START, Position, first_seq, head_field, place_of
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    LINE_END,
+    SECTION,
+    START,
+    Position,
+    RawBatch,
+    first_seq,
+    head_field,
+    place_of,
+)
 from tallybook.ledger.lookup import bytes_of
 from tallybook.ledger.names import find_name
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in
@@ -26,11 +38,7 @@ from tallybook.projections.surfaces.history.reading import current, has_book, se
 from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Log
-    from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 _TAIL_EVENTS, _TAIL_GROWTH = 64, 8

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from tallybook.ledger import names as entry_names
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions import edit as decisions
-from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES
+from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES, LegacyFile, LegacyItem
 from tallybook.ledger.decisions.update import RefusedText
-from tallybook.ledger.events import ItemSkipped, PointMerged, PointRated
+from tallybook.ledger.events import Entry, Event, ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import RawBatch
 from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.projections.fold import fold, history
 from tallybook.projections.playbook.render import entries_by_section
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
-from tallybook.projections.surfaces.history.reading import has_book
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
-    from tallybook.ledger.events import Entry, Event
-    from tallybook.ledger.line import RawBatch
-    from tallybook.projections.surfaces.history.reading import Opened
+from tallybook.projections.surfaces.history.reading import Opened, has_book
 
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
 _PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in entry_names.SECTIONS)

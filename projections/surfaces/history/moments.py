@@ -7,6 +7,7 @@ looked up in the bytes of the log; only events that decide the moment are decode
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import takewhile
@@ -18,23 +19,20 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import SECTION, head_field, split_lines
+from tallybook.ledger.line import SECTION, RawBatch, head_field, split_lines
 from tallybook.ledger.lookup import bytes_of
 from tallybook.ledger.names import format_names
+from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number, shared_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import has_book, open_log, search
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import JsonlLog, Log
-    from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.git import Commit, Copy
-    from tallybook.projections.surfaces.workspace.project import Project
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _AGE = re.compile(r"([0-9]{1,9})([smhdw])")

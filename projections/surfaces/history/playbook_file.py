@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 from itertools import count
 import os
+from pathlib import Path
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
-from tallybook.ledger.events import PlaybookAdopted
+from tallybook.ledger.events import Event, PlaybookAdopted
 from tallybook.ledger.fast_stdlib import sha256
-from tallybook.ledger.line import MAX_BATCH_BYTES
-from tallybook.ledger.records import Author, EventRecord, make_batch
+from tallybook.ledger.line import MAX_BATCH_BYTES, RawBatch
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
+from tallybook.projections.surfaces.history.reading import Opened
+from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME, Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from tallybook.ledger.decisions.legacy_import import LegacyFile
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.records import Batch
-    from tallybook.projections.surfaces.history.reading import Opened
-    from tallybook.projections.surfaces.workspace.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
 

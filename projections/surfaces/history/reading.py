@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tallybook.ledger.codec import decode
-from tallybook.ledger.line import START
+from tallybook.ledger.line import START, RawBatch
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.lookup import find_or_read
 from tallybook.ledger.names import BY_SECTION, PREFIX
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
+from tallybook.ledger.records import Batch
 from tallybook.ledger.storage import redacted_digests
+from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -19,17 +22,12 @@ from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form, S, fold_log, position_of
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import Batch
-    from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.workspace.settings import Settings
 
 
 def open_log(project: Project) -> JsonlLog:

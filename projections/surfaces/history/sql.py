@@ -5,6 +5,7 @@ Once the tables are filled, an authorizer lets a statement read them and do noth
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import lru_cache
 import json
@@ -18,7 +19,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS
-from tallybook.ledger.records import EventRecord
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.entry_history.answers import blame, graveyard
 from tallybook.projections.entry_history.view import ENTRIES
@@ -27,13 +28,10 @@ from tallybook.projections.fold import UndoneEvent, fold, history
 from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import has_book, open_log
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
 LIMIT_S: Final = 60.0
 """Seconds after which a query is ended."""

@@ -6,6 +6,7 @@ Folding these batches gives what all of history gives. Other batches are not rea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import merge
@@ -21,13 +22,16 @@ from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.lookup import bytes_of, read_batches_at
 from tallybook.ledger.names import find_name
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
 from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
 from tallybook.projections.entry_history.view import (
     ENTRIES,
     LINKING,
     EntryStatuses,
+    EventReference,
     NamedEvent,
+    Story,
     Uses,
     entries_view,
 )
@@ -38,15 +42,11 @@ from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form
 from tallybook.projections.surfaces.history.reading import Opened, fold_view, has_book, open_log, search
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.entry_history.view import EventReference, Story
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 S = TypeVar("S", bound=State)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -12,14 +13,10 @@ from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.install import places, plan
+from tallybook.projections.surfaces.install.places import InstallTarget
+from tallybook.projections.surfaces.install.plan import Step
 from tallybook.projections.surfaces.workspace import git
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from tallybook.projections.surfaces.install.places import InstallTarget
-    from tallybook.projections.surfaces.install.plan import Step
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 _MARKS: Final = (
     "Sessions that a person watches end their answers with marks, lines such as `[kpt_001 helpful]`: the agent rates "

@@ -9,6 +9,7 @@ other file names it by its path: the agent may be started in a shell without tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 import json
 import os
 from pathlib import Path, PurePath
@@ -16,21 +17,15 @@ import re
 import shlex
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 import tallybook
 from tallybook.ledger import event_json
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.surfaces.install.places import UNCHANGED
+from tallybook.projections.surfaces.install.places import UNCHANGED, Installation
 from tallybook.projections.surfaces.workspace import installation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallybook.projections.surfaces.install.places import Installation
-
 
 COMMAND: Final = "tallybook"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 import json
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ import re
 import shutil
 import stat
 import tomllib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -20,9 +21,6 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import gemini, table
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace import project as projects
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
 
 UNCHANGED: Final = "nothing was changed"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 import contextlib
 import difflib
 import os
+from pathlib import Path
 import stat
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -18,17 +20,10 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.playbook_file import examine
 from tallybook.projections.surfaces.history.reading import Opened, open_log
 from tallybook.projections.surfaces.install import hook_entries, places
-from tallybook.projections.surfaces.install.places import UNCHANGED
+from tallybook.projections.surfaces.install.places import UNCHANGED, Installation, InstallTarget, PackagedFile
 from tallybook.projections.surfaces.workspace import git
-from tallybook.projections.surfaces.workspace.project import repository_folders
+from tallybook.projections.surfaces.workspace.project import Project, repository_folders
 from tallybook.projections.surfaces.writing.record import write
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.install.places import Installation, InstallTarget, PackagedFile
-    from tallybook.projections.surfaces.workspace.project import Project
 
 BACKUP: Final = ".before-tallybook"
 """The end of the name of a backup, after the name of the settings."""

@@ -6,7 +6,7 @@ argument's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 import json
 import os
@@ -18,23 +18,19 @@ import attrs
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
-from tallybook.ledger.events import EVENT_TYPES, Entry
-from tallybook.ledger.records import Author
+from tallybook.ledger.events import EVENT_TYPES, Entry, Event
+from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing.requests import check_provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.records import EventRecord
-    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.writing.curation import UndoResult
     from tallybook.projections.surfaces.writing.record import Outcome
 

@@ -7,12 +7,12 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import copy
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 import warnings
 
 from tallybook.api import check_type, read_json
@@ -41,10 +41,6 @@ from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import record, secrets
 from tallybook.projections.surfaces.writing.requests import Change, PlainEvents, Request, Update
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 __all__ = [
     "clear_session",

@@ -6,11 +6,12 @@ its version and its client in `_meta`, and each result says that it is complete 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 import json
 from math import isfinite
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -23,13 +24,7 @@ from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.mcp import tools
 from tallybook.projections.surfaces.workspace import settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import BinaryIO
-
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.projections.surfaces.workspace.project import Project
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS: Final = ("2026-07-28",)

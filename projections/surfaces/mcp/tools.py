@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,12 +18,10 @@ from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.hooks import draws, ledger_access
 from tallybook.projections.surfaces.selection import answers
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from tallybook.api import Ledger
-    from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from functools import cache, lru_cache
@@ -23,11 +24,12 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import START
+from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.names import find_name
+from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.entry_history.answers import explain
-from tallybook.projections.entry_history.view import entries_view
+from tallybook.projections.entry_history.view import EntryStatuses, entries_view
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
@@ -38,24 +40,18 @@ from tallybook.projections.scores.scoring import alerts
 from tallybook.projections.scores.view import Scores, score_levels, series
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
+from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.history.reading import has_book, open_log
-from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
+from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, Film, fold_film
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.sharing.own_history import renumber
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.view import EntryStatuses
-    from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.page.film import Film
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 MARK: Final = b'<meta name="generator" content="tallybook page">'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import takewhile
@@ -17,20 +18,16 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED, START, Position
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.playbook.aging import AgedPolicy, aged_view
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.playbook.prune import SPEC_POLICY
+from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.playbook.prune import Policy
-
     Read = Callable[[Position], Iterable[Batch]]
 
 MAX_MOMENTS: Final = 50_000

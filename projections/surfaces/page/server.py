@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from hmac import compare_digest
 from http import HTTPStatus
@@ -13,7 +14,7 @@ import signal
 import socket
 import sys
 from threading import Lock, Timer, active_count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
@@ -28,12 +29,7 @@ from tallybook.projections.surfaces.console.output import format_count, note, re
 from tallybook.projections.surfaces.console.parameters import Verb, find_moment
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.page.document import Choices, is_page, make, security_policy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.projections.surfaces.workspace.project import Project
 
 HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 32

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -12,13 +14,8 @@ from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_marks
+from tallybook.projections.surfaces.reflection.transcript import Line
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.reflection.transcript import Line
 
 PIECE_CHARS: Final = 100_000
 """Most characters of a piece; a longer session is reflected on in several."""

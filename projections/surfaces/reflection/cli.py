@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from itertools import islice
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -15,7 +16,7 @@ import click
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.reflections import NO_RATER, ReflectedSession
+from tallybook.projections.reflections import NO_RATER, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
@@ -23,16 +24,10 @@ from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import chunks, raters, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
-from tallybook.projections.surfaces.reflection.worker import is_of_project
+from tallybook.projections.surfaces.reflection.worker import Plan, Result, is_of_project
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair, record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tallybook.projections.reflections import Reflections
-    from tallybook.projections.surfaces.reflection.worker import Plan, Result
 
 FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"

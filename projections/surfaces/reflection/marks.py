@@ -7,8 +7,9 @@ count is decided when they are recorded.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -18,19 +19,14 @@ from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.ledger.playbook_constants import RATE
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.playbook.inject import one_line
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces.hooks import citations
-from tallybook.projections.surfaces.workspace.settings import LEARNED, MARKS
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import LEARNED, MARKS, Settings
 from tallybook.projections.surfaces.writing import proposals, secrets
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 from tallybook.projections.surfaces.writing.votes import NEUTRAL
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.workspace.settings import Settings
 
 # A first parser was quadratic, and took 8 s for 40 kB.
 MAX_LINE_CHARS: Final = 2_000

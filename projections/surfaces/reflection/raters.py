@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 import json
 import os
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -18,16 +19,10 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces.agents.table import object_of, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
-from tallybook.projections.surfaces.reflection.replies import UnusableError, read_answer
+from tallybook.projections.surfaces.reflection.replies import ParsedReply, UnusableError, read_answer
 from tallybook.projections.surfaces.reflection.transcript import load_object
-from tallybook.projections.surfaces.workspace.settings import is_encrypted_or_local, is_local
+from tallybook.projections.surfaces.workspace.settings import Settings, is_encrypted_or_local, is_local
 from tallybook.projections.surfaces.writing import secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from tallybook.projections.surfaces.reflection.replies import ParsedReply
-    from tallybook.projections.surfaces.workspace.settings import Settings
 
 TIMEOUT_S: Final = 300
 """Seconds that a model has for its answer, unless the variable TALLYBOOK_TIMEOUT_S names another number."""

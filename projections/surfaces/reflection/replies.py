@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -15,10 +16,6 @@ from tallybook.ledger.events import RATINGS, PointNoted
 from tallybook.projections.playbook import inject
 from tallybook.projections.surfaces.reflection.transcript import shorten
 from tallybook.projections.surfaces.writing import secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
 
 TEMPLATE: Final = "reflection.txt"
 PLAYBOOK_CHARS: Final = 40_000

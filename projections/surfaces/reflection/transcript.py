@@ -6,6 +6,7 @@ module of the agent that wrote it. Turns are without what the agent's program wr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -14,22 +15,23 @@ import json
 import os
 from pathlib import Path
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.events import MAX_INT, Numbers
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.agents.table import all_texts, list_of, object_of, text_of
+from tallybook.projections.surfaces.agents.table import (
+    TranscriptEntry,
+    Transcripts,
+    all_texts,
+    list_of,
+    object_of,
+    text_of,
+)
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.writing import secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.projections.surfaces.agents.table import TranscriptEntry, Transcripts
-
 
 MESSAGE_CHARS: Final = 4_000
 """Most characters of a message in a turn: its beginning and its end."""

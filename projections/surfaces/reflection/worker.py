@@ -6,6 +6,7 @@ transcripts, and the next piece begins after them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import takewhile
@@ -13,7 +14,7 @@ from math import inf
 import os
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -26,7 +27,16 @@ from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import entry_json
-from tallybook.projections.reflections import GONE, NO_RATER, REFLECTIONS, ReflectedSession, Reflections, last_failure
+from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.reflections import (
+    GONE,
+    NO_RATER,
+    REFLECTIONS,
+    Failure,
+    ReflectedSession,
+    Reflections,
+    last_failure,
+)
 from tallybook.projections.surfaces.agents.claude import folder_name
 from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.history import checkpoints, reading
@@ -34,25 +44,16 @@ from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, raters, replies, transcript
+from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
 from tallybook.projections.surfaces.reflection.marks import mark_requests
 from tallybook.projections.surfaces.reflection.raters import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
-from tallybook.projections.surfaces.workspace.project import MARKS, contains, project_around
+from tallybook.projections.surfaces.workspace.project import MARKS, Project, contains, project_around
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import pair, record, votes
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.reflections import Failure
-    from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.requests import Decide
-
+from tallybook.projections.surfaces.writing.requests import Decide, PlainEvents, Request, Update
 
 FIRST_WAIT_S: Final = 300
 MAX_WAIT_S: Final = 24 * 3600

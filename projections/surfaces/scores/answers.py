@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -13,24 +14,20 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.scores import scoring, summary, trends
-from tallybook.projections.scores.config import USER, component_id
+from tallybook.projections.scores.config import USER, Component, Config, component_id
 from tallybook.projections.scores.files import OVERALL_ID
-from tallybook.projections.scores.view import UNSCORED_TYPE
+from tallybook.projections.scores.inputs import Session
+from tallybook.projections.scores.summary import CurrentScore
+from tallybook.projections.scores.view import UNSCORED_TYPE, Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores import configuration, pages
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, ScorePage, Table
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tallybook.projections.scores.config import Component, Config
-    from tallybook.projections.scores.inputs import Session
-    from tallybook.projections.scores.summary import CurrentScore
-    from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
     Fields = Mapping[str, Any]
     Answer = tuple[Any, ScorePage]

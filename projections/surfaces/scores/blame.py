@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,17 +12,14 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.scoring import is_enough
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import PERIODS, group_days, score_levels
+from tallybook.projections.scores.view import PERIODS, PeriodScore, Scores, group_days, score_levels
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.configuration import score_named
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tallybook.projections.scores.view import PeriodScore, Scores
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
 LAST: Final = "last"
 RANGE: Final = ".."

@@ -5,6 +5,7 @@ YAML is read strictly: duplicate keys and constructs that only a program would w
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 import json
@@ -21,7 +22,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import pack, unpack_as
-from tallybook.projections.scores.config import SESSION, DocumentError, overlay, read_config, score_id
+from tallybook.projections.scores.config import SESSION, Config, DocumentError, overlay, read_config, score_id
 from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
 from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
 from tallybook.projections.surfaces.console.output import format_count
@@ -30,13 +31,10 @@ from tallybook.projections.surfaces.history.checkpoints import Form
 from tallybook.projections.surfaces.history.reading import fold_view, open_own_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.citations import MAX_SEARCHED_BYTES
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 FILE: Final = "scoring-config.yaml"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 import json
 import os
 from pathlib import Path
 import stat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 import msgspec
@@ -19,16 +20,12 @@ from tallybook.ledger.line import Position
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.scores import files as score_files
 from tallybook.projections.scores.inputs import KINDS
+from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE, as_json, state_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tallybook.projections.scores.view import Scores
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"

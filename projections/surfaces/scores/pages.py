@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import ceil
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from tallybook.projections.scores import scoring, summary
+from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.files import grade_name
 from tallybook.projections.scores.trends import NOT_ENOUGH
+from tallybook.projections.scores.view import Series
 from tallybook.projections.surfaces.console.output import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tallybook.projections.scores.config import Config
-    from tallybook.projections.scores.view import Series
 
 NO_DATA: Final = "no data"
 ALL: Final = 100

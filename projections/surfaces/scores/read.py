@@ -8,6 +8,7 @@ objects is appended in one transaction, with one flush.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
@@ -28,25 +29,21 @@ from tallybook.ledger import clock, events
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from tallybook.ledger.event_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
+from tallybook.ledger.line import Draft
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.telemetry import read as telemetry
-from tallybook.projections.scores.config import find_zone
+from tallybook.projections.scores.config import Config, find_zone
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.record import former_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.line import Draft
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.projections.scores.config import Config
-    from tallybook.projections.surfaces.workspace.project import Project
-
     Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
     """Adds the defaults that an object lacks."""
 

@@ -5,25 +5,19 @@ Texts are other people's, as in projections/surfaces/console/terminal.py: nothin
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
 
 from tallybook.projections.surfaces.console import terminal
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
-from tallybook.projections.surfaces.scores.pages import ALL, ARROWS, NO_DATA, plot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.console import Console
-
-    from tallybook.projections.surfaces.scores.pages import Bar, ScorePage
+from tallybook.projections.surfaces.scores.pages import ALL, ARROWS, NO_DATA, Bar, ScorePage, plot
 
 MAX_COLUMNS: Final = 71
 """Columns of the box; a wider terminal gets no wider one."""

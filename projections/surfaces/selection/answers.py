@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.playbook import inject, ranking
+from tallybook.projections.playbook.ranking import TaskFit
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import Payload, find_agent
 from tallybook.projections.surfaces.hooks import citations, draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.project import find_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tallybook.projections.playbook.ranking import TaskFit
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project, find_paths
 
 
 @attrs.frozen

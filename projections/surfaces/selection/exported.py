@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
@@ -16,16 +17,11 @@ from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.votes import VOTES_FORM
 from tallybook.projections.votes import HUMAN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from tallybook.projections.surfaces.workspace.project import Project
 
 # Elsewhere, 5 KB at the top of such a file were removed as noise.
 MAX_CHARS: Final = 2_000

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import click
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import find_name
-from tallybook.projections.lift.view import CLEAN
+from tallybook.projections.lift.view import CLEAN, Lift, Question
 from tallybook.projections.surfaces.console.output import reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.selection import lift_questions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tallybook.projections.lift.view import Lift, Question
-    from tallybook.projections.surfaces.selection.lift_questions import Asked
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.selection.lift_questions import Asked
+from tallybook.projections.surfaces.workspace.project import Project
 
 _ASK: Final = "`tallybook lift ask playbook` asks whether the playbook helps"
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.projections.lift.view import Lift
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.selection import lift_questions
-    from tallybook.projections.surfaces.workspace.project import Project
 else:
     # They load the modules of the scores, and most ledgers have no question.
     configuration, lift_questions = import_lazily(

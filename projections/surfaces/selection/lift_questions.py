@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile
 import json
 from math import log
@@ -18,8 +19,10 @@ from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import brief
 from tallybook.projections.fold import fold_history
 from tallybook.projections.lift import view
-from tallybook.projections.lift.verdict import SIZES, World, budget, count_sessions, greatest_missing
+from tallybook.projections.lift.verdict import SIZES, Verdict, World, budget, count_sessions, greatest_missing
 from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.scores.config import Config
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import format_count, format_time
@@ -27,16 +30,11 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tallybook.projections.lift.verdict import Verdict
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 ASKED: Final = "nothing was asked"

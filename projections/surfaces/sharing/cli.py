@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 import getpass
 from pathlib import Path
 import platform
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
-from tallybook.ledger.sharing.engines.engine import WAIT, UnreachableError
+from tallybook.ledger.sharing.engines.engine import WAIT, Engine, UnreachableError
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
     answer,
@@ -26,16 +27,11 @@ from tallybook.projections.surfaces.console.parameters import Number, Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import joining, membership, status
+from tallybook.projections.surfaces.sharing.joining import Preview
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tallybook.ledger.sharing.engines.engine import Engine
-    from tallybook.projections.surfaces.sharing.joining import Preview
-    from tallybook.projections.surfaces.sharing.syncing import SyncResult
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.sharing.syncing import SyncResult
+from tallybook.projections.surfaces.workspace.project import Project
 
 DEFAULT_REMOTE: Final = "origin"
 _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only", "yes", "dry_run"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 import os
 from pathlib import Path
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -20,8 +21,8 @@ from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
-from tallybook.ledger.sharing.engines.engine import NOTHING, EngineError, Place, ReadOnlyError, UnreachableError
-from tallybook.ledger.sharing.replica import find_redactions
+from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, EngineError, Place, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.replica import BookRedaction, find_redactions
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
@@ -31,22 +32,13 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
-from tallybook.projections.surfaces.sharing.membership import open_engine
+from tallybook.projections.surfaces.sharing.membership import Membership, open_engine
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import Machine
+from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, SyncResult
 from tallybook.projections.surfaces.workspace import git
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record, redact, secrets
 from tallybook.projections.surfaces.writing.requests import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tallybook.ledger.sharing.engines.engine import Engine
-    from tallybook.ledger.sharing.replica import BookRedaction
-    from tallybook.projections.surfaces.sharing.membership import Membership
-    from tallybook.projections.surfaces.sharing.syncing import Rejoined, SyncResult
-    from tallybook.projections.surfaces.workspace.project import Project
-
 
 _MOVE_TRIES = 20
 _LOG_HINT = "see `tallybook log`; nothing was published"

@@ -6,6 +6,7 @@ that was moved, copied or cloned sends and fetches nothing until the user says s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 import hashlib
@@ -15,25 +16,19 @@ import os
 from pathlib import Path
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME
-from tallybook.ledger.sharing.engines.engine import Engine, MissingLibraryError
+from tallybook.ledger.sharing.engines.engine import Engine, MissingLibraryError, Store
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace.installation import install_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.ledger.sharing.engines.engine import Store
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.projections.surfaces.workspace.project import Project
 
 LOGINS = {"git": "token_env", "postgres": "password_file", "objects": "profile"}
 """Name of an engine → the option of `share` that says where it finds what it logs in with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,15 +17,13 @@ from tallybook.ledger.events import KIND_OF, BookTaken, EventsVoided, NamesMeant
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
 from tallybook.ledger.lookup import find_or_read
+from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.landing import SHARED, Reader, Sent
 from tallybook.ledger.sharing.numbers import SharedNumber, book_number
 from tallybook.projections.fold import UNDOABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch
 
 
 SHARED_KINDS: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED)

@@ -5,35 +5,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointMatched
-from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, head_field, normalize_key
+from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, RawBatch, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.lookup import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.records import Batch
+from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
     SHARED,
     Ground,
     Landed,
+    Sent,
     land,
     names_in_top,
     redaction_links,
 )
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, last_shown, own_id, shared_number
+from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
-from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
+from tallybook.projections.fold import State, UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
@@ -47,16 +53,7 @@ from tallybook.projections.surfaces.sharing.own_history import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger import clock
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.records import Batch
-    from tallybook.ledger.search import Delivery
-    from tallybook.ledger.sharing.landing import Sent
-    from tallybook.ledger.sharing.replica import Replica
-    from tallybook.projections.fold import State
 
     Landing = list[tuple[Landed, RawBatch | None]]
 

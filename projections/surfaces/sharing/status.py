@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 import os
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -18,26 +19,19 @@ from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookE
 from tallybook.ledger.line import LOG_NAME, WRITER
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.engines.engine import NOTHING, READ_ONLY, READER, Place
+from tallybook.ledger.sharing.engines.engine import NOTHING, READ_ONLY, READER, Engine, Place
+from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count, format_time, note, say
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import joining, membership, own_history
-from tallybook.projections.surfaces.sharing.membership import share_command
+from tallybook.projections.surfaces.sharing.joining import BookCheck
+from tallybook.projections.surfaces.sharing.membership import Membership, share_command
 from tallybook.projections.surfaces.sharing.own_history import read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import longest_wait
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tallybook.ledger.sharing.engines.engine import Engine
-    from tallybook.ledger.sharing.replica import Replica
-    from tallybook.projections.surfaces.sharing.joining import BookCheck
-    from tallybook.projections.surfaces.sharing.membership import Membership
-    from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, SyncResult
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, SyncResult, longest_wait
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 @attrs.frozen

@@ -9,39 +9,39 @@ What others had published and the new history lacks comes back by their own mach
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from itertools import count as count_from
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
-from tallybook.ledger.events import BookBlock, BookOpened, BookTaken, EventRedacted
+from tallybook.ledger.events import BookBlock, BookOpened, BookTaken, Event, EventRedacted
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
-from tallybook.ledger.sharing.engines.engine import End, EngineError, ReadOnlyError, UnreachableError
-from tallybook.ledger.sharing.landing import Landed, land
-from tallybook.ledger.sharing.replica import Current
+from tallybook.ledger.sharing.engines.engine import (
+    Contents,
+    End,
+    Engine,
+    EngineError,
+    Place,
+    ReadOnlyError,
+    UnreachableError,
+)
+from tallybook.ledger.sharing.landing import Landed, LandedEvent, land
+from tallybook.ledger.sharing.replica import Current, Replica
 from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.surfaces.sharing.membership import share_command
 from tallybook.projections.surfaces.sharing.own_history import SHARED_KINDS
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.sharing.engines.engine import Contents, Engine, Place
-    from tallybook.ledger.sharing.landing import LandedEvent
-    from tallybook.ledger.sharing.replica import Replica
-
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """How many bytes of a book are taken in at once."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing.numbers import BOOK, book_number, own_id, own_number, parse_book_number
 from tallybook.projections.surfaces.history.reading import has_book
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallybook.ledger.log import Log
-    from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 import os
@@ -10,31 +11,25 @@ import shutil
 import subprocess
 import tempfile
 import time
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 import attrs
 
 from tallybook.ledger import damage
 from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.line import LOG_NAME, START
+from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.surfaces.workspace.project import (
+    Project,
     contains,
     gitdir_of,
     is_linked,
     repository_folders,
     repository_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.projections.surfaces.workspace.project import Project
-
 
 FAILURES: Final = (OSError, subprocess.SubprocessError)
 """What ``ask`` raises where git is missing, does not answer in time, or refuses; ``failure_reason`` says why."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,8 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, check_reason
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
@@ -22,18 +25,14 @@ from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.moments import session_of, spans_of
 from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
 from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import Request, make_undo
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.record import Outcome
 
 _UNDOABLE: Final = UNDOABLE - {events.EventsVoided}
 _CHANGES: Final = _UNDOABLE - {events.PointNoted}

@@ -6,6 +6,7 @@ writes finishes one that was interrupted.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 import json
@@ -21,7 +22,7 @@ from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.operations import APPLY, PERSON, PROPOSE
 from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
+from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME, RawBatch
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, SECTIONS
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
@@ -29,13 +30,10 @@ from tallybook.ledger.sharing import replica
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
+from tallybook.ledger.storage.redaction import PendingRedaction
 from tallybook.projections.surfaces.history import checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.storage.redaction import PendingRedaction
     from tallybook.projections.surfaces.workspace.project import Project
 
 

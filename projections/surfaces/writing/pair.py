@@ -7,37 +7,33 @@ the project's batch is in its ledger, the next command appends the personal one;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing, nullcontext, suppress
 from functools import cache
 import json
 from pathlib import Path
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.decisions import operations
+from tallybook.ledger.decisions.update import IgnoredItem
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage import disk, spool
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import requests as sent
+from tallybook.projections.surfaces.writing.record import Writing
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.ledger.decisions.update import IgnoredItem
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.writing.record import Writing
-
 
 PENDING: Final = "two-ledgers"
 """Folder of the personal ledger with a file for each result whose two batches are being appended."""

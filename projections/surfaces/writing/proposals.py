@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from tallybook.ledger import errors, events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import CURATIONS, Curation
 from tallybook.ledger.decisions.operations import REDACT
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.fold import fold_history
 from tallybook.projections.review import LESSON_VERB, PROPOSALS, Proposals
@@ -18,16 +20,13 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import PersonAnswer, PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.redact import RedactionTarget
 
 # A pin is a person's decision, and so is its end.

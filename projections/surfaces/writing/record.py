@@ -6,6 +6,7 @@ given or cited, measurements, redactions and syncs append through the log itself
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 import json
 import os
@@ -14,11 +15,22 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock, codec, errors
-from tallybook.ledger.decisions.update import Decision, RefusedText
-from tallybook.ledger.events import RATINGS, EventsVoided, PlaybookUpdated, PointNoted, PointRated, PointRestored
-from tallybook.ledger.line import normalize_key
-from tallybook.ledger.log import PreviewTransaction
+from tallybook.ledger.decisions.update import Decision, IgnoredItem, RefusedText
+from tallybook.ledger.events import (
+    RATINGS,
+    Entry,
+    Event,
+    EventsVoided,
+    PlaybookUpdated,
+    PointNoted,
+    PointRated,
+    PointRestored,
+)
+from tallybook.ledger.line import RawBatch, normalize_key
+from tallybook.ledger.log import JsonlLog, PreviewTransaction, Transaction
 from tallybook.ledger.names import UNPRINTABLE
+from tallybook.ledger.records import Batch
+from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing.numbers import last_shown
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
@@ -27,6 +39,7 @@ from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
 from tallybook.projections.surfaces.history.reading import Opened, catch_up, has_book
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import (
     Import,
     PlainEvents,
@@ -36,20 +49,10 @@ from tallybook.projections.surfaces.writing.requests import (
     requests_from_json,
 )
 from tallybook.projections.surfaces.writing.votes import VOTES_FORM, count_votes, may_vote
-from tallybook.projections.votes import VOTES
+from tallybook.projections.votes import VOTES, Votes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from tallybook.ledger.decisions.legacy_import import LegacyFile
-    from tallybook.ledger.decisions.update import IgnoredItem
-    from tallybook.ledger.events import Entry, Event
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import JsonlLog, Transaction
-    from tallybook.ledger.records import Batch
-    from tallybook.ledger.search import Delivery
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.votes import Votes
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 
 from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.update import text_fault
-from tallybook.ledger.events import LogRecovered, RedactionLinked
-from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, chained_bytes
-from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.events import Event, LogRecovered, RedactionLinked
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chained_bytes
+from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing.landing import SHARED, redaction_links
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.ledger.sharing.replica import FOLDER, copy_names
@@ -22,19 +23,11 @@ from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.erasure import Erasure, TextSearch
 from tallybook.projections.surfaces.writing.requests import check_provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import Transaction
-    from tallybook.ledger.records import EventRecord
-    from tallybook.projections.surfaces.workspace.project import Project
 
 NOTHING = "nothing was redacted"
 

@@ -6,7 +6,7 @@ sender had to change, it returns the events. A new one is a class with these arg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
@@ -22,6 +22,8 @@ from tallybook.ledger.errors import NOT_UNICODE, BadInputError, NothingToDoError
 from tallybook.ledger.event_json import REFUSALS, structure
 from tallybook.ledger.events import (
     BaselineSet,
+    Entry,
+    Event,
     EventsVoided,
     PointAdded,
     PointNoted,
@@ -39,10 +41,7 @@ from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tallybook.ledger.decisions.legacy_import import LegacyFile
-    from tallybook.ledger.events import Entry, Event
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""

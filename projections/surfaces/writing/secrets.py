@@ -7,15 +7,12 @@ changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from functools import cache
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallybook.ledger.errors import BadInputError, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 KEY_BLOCK: Final = "Private Key"
 OTHER: Final = "Other Token"

@@ -8,23 +8,18 @@ An extraction result that a program records as the rater reflector counts as it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.decisions.update import IgnoredItem
+from tallybook.ledger.decisions.update import Decision, IgnoredItem
 from tallybook.ledger.playbook_constants import RATE
-from tallybook.projections.playbook.view import AGENT
+from tallybook.projections.playbook.view import AGENT, Playbook
 from tallybook.projections.surfaces.history.checkpoints import Form
 from tallybook.projections.surfaces.writing.requests import Request, Update
 from tallybook.projections.votes import RETIRE, VOTES, Votes, pack, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tallybook.ledger.decisions.update import Decision
-    from tallybook.projections.playbook.view import Playbook
 
 HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
 DISPUTE: Final = "a person's entry"
