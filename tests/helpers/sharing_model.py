@@ -91,12 +91,14 @@ class Seen(NamedTuple):
         helpful: Its count of helpful ratings.
         harmful: Its count of harmful ratings.
         kept: Whether it left the text of its entry.
+        without_text: Whether its own copy of that text was redacted by then, or is by now.
     """
 
     to: str | None
     helpful: int
     harmful: int
     kept: bool = False
+    without_text: bool = False
 
 
 @attrs.frozen
@@ -361,8 +363,8 @@ class _Step:
         seen = self.followed.get(self._id)
         if seen is not None:
             is_unchanged = was is None or event.text == was.text
-            if seen.kept and not is_unchanged:
-                # Its own text was redacted before it landed: the entry keeps its text as long as its making stands.
+            if seen.kept and (seen.without_text or not is_unchanged):
+                # Nothing is left of the text that it had: the entry keeps the one that it has without this edit.
                 return events.PointEdited(name, seen.helpful, seen.harmful, REDACTED, change="kept")
             text = now.text if now is not None and (seen.kept or is_unchanged) else event.text
             return events.PointEdited(name, seen.helpful, seen.harmful, text)
@@ -391,4 +393,5 @@ def look(records: Sequence[EventRecord], entries: dict[str, str], landed: dict[s
             entries.setdefault(event.name, record.id)
             to = entries.get(event.to) if isinstance(event, events.PointMatched) else None
             counts = (0, 0) if isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
-            landed[record.id] = Seen(to, *counts, kept=getattr(event, "change", "") == "kept")
+            kept = getattr(event, "change", "") == "kept"
+            landed[record.id] = Seen(to, *counts, kept=kept, without_text=event.text in {None, REDACTED})
