@@ -61,8 +61,8 @@ STDLIB_ALONE = [
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
 ENGINE_CLIENTS = {
-    "tallybook.ledger.sharing.engines.objects": "obstore",
-    "tallybook.ledger.sharing.engines.postgres": "psycopg",
+    "tallybook.ledger.sharing.objects": "obstore",
+    "tallybook.ledger.sharing.postgres": "psycopg",
 }
 """Module of an engine → the client library that it imports; the module is loaded only where a book needs it."""
 
@@ -208,7 +208,7 @@ def test_no_import_breaks_a_rule() -> None:
         ("projections/fold.py", "from . import surfaces", "0"),
         ("ledger/line.py", "import click", "1"),
         ("ledger/codec.py", "import cattrs", "1"),
-        ("ledger/sharing/engines/memory.py", "import psycopg", "1"),
+        ("ledger/sharing/memory.py", "import psycopg", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
             "projections/entry_history/view.py",

@@ -12,7 +12,7 @@ from tallybook.ledger.events import BookOpened, BookRules
 from tallybook.ledger.line import START, Position, Stamp, frame
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import count, cut_runs
-from tallybook.ledger.sharing.engines.engine import Run
+from tallybook.ledger.sharing.engine import Run
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event

@@ -18,10 +18,10 @@ from helpers.engines import ENGINES
 from helpers.memory_store import MemoryStore
 from helpers.sweep import slice_of
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Run
+from tallybook.ledger.sharing.engine import NOTHING, Engine, Run
 
 if TYPE_CHECKING:
-    from tallybook.ledger.sharing.engines.engine import Contents, End
+    from tallybook.ledger.sharing.engine import Contents, End
 
 MACHINES = st.integers(0, 2)
 NUMBERS = st.integers(1, 3)

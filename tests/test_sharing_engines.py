@@ -15,13 +15,13 @@ from helpers.sweep import slice_of
 from share import stores
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, Place, Run
+from tallybook.ledger.sharing.engine import NOTHING, Contents, Place, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.engine import Engine
 
     Connect = Callable[[], Engine]
 

@@ -19,14 +19,14 @@ from helpers.git_repositories import delete_damage, git, make_remote, push_files
 from helpers.sharing_projects import make_team
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, ReadOnlyError, Run, UnreachableError
-from tallybook.ledger.sharing.engines.git import GitStore, path_of
+from tallybook.ledger.sharing.engine import NOTHING, Contents, End, ReadOnlyError, Run, UnreachableError
+from tallybook.ledger.sharing.git import GitStore, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from helpers.command_line import Run as RunCommand
-    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.engine import Engine
 
 REFERENCE = "refs/tallybook/main"
 
@@ -255,7 +255,7 @@ def test_a_repair_and_the_documented_command_erase_a_text_everywhere(
         team.run("anna", "share", "repair", "--yes", code=4)
     # The next one erases what an interrupted one left.
     assert keeps in team.run("anna", "share", "repair", "--yes").err
-    section = PAGES["ledger/sharing/engines/README.md"].split("### Redaction in git")[1].split("\n### ")[0]
+    section = PAGES["ledger/sharing/ENGINES.md"].split("### Redaction in git")[1].split("\n### ")[0]
     script = section.split("```sh\n")[1].split("```")[0].replace("REPOSITORY", f"'{remote}'")
     subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)
     every = git(remote, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)").splitlines()

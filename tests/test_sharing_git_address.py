@@ -16,11 +16,11 @@ from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.engine import EngineError
-from tallybook.ledger.sharing.engines.git_remote import check_address, check_book, default_book, read_remote
+from tallybook.ledger.sharing.engine import EngineError
+from tallybook.ledger.sharing.git_remote import check_address, check_book, default_book, read_remote
 
 if TYPE_CHECKING:
-    from tallybook.ledger.sharing.engines.engine import Engine, Run
+    from tallybook.ledger.sharing.engine import Engine, Run
 
 SECRET = "s3cret/of anna"  # noqa: S105 - of a server of this test
 

@@ -15,13 +15,13 @@ from helpers.books import make_runs
 from helpers.engines import git_engine
 from helpers.git_repositories import make_remote
 from helpers.git_servers import make_ssh
-from tallybook.ledger.sharing.engines import git_remote
-from tallybook.ledger.sharing.engines.engine import EngineError, UnreachableError
+from tallybook.ledger.sharing import git_remote
+from tallybook.ledger.sharing.engine import EngineError, UnreachableError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.engine import Engine
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_an_interrupt_ends_git_as_well(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     (tmp_path / "ssh").write_text(f"#!/bin/sh\nwhile :; do echo >> {calls}; sleep 0.05; done\n")
     (tmp_path / "ssh").chmod(0o755)
-    program = "import sys; from tallybook.ledger.sharing.engines.git import GitStore; GitStore(*sys.argv[1:]).list(0)"
+    program = "import sys; from tallybook.ledger.sharing.git import GitStore; GitStore(*sys.argv[1:]).list(0)"
     command = [sys.executable, "-c", program, "me@server:book", "main", str(tmp_path / "cache")]
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     with subprocess.Popen(command, env=os.environ | {"PATH": path}, stderr=subprocess.PIPE) as process:

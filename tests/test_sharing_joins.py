@@ -13,7 +13,7 @@ from helpers.shared_clones import make_clones
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.book import cut_runs
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, UnreachableError
+from tallybook.ledger.sharing.engine import NOTHING, Engine, UnreachableError
 from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallybook.ledger import clock
-from tallybook.ledger.sharing.engines.engine import UnreachableError
+from tallybook.ledger.sharing.engine import UnreachableError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership
@@ -31,7 +31,7 @@ def test_a_missing_library_is_named_with_its_command(run: Run, monkeypatch: pyte
     """The command adds the library to this installation; no package of Tallybook's name is fetched from an index."""
     package = membership.LIBRARIES[engine]
     monkeypatch.setitem(sys.modules, package.partition("[")[0], None)
-    monkeypatch.delitem(sys.modules, f"tallybook.ledger.sharing.engines.{engine}", raising=False)
+    monkeypatch.delitem(sys.modules, f"tallybook.ledger.sharing.{engine}", raising=False)
     answer = run("share", engine, ADDRESSES[engine], "--book", "demo", "--yes")
     assert (2, 1) == (answer.code, answer.err.count("\n"))
     assert f"needs the package {package}; run: {install_command(package)}\n" in answer.err

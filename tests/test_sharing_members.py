@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
     from helpers.command_line import Run
-    from tallybook.ledger.sharing.engines.engine import StoredRun
+    from tallybook.ledger.sharing.engine import StoredRun
 
 
 class KnowingStore(MemoryStore):

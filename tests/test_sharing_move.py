@@ -11,7 +11,7 @@ import pytest
 
 from helpers.engines import git_engine
 from helpers.sharing_projects import make_team
-from tallybook.ledger.sharing.engines.engine import Engine, Place
+from tallybook.ledger.sharing.engine import Engine, Place
 from tallybook.projections.surfaces.sharing import cli, syncing
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from helpers.engines import objects_engine
 from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines import engine as engines
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, ReadOnlyError, UnreachableError
-from tallybook.ledger.sharing.engines.objects import ObjectStore
+from tallybook.ledger.sharing import engine as engines
+from tallybook.ledger.sharing.engine import NOTHING, Engine, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.objects import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

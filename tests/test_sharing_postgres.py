@@ -18,22 +18,22 @@ from helpers.postgres_front import Front
 from helpers.shared_clones import Machine, share_all
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, ReadOnlyError, UnreachableError
-from tallybook.ledger.sharing.engines.postgres import grant_command, setup_file
+from tallybook.ledger.sharing.engine import NOTHING, Contents, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.postgres import grant_command, setup_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.engine import Engine
 
     Open = Callable[..., Engine]
     Query = Callable[..., list[tuple[object, ...]]]
 
 FAR = "127.0.0.2"
 """An address of this machine that the engine takes for another machine's."""
-PAGE = "ledger/sharing/engines/README.md"
+PAGE = "ledger/sharing/ENGINES.md"
 
 
 @pytest.fixture

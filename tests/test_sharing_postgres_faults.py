@@ -15,14 +15,14 @@ from helpers.engines import postgres_engine
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, EngineError, UnreachableError
+from tallybook.ledger.sharing.engine import NOTHING, EngineError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from helpers.postgres_front import Front
     from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engines.engine import Run
+    from tallybook.ledger.sharing.engine import Run
 
 END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tallybook'"
 
@@ -81,7 +81,7 @@ def test_an_append_without_its_answer_is_unknown_and_found_by_the_next_read(data
 
 APPEND = """
 import sys
-from tallybook.ledger.sharing.engines.engine import NOTHING, Run
+from tallybook.ledger.sharing.engine import NOTHING, Run
 sys.path.insert(0, "tests")
 from helpers.engines import postgres_engine
 engine = postgres_engine(*sys.argv[1:])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Here = Callable[..., str]
 
 RECIPES = PAGES["ledger/sharing/README.md"].split("\n## For a company\n")[1].split("\n## ")[0]
-POLICY = PAGES["ledger/sharing/engines/README.md"].split("### Rights in S3")[1].split("```json\n")[1].split("```")[0]
+POLICY = PAGES["ledger/sharing/ENGINES.md"].split("### Rights in S3")[1].split("```json\n")[1].split("```")[0]
 TOKEN = "t0ken-of-the-job-4711"  # noqa: S105 - of this test's own server
 
 

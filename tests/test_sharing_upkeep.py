@@ -21,7 +21,7 @@ from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import Stamp, frame
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import cut_runs
-from tallybook.ledger.sharing.engines.engine import ReadOnlyError
+from tallybook.ledger.sharing.engine import ReadOnlyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from helpers.spool_files import held, spooled
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import UsedKeyError
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engine import Engine
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 from tallybook.projections.surfaces.workspace.project import Project

@@ -1,1 +1,1 @@
-"""A book: a ledger that several machines append to, and how one machine's own ledger lands in it."""
+"""A book: a ledger that several machines append to, what can hold it, and how a machine's own ledger lands in it."""

@@ -40,7 +40,7 @@ from tallybook.ledger.line import (
 )
 from tallybook.ledger.records import Author, Batch
 from tallybook.ledger.scan import choose_digest, verify_run
-from tallybook.ledger.sharing.engines.engine import NOTHING, Contents, End, Engine, Run
+from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, Run
 from tallybook.ledger.sharing.landing import SHARED, Landed
 from tallybook.ledger.sharing.replica import Replica, find_ids
 

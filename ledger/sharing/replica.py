@@ -23,7 +23,7 @@ from tallybook.ledger.line import START, WRITER, Position, RawBatch, first_seq, 
 from tallybook.ledger.log import JsonlLog, LogFiles
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.search import Delivery, find_deliveries
-from tallybook.ledger.sharing.engines.engine import NOTHING, End
+from tallybook.ledger.sharing.engine import NOTHING, End
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.line import Position
-    from tallybook.ledger.sharing.engines.engine import Run
+    from tallybook.ledger.sharing.engine import Run
 
 ENTRIES = 200
 WIDE = 2_000

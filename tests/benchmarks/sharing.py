@@ -20,7 +20,7 @@ from helpers.postgres_server import NoServerError, start_database
 from tallybook.ledger.line import START
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.book import count
-from tallybook.ledger.sharing.engines.engine import NOTHING
+from tallybook.ledger.sharing.engine import NOTHING
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage.disk import flush_data
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engines.engine import Run
+    from tallybook.ledger.sharing.engine import Run
 
 MAX_EVENTS = 100_000
 PAIRS = 5

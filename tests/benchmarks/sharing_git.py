@@ -16,14 +16,14 @@ from benchmarks.table import Row, Setting, alternate, faster, medians
 from helpers.engines import git_engine
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing import book
-from tallybook.ledger.sharing.engines.engine import NOTHING, RUN_BYTES, Engine
+from tallybook.ledger.sharing.engine import NOTHING, RUN_BYTES, Engine
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tallybook.ledger.sharing.engines.engine import End, Run
+    from tallybook.ledger.sharing.engine import End, Run
 
 MAX_EVENTS = 100_000
 PAIRS = 5

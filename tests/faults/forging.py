@@ -21,7 +21,7 @@ from helpers.shared_machines import make_machines
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import Position, RawBatch, compute_chain
 from tallybook.ledger.sharing import book
-from tallybook.ledger.sharing.engines.engine import Run
+from tallybook.ledger.sharing.engine import Run
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces import commands
 

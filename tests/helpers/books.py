@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
-from tallybook.ledger.sharing.engines.engine import Run
+from tallybook.ledger.sharing.engine import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,17 +11,17 @@ import pytest
 from helpers.books import plain
 from helpers.git_repositories import make_remote
 from helpers.memory_store import MemoryStore
-from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.git import GitStore
-from tallybook.ledger.sharing.engines.objects import ObjectStore
-from tallybook.ledger.sharing.engines.postgres import PostgresStore
+from tallybook.ledger.sharing.engine import Engine
+from tallybook.ledger.sharing.git import GitStore
+from tallybook.ledger.sharing.objects import ObjectStore
+from tallybook.ledger.sharing.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engines.engine import End, Run
+    from tallybook.ledger.sharing.engine import End, Run
 
     Connect = Callable[[], Engine]
     Make = Callable[[pytest.FixtureRequest], AbstractContextManager[Connect]]

@@ -50,9 +50,7 @@ def delete_damage(remote: Path, book: str) -> None:
 
 
 def _run_documented(number: int, remote: Path, book: str = "") -> None:
-    section = (
-        PAGES["ledger/sharing/engines/README.md"].split("\n### Power failures of the server\n")[1].split("\n##")[0]
-    )
+    section = PAGES["ledger/sharing/ENGINES.md"].split("\n### Power failures of the server\n")[1].split("\n##")[0]
     script = section.split("```sh\n")[number + 1].split("```")[0]
     script = script.replace("REPOSITORY", f"'{remote}'").replace("BOOK", book)
     subprocess.run(["sh", "-eu", "-c", script], check=True, capture_output=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.engine import Store, StoredRun
+from tallybook.ledger.sharing.engine import Store, StoredRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ import pytest
 from helpers.certificates import make_certificates
 from helpers.postgres_front import Front
 from helpers.repository import ROOT
-from tallybook.ledger.sharing.engines import postgres
+from tallybook.ledger.sharing import postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import attrs
 
 from helpers.command_line import Answer
 from helpers.memory_store import MemoryStore
-from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engine import Engine
 from tallybook.projections.surfaces import commands, entry_point
 from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project

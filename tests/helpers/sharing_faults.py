@@ -13,7 +13,7 @@ from tallybook.ledger.log import Transaction
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import count
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, Run
+from tallybook.ledger.sharing.engine import NOTHING, Engine, Run
 from tallybook.ledger.sharing.replica import Replica, find_ids
 from tallybook.ledger.storage import disk
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import random
 
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engines.engine import Contents, End, EngineError
+    from tallybook.ledger.sharing.engine import Contents, End, EngineError
 
 
 class CrashError(Exception):

@@ -22,7 +22,7 @@ from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.kinds.fields import Numbers
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.sharing.engines.engine import ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engine import ReadOnlyError, UnreachableError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.writing import record as recording
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallybook.ledger.sharing.engines.engine import Engine
+    from tallybook.ledger.sharing.engine import Engine
     from tallybook.projections.surfaces.workspace.project import Project
 
 TEXTS: Final = [f"Text {number:02d}" for number in range(14)]

@@ -15,7 +15,7 @@ from helpers.memory_store import MemoryStore
 from tallybook.ledger.codec import decode
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.book import count, cut_runs
-from tallybook.ledger.sharing.engines.engine import Engine
+from tallybook.ledger.sharing.engine import Engine
 from tallybook.projections.surfaces.sharing import membership
 
 if TYPE_CHECKING:

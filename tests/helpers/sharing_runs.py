@@ -12,10 +12,10 @@ from helpers.git_repositories import make_remote
 from helpers.postgres_server import start_database
 from helpers.s3_server import serve_buckets
 from helpers.sharing_histories import History
-from tallybook.ledger.sharing.engines.engine import Engine
-from tallybook.ledger.sharing.engines.git import GitStore
-from tallybook.ledger.sharing.engines.objects import ObjectStore
-from tallybook.ledger.sharing.engines.postgres import PostgresStore
+from tallybook.ledger.sharing.engine import Engine
+from tallybook.ledger.sharing.git import GitStore
+from tallybook.ledger.sharing.objects import ObjectStore
+from tallybook.ledger.sharing.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

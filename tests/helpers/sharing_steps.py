@@ -15,11 +15,11 @@ from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.book import count
-from tallybook.ledger.sharing.engines.engine import EngineError, Run
+from tallybook.ledger.sharing.engine import EngineError, Run
 from tallybook.ledger.sharing.replica import find_ids
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.histories.joining import import_ledger
+from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.writing import proposals, redact
 

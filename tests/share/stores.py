@@ -14,8 +14,8 @@ from helpers.git_repositories import git, push_files
 from helpers.postgres_server import start_database
 from helpers.s3_server import serve_buckets
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engines.engine import NOTHING, _encode
-from tallybook.ledger.sharing.engines.git import REFERENCES, path_of
+from tallybook.ledger.sharing.engine import NOTHING, _encode
+from tallybook.ledger.sharing.git import REFERENCES, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from tallybook.ledger.sharing.engines.engine import End, Engine
+    from tallybook.ledger.sharing.engine import End, Engine
 
 NAMES = ("folder", "git by path", "postgres", "s3")
 PROCESSES = 8
@@ -125,7 +125,7 @@ def report_race(folder: Path) -> int:
 def _counted(name: str) -> Iterator[list[Any]]:
     """Note each call of an engine's server."""
     module, function, is_trip = _TRIPS["git" if name.startswith("git") else name if name == "postgres" else "objects"]
-    owner = importlib.import_module(f"tallybook.ledger.sharing.engines.{module}")
+    owner = importlib.import_module(f"tallybook.ledger.sharing.{module}")
     *classes, function = function.split(".")
     for part in classes:
         owner = getattr(owner, part)

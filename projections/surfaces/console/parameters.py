@@ -107,9 +107,9 @@ class Verb(click.Command):
                 raise
             raise personal.explain(ctx.obj, error) from error
         except DamagedLedgerError as error:
-            from tallybook.projections.surfaces.histories import recognition
+            from tallybook.projections.surfaces.sharing import divisions
 
-            raise recognition.explain(ctx.obj, error) from error
+            raise divisions.explain(ctx.obj, error) from error
 
 
 at_when: Final = click.option(

@@ -26,13 +26,12 @@ from tallybook.projections.event_rows import kind_of
 from tallybook.projections.review import stale_words
 from tallybook.projections.surfaces import commands, review
 from tallybook.projections.surfaces.console.output import METER, find_controls, format_count
-from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.page.document import find_pages
 from tallybook.projections.surfaces.scores.configuration import PLACE
-from tallybook.projections.surfaces.sharing import membership
+from tallybook.projections.surfaces.sharing import divisions, membership
 from tallybook.projections.surfaces.sharing.membership import ENGINES, Membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
 from tallybook.projections.surfaces.workspace.installation import tool_command
@@ -72,13 +71,13 @@ def check_ledger(project: Project) -> Iterator[Finding]:
         return
     verdict = verify(log, METER.update)
     # What git did to a log reads like damage, and has a command of its own.
-    division = recognition.recognize(project) if verdict.problems else None
+    division = divisions.recognize(project) if verdict.problems else None
     if division is not None:
         yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
     for problem in verdict.problems:
         yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
     if verdict.problems and division is None:
-        yield Finding(NOTE, "a damaged ledger takes no events", recognition.repair_hint(project))
+        yield Finding(NOTE, "a damaged ledger takes no events", divisions.repair_hint(project))
     for kind, number in verdict.unknown_kinds.items():
         message = f"{format_count(number, 'event')} of kind {kind}, of a later version of Tallybook, kept and ignored"
         yield Finding(NOTE, message, f"upgrade: run `{tool_command()}`")

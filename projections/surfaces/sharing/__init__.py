@@ -1,1 +1,1 @@
-"""A shared book: the history that this machine shows of it, and the verbs `share` and `sync`."""
+"""A shared book: the history that a machine shows of it, `share` and `sync`; other copies of a ledger, brought in."""

@@ -13,7 +13,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
-from tallybook.ledger.sharing.engines.engine import WAIT, Engine, UnreachableError
+from tallybook.ledger.sharing.engine import WAIT, Engine, UnreachableError
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
     answer,
@@ -26,9 +26,9 @@ from tallybook.projections.surfaces.console.output import (
 from tallybook.projections.surfaces.console.parameters import Number, Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import joining, membership, status
-from tallybook.projections.surfaces.sharing.joining import Preview
+from tallybook.projections.surfaces.sharing import membership, operations, status
 from tallybook.projections.surfaces.sharing.membership import Membership
+from tallybook.projections.surfaces.sharing.operations import Preview
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult
 from tallybook.projections.surfaces.workspace.project import Project
@@ -83,12 +83,12 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     part = _membership(project, engine_name, address, options, as_json=as_json)
     # A person is asked with what would leave in sight, so the book is read first.
     with closing(membership.open_engine(part, project.ledger)) as engine:
-        shown = joining.preview(project, engine, part.name)
+        shown = operations.preview(project, engine, part.name)
     if part.read_only and not shown.book:
         hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
         raise BadInputError(part.address, f"holds no book {part.name}", hint)
     former = membership.last_known(project)
-    if former is not None and joining.moves(former, part):
+    if former is not None and operations.moves(former, part):
         shown = attrs.evolve(shown, former=former.shown_address)
     if not as_json:
         say(*_preview_lines(shown, read_only=part.read_only))
@@ -97,7 +97,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         return _print(attrs.asdict(shown), "Nothing was changed: this was a dry run.", as_json=as_json)
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
-    result = joining.join(project, part)
+    result = operations.join(project, part)
     status.store(project, before, result.problems, taken=result.taken)
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
@@ -109,7 +109,7 @@ def _purpose(project: Project, part: Membership, shown: Preview) -> tuple[str, s
     """Return what joining does and the question about it, and note what a person may not expect."""
     former = membership.last_known(project)
     if former is not None and shown.former:
-        place = joining.find_moved(project, former)
+        place = operations.find_moved(project, former)
         if place is None:
             note(f"This moves the book {former.name} of {former.shown_address} to {part.address}, the same bytes")
             return "moves the book that this project shares", "Move it?"
@@ -130,7 +130,7 @@ def offer(project: Project) -> None:
     Raises:
         TallybookError: The person wants it, and it cannot be done.
     """
-    from tallybook.ledger.sharing.engines import git_remote
+    from tallybook.ledger.sharing import git_remote
 
     if membership.load(project) is not None:
         return
@@ -147,7 +147,7 @@ def offer(project: Project) -> None:
 
 def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
     """Return the name of the project's book by default; empty where its repository has no such remote."""
-    from tallybook.ledger.sharing.engines import git_remote
+    from tallybook.ledger.sharing import git_remote
 
     with suppress(TallybookError):
         return git_remote.default_book(str(project.root), remote)
@@ -169,7 +169,7 @@ def _membership(
 ) -> Membership:
     remote = DEFAULT_REMOTE
     if engine == "git":
-        from tallybook.ledger.sharing.engines import git_remote
+        from tallybook.ledger.sharing import git_remote
 
         given = address or DEFAULT_REMOTE
         if given.startswith("."):
@@ -262,7 +262,7 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
     with _open_book(project) as (_, engine):
-        done = joining.rejoin(project, part, engine)
+        done = operations.rejoin(project, part, engine)
     status.store(project, before, [], taken=done.taken)
     note(*([done.refusal] if done.refusal and done.pending else []))
     _print(status.rejoined_json(done), *status.rejoined_lines(done), as_json=as_json)
@@ -272,7 +272,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
 
 
 def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
-    rows = status.outgoing(project, joining.machine_of(project, part))
+    rows = status.outgoing(project, operations.machine_of(project, part))
     total = f"{format_count(len(rows), 'event')} would be published. Nothing was changed: this was a dry run."
     return _print({"pending": rows}, *(f"event {row['seq']}  {row['summary']}" for row in rows), total, as_json=as_json)
 
@@ -334,8 +334,8 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     with _open_book(project) as (_, engine):
-        check = joining.verify(project, engine)
-    _print(status.to_json(check), *joining.check_lines(check, engine.address), as_json=as_json)
+        check = operations.verify(project, engine)
+    _print(status.to_json(check), *operations.check_lines(check, engine.address), as_json=as_json)
     if check.differs:
         return EXIT_DAMAGED
     return EXIT_NO if check.skipped or check.redacted or check.newer else 0
@@ -350,8 +350,8 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         remains = engine.describe_remains()
         what = f"{what} ({remains})" if remains else what
         _require_consent("repair", what, options, as_json=as_json)
-        check, left = joining.repair(project, engine, without)
-    joining.drop_skipped(project)
+        check, left = operations.repair(project, engine, without)
+    operations.drop_skipped(project)
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)
@@ -368,7 +368,7 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int
     with _open_book(project) as (part, engine):
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
-        before, after = joining.upgrade(project, part, engine)
+        before, after = operations.upgrade(project, part, engine)
     done = f"The book follows rules {after} from here on; machines with an older version must upgrade to go on"
     if before == after:
         done = f"The book follows rules {after} already, the newest that this version knows"
@@ -379,7 +379,7 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int
     with _open_book(project) as (part, engine):
         what = f"publishes a text that was masked in the book {part.name}, as it is"
         _require_consent("publish", what, options, as_json=as_json)
-        name, result = joining.publish(project, part, engine, options["event"] or "")
+        name, result = operations.publish(project, part, engine, options["event"] or "")
     lines = [f"The text of {name} was published as it is", *status.result_lines(result)]
     return _print(status.to_json(result), *lines, as_json=as_json)
 

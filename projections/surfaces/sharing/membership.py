@@ -23,7 +23,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.line import LOG_NAME
-from tallybook.ledger.sharing.engines.engine import Engine, MissingLibraryError, Store
+from tallybook.ledger.sharing.engine import Engine, MissingLibraryError, Store
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
@@ -216,7 +216,7 @@ def _open(name: str, part: Membership, ledger: Path, limit_s: float) -> Store:
     """Return the store of a book, of a class whose module is loaded only now: its client may not be installed."""
     module, _, cls = name.partition(":")
     places = {"folder": cache_of(part.address, part.name, ledger)} if module == "git" else {}
-    store: Any = getattr(import_module(f"tallybook.ledger.sharing.engines.{module}"), cls)
+    store: Any = getattr(import_module(f"tallybook.ledger.sharing.{module}"), cls)
     opened: Store = store(part.address, part.name, login=part.login, limit_s=limit_s, **places)
     return opened
 

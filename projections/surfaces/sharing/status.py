@@ -19,15 +19,15 @@ from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookE
 from tallybook.ledger.line import LOG_NAME, WRITER
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.engines.engine import NOTHING, READ_ONLY, READER, Engine, Place
+from tallybook.ledger.sharing.engine import NOTHING, READ_ONLY, READER, Engine, Place
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count, format_time, note, say
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
-from tallybook.projections.surfaces.sharing import joining, membership, own_history
-from tallybook.projections.surfaces.sharing.joining import BookCheck
+from tallybook.projections.surfaces.sharing import membership, operations, own_history
 from tallybook.projections.surfaces.sharing.membership import Membership, share_command
+from tallybook.projections.surfaces.sharing.operations import BookCheck
 from tallybook.projections.surfaces.sharing.own_history import read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, SyncResult, longest_wait
@@ -400,12 +400,12 @@ def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
     """Sync once and store what that changed, or why it failed.
 
     Raises:
-        TallybookError: As ``joining.run``; a sync that found another one at work stores nothing.
+        TallybookError: As ``operations.run``; a sync that found another one at work stores nothing.
     """
     before = own_end(project)
     try:
         with closing(membership.open_engine(part, project.ledger, limit_s=limit_s)) as engine:
-            result = joining.run(project, part, engine, limit_s)
+            result = operations.run(project, part, engine, limit_s)
     except LockHeldError:
         # The other sync stores its own result.
         raise

@@ -27,7 +27,7 @@ from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
-from tallybook.ledger.sharing.engines.engine import (
+from tallybook.ledger.sharing.engine import (
     Contents,
     End,
     Engine,

@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.engine import (
+from tallybook.ledger.sharing.engine import (
     WAIT,
     EngineError,
     FormerLayoutError,

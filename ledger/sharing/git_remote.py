@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engines.engine import EngineError
+from tallybook.ledger.sharing.engine import EngineError
 
 _QUESTION_LIMIT_S = 10.0
 _END_LIMIT_S = 2.0

@@ -21,7 +21,7 @@ from obstore import exceptions
 import obstore.store
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engines.engine import (
+from tallybook.ledger.sharing.engine import (
     MissingLibraryError,
     ReadOnlyError,
     Store,

@@ -21,7 +21,7 @@ from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
-from tallybook.ledger.sharing.engines.engine import NOTHING, Engine, EngineError, Place, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engine import NOTHING, Engine, EngineError, Place, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.replica import BookRedaction, find_redactions
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id

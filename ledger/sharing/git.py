@@ -26,7 +26,7 @@ import weakref
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.sharing.engines.engine import (
+from tallybook.ledger.sharing.engine import (
     MAX_RUN_BYTES,
     FormerLayoutError,
     ReadOnlyError,
@@ -34,7 +34,7 @@ from tallybook.ledger.sharing.engines.engine import (
     StoredRun,
     UnreachableError,
 )
-from tallybook.ledger.sharing.engines.git_remote import (
+from tallybook.ledger.sharing.git_remote import (
     Done,
     GitFailedError,
     GitTimeoutError,

@@ -58,9 +58,9 @@ from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
-from tallybook.projections.surfaces.histories import recognition
 from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import has_book, open_log
+from tallybook.projections.surfaces.sharing import divisions
 from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
 from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, BookState, SharedLog, make_ground
 from tallybook.projections.surfaces.workspace import git, settings
@@ -260,7 +260,7 @@ def _plan_repair(
     acknowledged = 0 if head is None else head.position.seq
     if acknowledged and end not in every.links:
         with suppress(*git.FAILURES):
-            if revision := recognition.find_version(project, end):
+            if revision := divisions.find_version(project, end):
                 add_source(project, f"git:{revision}", every)
     lost = acknowledged if end not in every.links else 0
     if not every.links:
@@ -271,7 +271,7 @@ def _plan_repair(
         events, it = _describe_lost(every.links[end].batch.last, lost)
         what = f"{events} acknowledged, and no copy that was found has {it}"
         fix = f"give a copy that has {it}, or add --accept-loss to go on without {it}"
-        raise recognition.DividedLedgerError(recognition.Division(what, fix))
+        raise divisions.DividedLedgerError(divisions.Division(what, fix))
     data, batches = _assemble(project, every, end)
     return Repair(data, batches, seen, lost)
 

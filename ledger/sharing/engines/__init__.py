@@ -1,1 +1,0 @@
-"""The engines that can hold a book: a git remote, an object store, and PostgreSQL."""
