@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
-    from tallybook.projections.lift.view import Lift
+    from tallybook.projections.lift import Lift
 
 TEXTS = ("Use type hints", "Run the linter", "Ask before a push", "Name things well", "Read the logs", "Keep it small")
 PROMPT = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallybook.projections.comparison.playbooks import Exclusion, alternative_view
 from tallybook.projections.entry_history.view import entries_view
-from tallybook.projections.lift.view import lift_view
+from tallybook.projections.lift import lift_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view

@@ -280,7 +280,7 @@ def line(project: Project) -> str:
 
 def _clean_shares(project: Project) -> list[float]:
     """Return the share of clean calls of the sessions that were measured last, the latest first; unverified."""
-    from tallybook.projections.lift.view import clean
+    from tallybook.projections.lift import clean
 
     shares: dict[str, float] = {}
     path = Path(reading.open_own_log(project).log_file)

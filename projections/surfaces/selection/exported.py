@@ -11,7 +11,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage import disk
-from tallybook.projections.lift.view import PLAYBOOK
+from tallybook.projections.lift import PLAYBOOK
 from tallybook.projections.playbook.inject import leave_out_expired
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands

@@ -9,7 +9,7 @@ import click
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import find_name
-from tallybook.projections.lift.view import CLEAN, Lift, Question
+from tallybook.projections.lift import CLEAN, Lift, Question
 from tallybook.projections.surfaces.console.output import reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.selection import lift_questions

@@ -10,7 +10,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from tallybook.projections.lift.view import Lift
+    from tallybook.projections.lift import Lift
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.selection import lift_questions

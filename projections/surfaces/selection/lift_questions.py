@@ -16,10 +16,10 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.names import find_name
+from tallybook.projections import lift
 from tallybook.projections.event_rows import brief
 from tallybook.projections.fold import fold_history
-from tallybook.projections.lift import view
-from tallybook.projections.lift.verdict import SIZES, Verdict, World, budget, count_sessions, greatest_missing
+from tallybook.projections.lift_verdict import SIZES, Verdict, World, budget, count_sessions, greatest_missing
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.scores.config import Config
@@ -56,8 +56,8 @@ class Asked(NamedTuple):
         plan: What a verdict takes, in words.
     """
 
-    state: view.Lift
-    question: view.Question
+    state: lift.Lift
+    question: lift.Question
     withheld: tuple[events.Entry, ...]
     hold: float
     plan: str
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
 
 def scoring_of(outcome: str, config: Config) -> str:
     """Return the digest of what decides an outcome by scores, not of how these are shown; empty for `clean`."""
-    if outcome == view.CLEAN:
+    if outcome == lift.CLEAN:
         return ""
     components = [
         attrs.asdict(component, filter=lambda field, _: field.init and field.name != "name")
@@ -78,9 +78,9 @@ def scoring_of(outcome: str, config: Config) -> str:
     return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def load_state(project: Project, moment: Moment | None = None) -> view.Lift:
+def load_state(project: Project, moment: Moment | None = None) -> lift.Lift:
     """Return the questions of a ledger as of a moment, or now."""
-    return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
+    return fold_history(lift.lift_view(configuration.load(project)), commands.history_at(project, moment))
 
 
 def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, str]) -> Asked:
@@ -99,7 +99,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
     require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
-    score = view.CLEAN if outcome == view.CLEAN else configuration.score_named(config, outcome, "--outcome")
+    score = lift.CLEAN if outcome == lift.CLEAN else configuration.score_named(config, outcome, "--outcome")
     hold = _require_hold(project)
     state = load_state(project)
     # One at a time: drawn apart at 0.2, all of ten entries are withheld together once in ten million sessions,
@@ -123,7 +123,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     draws.save_question(project)
     book = reading.current(reading.open_log(project))
     question = state.questions[state.open]
-    asked = book.entries.keys() if about == view.PLAYBOOK else names
+    asked = book.entries.keys() if about == lift.PLAYBOOK else names
     withheld = tuple(
         entry
         for name, entry in book.entries.items()
@@ -132,18 +132,18 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     return Asked(state, question, withheld, hold, _plan(state, question, hold))
 
 
-def _plan(state: view.Lift, question: view.Question, hold: float) -> str:
+def _plan(state: lift.Lift, question: lift.Question, hold: float) -> str:
     """Return what a verdict takes, by the sessions so far; for another outcome than `clean` only time will tell."""
-    if question.event.outcome != view.CLEAN:
+    if question.event.outcome != lift.CLEAN:
         return ""
     # Sessions from before the first measurement could have no outcome, and are not missing.
     recent = list(dropwhile(lambda session: session not in state.measured, state.spoken))[-_RECENT:]
-    outcomes = [view.outcome_of(state.measured[session]) for session in recent if session in state.measured]
+    outcomes = [lift.outcome_of(state.measured[session]) for session in recent if session in state.measured]
     missing = 1 - len(outcomes) / len(recent) if recent else 0.0
     if len(outcomes) < _FEWEST_MEASURED:
         return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
-    effect = (view.BOUNDS[1] - fmean(outcomes)) / 2
-    world = World(outcomes, effect, hold, (missing, missing), view.BOUNDS)
+    effect = (lift.BOUNDS[1] - fmean(outcomes)) / 2
+    world = World(outcomes, effect, hold, (missing, missing), lift.BOUNDS)
     if not effect:
         return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
     # Two over the error share are needed, and the bet on one size has only its part of the wealth.
@@ -185,18 +185,18 @@ def _parse(words: Sequence[str], book: Playbook, exported: Mapping[str, str]) ->
         what = f"has {len(book.entries)} entries, and nothing is withheld from fewer than {draws.FEWEST_ENTRIES}"
         raise BadInputError("the playbook", what, "ask again when it has grown; nothing was recorded")
     free = [entry for name, entry in book.entries.items() if name not in book.pinned and name not in exported]
-    if list(words) == [view.PLAYBOOK]:
+    if list(words) == [lift.PLAYBOOK]:
         if not free:
             what = "has only entries that are pinned or exported, and those are never withheld"
             raise BadInputError("the playbook", what, "unpin some")
-        return view.PLAYBOOK, ()
-    if list(words) == [view.NEW]:
+        return lift.PLAYBOOK, ()
+    if list(words) == [lift.NEW]:
         # As one group, because one comparison takes the fewest sessions.
         names = tuple(entry.name for entry in free if not (entry.helpful or entry.harmful))
         if not names:
             raise BadInputError("new", "no entry is without ratings", "give playbook, or the names of entries")
-        return view.NEW, names
-    return view.NAMES, tuple(dict.fromkeys(_entry(word, book, exported) for word in words))
+        return lift.NEW, names
+    return lift.NAMES, tuple(dict.fromkeys(_entry(word, book, exported) for word in words))
 
 
 def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
@@ -213,7 +213,7 @@ def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
     return name
 
 
-def stop(project: Project, by: Mapping[str, str]) -> tuple[view.Lift, view.Question]:
+def stop(project: Project, by: Mapping[str, str]) -> tuple[lift.Lift, lift.Question]:
     """Close the open question, and return it after the questions of the ledger.
 
     Raises:
@@ -268,7 +268,7 @@ def draw_again(project: Project) -> Redrawn:
         drawn = {
             unit: draws.is_held(secret, event.question, event.lineage, unit, event.probability) for unit in event.units
         }
-        odd = [unit for unit, is_held in drawn.items() if view.is_unit_held(event, unit) != is_held]
+        odd = [unit for unit, is_held in drawn.items() if lift.is_unit_held(event, unit) != is_held]
         if odd:
             different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
     return Redrawn(again, unknown, tuple(different))
@@ -278,26 +278,26 @@ def draw_again(project: Project) -> Redrawn:
 
 NOT_KNOWN: Final = "not known yet"
 ARMS: Final = ("told", "held")
-_GROUPS: Final = {view.PLAYBOOK: "the playbook", view.NEW: "new entries"}
+_GROUPS: Final = {lift.PLAYBOOK: "the playbook", lift.NEW: "new entries"}
 CHANGED: Final = f"{NOT_KNOWN}: the configuration of the scores is not the one with which it was asked; ask again"
 
 
-def describe(question: view.Question) -> str:
+def describe(question: lift.Question) -> str:
     """Return what a question asks."""
     event = question.event
-    if event.question == view.PLAYBOOK:
+    if event.question == lift.PLAYBOOK:
         return "does the playbook help?"
-    if event.question == view.NEW:
+    if event.question == lift.NEW:
         return f"do the new entries help ({', '.join(event.names)})?"
     return "which of these entries help?" if len(event.names) > 1 else f"does {event.names[0]} help?"
 
 
-def verdicts_of(state: view.Lift, question: view.Question) -> dict[str, Verdict] | None:
+def verdicts_of(state: lift.Lift, question: lift.Question) -> dict[str, Verdict] | None:
     """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
     # Another outcome is another question: scores of two configurations are no series.
     if question.event.scoring != scoring_of(question.event.outcome, state.config):
         return None
-    return question.verdicts(view.now_of(state))
+    return question.verdicts(lift.now_of(state))
 
 
 def say_verdict(verdict: Verdict | None) -> str:
@@ -331,7 +331,7 @@ def _figures(verdict: Verdict) -> Iterator[str]:
     )
 
 
-def question_lines(state: view.Lift, question: view.Question) -> Iterator[str]:
+def question_lines(state: lift.Lift, question: lift.Question) -> Iterator[str]:
     """Yield a question and its verdicts as lines for people."""
     state_word = f"open since {format_time(question.asked.at)}"
     if question.stopped is not None:
@@ -342,17 +342,17 @@ def question_lines(state: view.Lift, question: view.Question) -> Iterator[str]:
         yield f"  {CHANGED}"
         return
     for unit, verdict in verdicts.items():
-        name = f"{unit}: " if question.event.question == view.NAMES else ""
+        name = f"{unit}: " if question.event.question == lift.NAMES else ""
         yield f"  {name}{say_verdict(verdict)}"
         yield from (f"    {line}" for line in _figures(verdict))
-        work = {} if verdict.estimate is None else question.work(unit, view.now_of(state))
+        work = {} if verdict.estimate is None else question.work(unit, lift.now_of(state))
         if len(work) == len(ARMS):
             # An entry can make calls succeed that nobody needs.
             arms = [", ".join(f"{name} {value:g}" for name, value in work[arm].items()) for arm in ARMS]
             yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
 
 
-def judge_entry(state: view.Lift, name: str) -> tuple[view.Question, str, Verdict | None] | None:
+def judge_entry(state: lift.Lift, name: str) -> tuple[lift.Question, str, Verdict | None] | None:
     """Return the last question that is about an entry, the unit that it belongs to, and the verdict on that.
 
     Returns:
@@ -360,14 +360,14 @@ def judge_entry(state: view.Lift, name: str) -> tuple[view.Question, str, Verdic
     """
     # A verdict on the whole playbook says nothing of one of its entries.
     for question in reversed(state.questions.values()):
-        if question.event.question != view.PLAYBOOK and name in question.event.names:
-            unit = name if question.event.question == view.NAMES else view.NEW
+        if question.event.question != lift.PLAYBOOK and name in question.event.names:
+            unit = name if question.event.question == lift.NAMES else lift.NEW
             verdicts = verdicts_of(state, question)
             return question, unit, verdicts[unit] if verdicts else None
     return None
 
 
-def entry_line(state: view.Lift, name: str) -> str:
+def entry_line(state: lift.Lift, name: str) -> str:
     """Return what is known of an entry in one line; empty where nothing was asked about it."""
     about = judge_entry(state, name)
     if about is None:
@@ -377,20 +377,20 @@ def entry_line(state: view.Lift, name: str) -> str:
     return f"{say_verdict(verdict)}{group} (question {question.number})"
 
 
-def summary_lines(state: view.Lift) -> list[str]:
+def summary_lines(state: lift.Lift) -> list[str]:
     """Return each question with its verdicts, a line for each unit, for places with little room."""
     lines = []
     for question in state.questions.values():
         verdicts = verdicts_of(state, question)
         for unit in question.units:
-            about = unit if question.event.question == view.NAMES else _GROUPS[unit]
+            about = unit if question.event.question == lift.NAMES else _GROUPS[unit]
             closed = "" if question.stopped is None else ", closed"
             words = say_verdict(verdicts[unit] if verdicts else None)
             lines.append(f"{about}: {words} (question {question.number}{closed})")
     return lines
 
 
-def hurting_names(state: view.Lift) -> frozenset[str]:
+def hurting_names(state: lift.Lift) -> frozenset[str]:
     """Return the entries of which their last question says that they hurt."""
     asked = {name for question in state.questions.values() for name in question.event.names}
     judged = {name: judge_entry(state, name) for name in asked}
@@ -398,9 +398,9 @@ def hurting_names(state: view.Lift) -> frozenset[str]:
     return frozenset(name for name, verdict in verdicts.items() if verdict is not None and verdict.word == "hurts")
 
 
-def question_json(state: view.Lift, question: view.Question) -> dict[str, Any]:
+def question_json(state: lift.Lift, question: lift.Question) -> dict[str, Any]:
     """Return a question with its verdicts."""
-    event, now = question.event, view.now_of(state)
+    event, now = question.event, lift.now_of(state)
     verdicts = verdicts_of(state, question)
     rows = [
         {"unit": unit, **verdict._asdict(), "evidence": verdict.evidence._asdict(), "work": question.work(unit, now)}
