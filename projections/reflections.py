@@ -108,6 +108,14 @@ class ReflectedSession:
         # Under the rater none, sessions stay pending for a rater that is chosen later.
         return self.position(rater).length < self.request_end
 
+    def after(self, event: events.TranscriptRead) -> ReflectedSession:
+        """Return the session after one more read: a model's read finds citations as well."""
+        if event.rater == NO_RATER:
+            # A search for citations alone is no reflection.
+            return attrs.evolve(self, searched_to=self.searched_to.through(event))
+        searched_to = self.searched_to.through(event, is_own=False)
+        return attrs.evolve(self, searched_to=searched_to, reflected_to=self.reflected_to.through(event))
+
     @property
     def is_transcript_gone(self) -> bool:
         """Say whether its transcript was missing when reflection last looked for it."""
@@ -190,12 +198,9 @@ def _read(state: Reflections, session: ReflectedSession, event: events.Transcrip
     last = {event.last} - {""}
     # A resumed or forked session copies lines of another transcript, and none of them is rated twice.
     state.searched_uuids |= last
-    if event.rater == NO_RATER:
-        return attrs.evolve(session, searched_to=session.searched_to.through(event))
-    state.reflected_uuids |= last
-    # A model's read finds citations as well, and a search for citations alone is no reflection.
-    searched_to, reflected_to = session.searched_to.through(event, is_own=False), session.reflected_to.through(event)
-    return attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
+    if event.rater != NO_RATER:
+        state.reflected_uuids |= last
+    return session.after(event)
 
 
 def _end(

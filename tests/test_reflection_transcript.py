@@ -23,12 +23,12 @@ from helpers.sweep import slice_of
 from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
-from tallybook.projections.reflections import ReadPosition
+from tallybook.projections.reflections import ReadPosition, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import transcript, worker
-from tallybook.projections.surfaces.reflection.chunks import Piece, Unread, all_pieces, next_piece
+from tallybook.projections.surfaces.reflection.prompts import PIECE_CHARS, Piece, Unread, all_pieces, next_piece
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
     MESSAGE_CHARS,
@@ -145,18 +145,11 @@ def test_secrets_are_masked_before_anything_is_cut(script: Script) -> None:
 NAMES = {"kpt_001", "kpt_002"}
 
 
-def ask(path: Path, **fields: Any) -> Unread:
+def ask(path: Path, max_chars: int = PIECE_CHARS, **fields: Any) -> Unread:
     """Return that all of a transcript is to be read by a model."""
-    known: dict[str, Any] = {
-        "rater": "claude",
-        "position": ReadPosition(),
-        "searched_to": ReadPosition(),
-        "known_uuids": (),
-        "request_end": path.stat().st_size if path.exists() else 0,
-        "names": NAMES,
-        "find_given": lambda names, _: names,
-    }
-    return Unread("s1", path, **known | fields)
+    size = path.stat().st_size if path.exists() else 0
+    session = ReflectedSession(str(path), **{"request_end": size, **fields})
+    return Unread("s1", session, Reflections(), "claude", NAMES, max_chars, lambda names, _: names)
 
 
 def stretches(piece: Piece) -> list[tuple[str, int, int, int]]:
@@ -168,7 +161,7 @@ def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
     """It is read from its beginning, and what was asked for of the old one is done with."""
     script.user("new")
     size = script.path.stat().st_size
-    piece = next_piece(ask(script.path, position=ReadPosition({"": 10_000}, 9_000), request_end=10_000))
+    piece = next_piece(ask(script.path, reflected_to=ReadPosition({"": 10_000}, 9_000), request_end=10_000))
     assert [("", 0, size, 10_000)] == stretches(piece)
 
 

@@ -358,7 +358,7 @@ async def extract_keypoints(
         TallybookError: The rater gave no answer, or one that cannot be used.
     """
     from tallybook.projections.reflections import NO_RATER
-    from tallybook.projections.surfaces.reflection import raters, replies, worker
+    from tallybook.projections.surfaces.reflection import prompts, raters, worker
     from tallybook.projections.surfaces.workspace import settings
 
     check_type(Mapping, playbook=playbook)
@@ -370,17 +370,16 @@ async def extract_keypoints(
     if options.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
-    template = load_template(replies.TEMPLATE)
-    text = replies.render_prompt(template, key_points, pruned, session)
+    prompt = prompts.write_prompt(key_points, pruned, session)
     spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
-    if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
+    if spent + raters.estimate_tokens(options.rater, prompt.text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
-    reply, answer = raters.ask_rater(text, options)
+    reply, answer = raters.ask_rater(prompt.text, options)
     done = PlainEvents((ReflectionCompleted(options.rater, *reply.spent),))
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
-        save_diagnostic(f"{text}\n\n{reply.text}", diagnostic_name)
-    return answer.about(replies.shown_names(template, key_points)).payload
+        save_diagnostic(f"{prompt.text}\n\n{reply.text}", diagnostic_name)
+    return answer.about(prompt.shown).payload
 
 
 def _session_text(messages: Sequence[Mapping[str, str]]) -> str:

@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.reflection import chunks, raters, transcript, worker
+from tallybook.projections.surfaces.reflection import prompts, raters, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
 from tallybook.projections.surfaces.reflection.worker import Plan, Result, is_of_project
 from tallybook.projections.surfaces.workspace import settings
@@ -212,9 +212,9 @@ def _prompts(
             continue
         # The worker reports one that cannot be read.
         with suppress(OSError):
-            for piece in chunks.all_pieces(worker.unread(known, name, plan, session, playbook)):
+            for piece in prompts.all_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
-                    text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, frozenset()))
+                    text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ())).text
                     yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
 
 

@@ -19,7 +19,7 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces.agents.table import object_of, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
-from tallybook.projections.surfaces.reflection.replies import ParsedReply, UnusableError, read_answer
+from tallybook.projections.surfaces.reflection.prompts import ParsedReply, UnusableError, read_answer
 from tallybook.projections.surfaces.reflection.transcript import load_object
 from tallybook.projections.surfaces.workspace.settings import Settings, is_encrypted_or_local, is_local
 from tallybook.projections.surfaces.writing import secrets

@@ -14,7 +14,7 @@ from math import inf
 import os
 from pathlib import Path
 from time import sleep
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -43,15 +43,14 @@ from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE
 from tallybook.projections.surfaces.hooks.handler import SETTLED
-from tallybook.projections.surfaces.reflection import chunks, raters, replies, transcript
-from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
+from tallybook.projections.surfaces.reflection import prompts, raters, transcript
 from tallybook.projections.surfaces.reflection.marks import mark_requests
+from tallybook.projections.surfaces.reflection.prompts import Piece, Prompt, Unread
 from tallybook.projections.surfaces.reflection.raters import UNAVAILABLE, UNUSABLE, RaterError
 from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS, Project, contains, project_around
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import pair, record, votes
 from tallybook.projections.surfaces.writing.requests import Decide, PlainEvents, Request, Update
 
@@ -434,49 +433,28 @@ def unread(known: Reflections, name: str, plan: Plan, session: ReflectedSession,
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    chars = chunks.PIECE_CHARS
+    chars = prompts.PIECE_CHARS
     if plan.rater != NO_RATER:
         # A character is at most a token.
         chars = min(chars, plan.settings.tokens_per_day - overhead(plan.rater, playbook))
-    others = {
-        Path(other.transcript): other.position(plan.rater).end.get("", 0)
-        for other_name, other in known.sessions.items()
-        if other.transcript and other_name != name
-    }
-    return chunks.Unread(
-        name,
-        transcript.locate(Path(session.transcript or os.devnull)),
-        plan.rater,
-        session.position(plan.rater),
-        session.searched_to,
-        known.known_uuids(plan.rater),
-        session.request_end,
-        playbook.used,
-        others,
-        chars,
-    )
+    return Unread(name, session, known, plan.rater, playbook.used, chars)
 
 
 def overhead(rater: str, playbook: Playbook) -> int:
     """Return the cost of a piece without its text, in tokens."""
-    return raters.estimate_tokens(rater, prompt_for("", playbook))
+    return raters.estimate_tokens(rater, prompt_for("", playbook).text)
 
 
-def prompt_for(text: str, playbook: Playbook, withheld: Collection[str] = ()) -> str:
+def prompt_for(text: str, playbook: Playbook, withheld: Collection[str] = ()) -> Prompt:
     """Return the prompt for a piece; it has no names of entries that a draw withheld from the session.
 
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    entries, pruned, unnamed = _prompt_parts(playbook, withheld)
-    return replies.render_prompt(load_template(replies.TEMPLATE), entries, pruned, text, unnamed)
-
-
-def _prompt_parts(playbook: Playbook, withheld: Collection[str]) -> tuple[list[dict[str, Any]], list[str], list[str]]:
-    """Return the entries that a prompt may name, and the texts of those that left the playbook or were withheld."""
-    named = [entry_json(entry) for entry in playbook.entries.values() if entry.name not in withheld]
-    unnamed = [entry.text for entry in playbook.entries.values() if entry.name in withheld]
-    return named, [entry.text for entry in playbook.gone.values()], unnamed
+    entries = playbook.entries.values()
+    named = [entry_json(entry) for entry in entries if entry.name not in withheld]
+    unnamed = [entry.text for entry in entries if entry.name in withheld]
+    return prompts.write_prompt(named, [entry.text for entry in playbook.gone.values()], text, unnamed)
 
 
 def _reflect(state: _State, name: str) -> Result | None:
@@ -543,16 +521,16 @@ def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
     Raises:
         RaterError: Its transcript is missing, or may not or cannot be read.
     """
-    path = transcript.locate(Path(session.transcript or os.devnull))
+    left = unread(state.known, name, state.plan, session, state.playbook)
+    path = left.path
     cause, reason = GONE, "the transcript is gone"
     try:
         if path.is_file():
             if may_be_read(path, state.plan):
                 if not session.searched_to.end:
                     _tie_lineage(state, name, path)
-                left = unread(state.known, name, state.plan, session, state.playbook)
                 find_given = lru_cache(partial(_find_given, state, name))
-                return chunks.next_piece(attrs.evolve(left, find_given=find_given))
+                return prompts.next_piece(attrs.evolve(left, find_given=find_given))
             hint = "`tallybook reflect --from` takes it from elsewhere"
             cause, reason = OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
     except FileNotFoundError:
@@ -590,22 +568,19 @@ def _find_given(state: _State, session: str, names: frozenset[str], subagent: st
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:
     """Ask the rater about a piece, and record what the answer says."""
-    plan, template = state.plan, load_template(replies.TEMPLATE)
-    entries, pruned, unnamed = _prompt_parts(state.playbook, state.known.withheld.get(name, frozenset()))
-    prompt = replies.render_prompt(template, entries, pruned, piece.text, unnamed)
-    expected = raters.estimate_tokens(plan.rater, prompt)
+    plan, prompt = state.plan, prompt_for(piece.text, state.playbook, state.known.withheld.get(name, ()))
+    expected = raters.estimate_tokens(plan.rater, prompt.text)
     # A memory tool that called a model at every step burned 649 million tokens.
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.settings.tokens_per_day:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
     _write(state, name, PlainEvents((events.ReflectionStarted(plan.rater, expected),)))
-    reply, answer = raters.ask_rater(prompt, plan.settings)
-    shown = replies.shown_names(template, entries)
+    reply, answer = raters.ask_rater(prompt.text, plan.settings)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
-    answer = answer.about(shown, (*pruned, *unnamed, *state.own_texts))
+    answer = answer.about(prompt.shown, (*prompt.unwanted, *state.own_texts))
     facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(plan.rater, *reply.spent))
     try:
-        update = Update(answer.result, plain_events=facts, may=plan.settings.may, shown=tuple(sorted(shown)))
+        update = Update(answer.result, plain_events=facts, may=plan.settings.may, shown=tuple(sorted(prompt.shown)))
         outcome = _write(state, name, update, piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"

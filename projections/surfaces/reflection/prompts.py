@@ -1,0 +1,388 @@
+"""What a rater is asked about a session, a piece at a time, and what its answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import os
+from pathlib import Path
+import re
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger import event_json
+from tallybook.ledger.decisions.operations import OPERATIONS
+from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shorten_key
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import RATINGS, PointCited, PointNoted, TranscriptRead
+from tallybook.projections.playbook import inject
+from tallybook.projections.playbook.view import AGENT
+from tallybook.projections.reflections import NO_RATER, ReflectedSession, Reflections
+from tallybook.projections.surfaces.hooks import citations, handler
+from tallybook.projections.surfaces.reflection import transcript
+from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_marks
+from tallybook.projections.surfaces.reflection.transcript import Line, shorten
+from tallybook.projections.surfaces.workspace.templates import load_template
+from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+
+# The pieces of a session
+
+PIECE_CHARS: Final = 100_000
+"""Most characters of a piece; a longer session is reflected on in several."""
+
+
+@attrs.define
+class Piece:
+    """A part of a session, reflected on at once.
+
+    Attributes:
+        room: How many more characters fit.
+        lines: Its turns as a model reads them.
+        reads: The parts of transcripts that it consists of.
+        citations: Requests to record the entries that messages name, each message once, whether or not a hook did:
+            the agent's hooks see only the last message of a turn.
+        marked: The agent's messages with marks.
+        at: When its last turn was written, as the ledger writes it; None where that is unknown.
+        is_last: Whether nothing of the session is left after it.
+        unknown: How many of its lines are of no form that is known.
+    """
+
+    room: int = attrs.field(eq=False)
+    lines: list[str] = attrs.field(factory=list)
+    reads: list[TranscriptRead] = attrs.field(factory=list)
+    citations: list[Request] = attrs.field(factory=list)
+    marked: list[MarkedMessage] = attrs.field(factory=list)
+    at: str | None = None
+    is_last: bool = True
+    unknown: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return the turns as one text, empty without any."""
+        return "\n".join(self.lines)
+
+
+@attrs.frozen
+class Unread:
+    """What of a session is left to read, and for which rater.
+
+    Attributes:
+        name: The session.
+        session: What was requested and read of it.
+        known: What was read of any session: lines up to the end of an earlier read are a copy.
+        rater: The rater that reads it.
+        names: The entries that can be cited.
+        max_chars: Most characters of a piece.
+        find_given: Returns which of some entries the session's lineage was given, or a subagent of it by its id; by
+            default none was.
+    """
+
+    name: str
+    session: ReflectedSession
+    known: Reflections
+    rater: str
+    names: Collection[str]
+    max_chars: int = PIECE_CHARS
+    find_given: Callable[[frozenset[str], str], Collection[str]] = lambda _names, _subagent: ()
+
+    @property
+    def path(self) -> Path:
+        """Return where the session's own transcript lies now."""
+        return transcript.locate(Path(self.session.transcript or os.devnull))
+
+
+def next_piece(unread: Unread) -> Piece:
+    """Return the next piece: at least one line where there is any, whatever its length.
+
+    Raises:
+        OSError: The session's transcript cannot be read.
+    """
+    piece = Piece(unread.max_chars)
+    piece.is_last = all(_add_file(piece, unread, file, path) for file, path in transcript.files_of(unread.path).items())
+    return piece
+
+
+def all_pieces(unread: Unread) -> Iterator[Piece]:
+    """Yield every piece that is left.
+
+    Raises:
+        OSError: The session's transcript cannot be read.
+    """
+    is_last = False
+    while not is_last:
+        piece = next_piece(unread)
+        is_last = piece.is_last
+        if piece.reads:
+            yield piece
+        for read in piece.reads:
+            unread = attrs.evolve(unread, session=unread.session.after(read))
+
+
+def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
+    """Add what is left of one transcript; return False where the piece is full before its end."""
+    size = transcript.size_of(path)
+    begin = _begin(unread, file, path, size)
+    end, last_uuid, is_full, is_silent = begin, "", False, begin == 0
+    searched_to = unread.session.searched_to.end.get(file, 0)
+    # A shorter file is another one under the same name.
+    searched_to = searched_to if searched_to <= size else 0
+    for line in transcript.lines(path, begin, transcript.reader_of(unread.path)):
+        is_silent = is_silent and not line.turns
+        is_subagents = bool(file) or line.is_subagents
+        turns = () if unread.rater == NO_RATER else line.turns
+        texts = [transcript.format_turn(turn, subagent=is_subagents) for turn in turns]
+        length = sum(map(len, texts)) + len(texts)
+        is_full = length > piece.room and bool(piece.lines)
+        if is_full:
+            break
+        piece.room -= length
+        piece.lines += texts
+        if line.begin >= searched_to:
+            _add_messages(piece, line, file, unread)
+        piece.at = transcript.ledger_time(line.at) or piece.at
+        piece.unknown += line.is_unknown
+        end, last_uuid = line.end, line.uuid or last_uuid
+    seen = end if is_full else max(size, end, 0 if file else unread.session.request_end)
+    # A session that ended before any prompt: nothing of it was read, and what it was given was given to nobody.
+    end = 0 if is_silent else end
+    if end > begin or (not file and seen > unread.session.position(unread.rater).length):
+        piece.reads.append(TranscriptRead(file, begin, end, seen, last_uuid, unread.rater))
+    return not is_full
+
+
+def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
+    """Return where the unread part begins: after what was read, here or in a session that this one continues."""
+    begin = unread.session.position(unread.rater).end.get(file, 0)
+    if 0 < begin <= size:
+        return begin
+    # A shorter file is another one under the same name.
+    others = {}
+    for name, other in unread.known.sessions.items() if not file else ():
+        end = other.position(unread.rater).end.get("", 0)
+        if other.transcript and name != unread.name and end:
+            others[Path(other.transcript)] = end
+    known = unread.known.known_uuids(unread.rater) | transcript.copied_uuids(path, others)
+    lines = transcript.lines(path, 0, transcript.reader_of(unread.path)) if known else ()
+    return max((line.end for line in lines if line.uuid in known), default=0)
+
+
+def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
+    """Add which entries the agent's messages cite and rate, of those that it was given.
+
+    A line of a subagent in the session's own transcript may not say which subagent it is; nothing of it counts.
+    """
+    subagent = file.removeprefix(transcript.SUBAGENT) or line.subagent
+    for turn in line.turns if subagent or not line.is_subagents else ():
+        if not turn.occasion:
+            continue
+        cited = citations.find_cited(turn.whole, unread.names)
+        marks = read_marks(turn.whole, unread.names)
+        when = transcript.ledger_time(line.at)
+        # What the session was given elsewhere, as another project's entry of that name, is no citation here.
+        given = unread.find_given(frozenset(cited), "") if cited else ()
+        if names := [name for name in cited if name in given]:
+            by = {"rater": "tallybook", "session": unread.name} | ({"agent": subagent} if subagent else {})
+            key = handler.citation_key(unread.name, subagent, turn.occasion)
+            content = PlainEvents(tuple(PointCited(name, transcript.MESSAGE) for name in names))
+            piece.citations.append(Request(content, by, key, when))
+        rated = frozenset(mark.name for mark in marks.ratings)
+        # A subagent votes on what it was given itself.
+        given = unread.find_given(rated, subagent) if rated else ()
+        ratings = tuple(mark for mark in marks.ratings if mark.name in given)
+        if ratings or marks.lessons:
+            by = {
+                "rater": AGENT,
+                "session": unread.name,
+                "agent": subagent or transcript.reader_of(unread.path).agent,
+            }
+            key = f"marks:{unread.name}:{subagent}:{turn.occasion}"
+            piece.marked.append(MarkedMessage(ratings, marks.lessons, turn.whole, by, key, when))
+
+
+# The prompt about a piece, and what an answer to it says
+
+TEMPLATE: Final = "reflection.txt"
+PLAYBOOK_CHARS: Final = 40_000
+"""Most characters of the playbook in a prompt; of a longer one, the entries that an agent would be given."""
+PRUNED_SHOWN: Final = 50
+"""Most entries that left the playbook in a prompt: the last to leave, which the model must not bring back."""
+PRUNED_CHARS: Final = 300
+# Claude Code and Gemini delete transcripts after 30 days: the quote is the evidence that stays.
+QUOTE_CHARS: Final = 200
+MAX_NEW: Final = 20
+"""Most new key points in an answer; the prompt asks for five."""
+MAX_OPERATIONS: Final = 5
+"""Most changes of the playbook in an answer; the prompt asks for three."""
+
+_PLACES: Final = re.compile(r"\{(playbook|pruned|transcript)\}")
+_ENDS: Final = re.compile(r"<\s*/\s*(playbook|pruned|transcript)", re.IGNORECASE)
+_NOTHING: Final = "(nothing)"
+
+
+@attrs.frozen
+class ParsedReply:
+    """What an answer says.
+
+    Attributes:
+        payload: ``{"new_key_points": [...], "evaluations": [{"name", "rating"}]}``, as ``record`` takes it.
+        notes: The quotes of the evaluations that came with one.
+        ignored: The other parts of the answer, and why they count nothing.
+        operations: Changes of the playbook, as ``record`` takes them.
+    """
+
+    payload: dict[str, Any]
+    notes: tuple[PointNoted, ...] = ()
+    ignored: tuple[str, ...] = ()
+    operations: tuple[Any, ...] = ()
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Return the answer as an extraction result; with operations, its new key points are operations as well."""
+        if not self.operations:
+            return self.payload
+        added = [{"type": "ADD", "text": text} for text in self.payload["new_key_points"]]
+        return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
+
+    def about(self, names: Collection[str], texts: Collection[str] = ()) -> ParsedReply:
+        """Return the answer with the evaluations of these names only, and without these new key points.
+
+        A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets; the
+        texts are those that the prompt said not to bring back.
+        """
+        new = [text for text in self.payload["new_key_points"] if text not in texts]
+        evaluations = self.payload["evaluations"]
+        ratings = [evaluation for evaluation in evaluations if evaluation["name"] in names]
+        notes = tuple(note for note in self.notes if note.name in names)
+        others = [evaluation["name"] for evaluation in evaluations if evaluation["name"] not in names]
+        ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
+        return ParsedReply({"new_key_points": new, "evaluations": ratings}, notes, ignored, self.operations)
+
+
+class UnusableError(Exception):
+    """An answer says nothing that can be recorded; the message says what is wrong with it."""
+
+
+class Prompt(NamedTuple):
+    """A prompt about a piece of a session.
+
+    Attributes:
+        text: The prompt.
+        shown: Names of the entries in it, which alone a rater may rate.
+        unwanted: Texts that must not be learned anew.
+    """
+
+    text: str
+    shown: frozenset[str]
+    unwanted: tuple[str, ...]
+
+
+def write_prompt(
+    entries: Sequence[Mapping[str, Any]], pruned: Sequence[str], session: str, withheld: Sequence[str] = ()
+) -> Prompt:
+    """Return the prompt for a session, by the template: its other braces stay as they are.
+
+    Args:
+        entries: The playbook's entries, each ``{name, text, helpful, harmful}``.
+        pruned: Texts of entries that left the playbook, the last to leave at the end.
+        session: The turns of the session.
+        withheld: Texts of entries that the session was not given, so that they are not learned anew.
+
+    Raises:
+        BadInputError: The template has no place for the transcript.
+    """
+    template = load_template(TEMPLATE)
+    # A template of the user's that forgot it would ask about nothing, and cost all the same.
+    if "{transcript}" not in template:
+        raise BadInputError(TEMPLATE, "has no {transcript}", "put it in the place of the session's text")
+    playbook = inject.choose(entries, PLAYBOOK_CHARS)
+    unwanted = (*pruned[-PRUNED_SHOWN:], *withheld)
+    contents = {
+        "playbook": "\n".join(playbook.lines),
+        "pruned": "\n".join(f"- {shorten(inject.one_line(text), PRUNED_CHARS)}" for text in unwanted),
+        "transcript": session,
+    }
+    # Data must not close the tag that marks it as data.
+    text = _PLACES.sub(lambda place: _ENDS.sub(r"< /\1", contents[place[1]]) or _NOTHING, template)
+    shown = inject.names_of(playbook.chosen) if "{playbook}" in template else ()
+    return Prompt(text, frozenset(shown), (*pruned, *withheld))
+
+
+def read_answer(text: str) -> ParsedReply:
+    """Return what an answer says: the one JSON object in it; prose around it does not matter.
+
+    Raises:
+        UnusableError: It has none, or more than one, or one of another shape.
+    """
+    value = _parse(text)
+    texts, evaluations = (_list(value, field) for field in ("new_key_points", "evaluations"))
+    if len(texts) > MAX_NEW:
+        raise UnusableError(f"has {len(texts)} new key points; the limit is {MAX_NEW}")
+    for index, new in enumerate(texts):
+        if not isinstance(new, str) or not new.strip():
+            raise UnusableError(f"has no text as new_key_points[{index}]")
+    ratings: dict[str, str] = {}
+    notes = []
+    for index, evaluation in enumerate(evaluations):
+        name, rating, quote = _evaluation(evaluation, f"evaluations[{index}]")
+        # An answer in doubt is not recorded.
+        if name in ratings:
+            raise UnusableError(f"rates {name} twice")
+        ratings[name] = rating
+        if quote.strip():
+            words = shorten(secrets.mask(inject.one_line(quote)), QUOTE_CHARS)
+            notes.append(PointNoted(name, f"{rating}: “{words}”"))
+    known = (*FIELDS, OPERATIONS)
+    unknown = tuple(f"{secrets.mask(shorten_key(key))}: {UNKNOWN_KEY}" for key in value if key not in known)
+    rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
+    operations = _list(value, OPERATIONS) if OPERATIONS in value else []
+    payload = {"new_key_points": texts, "evaluations": rated}
+    return ParsedReply(payload, tuple(notes), unknown, tuple(operations[:MAX_OPERATIONS]))
+
+
+def _parse(text: str) -> Any:
+    """Return the one JSON object of an answer."""
+    # Prose can have braces, too.
+    objects = [part for part in _find_braced(text) if '"new_key_points"' in part or '"evaluations"' in part]
+    if len(objects) != 1:
+        raise UnusableError(f"holds {len(objects)} JSON objects" if objects else "holds no whole JSON object")
+    try:
+        return event_json.loads(objects[0].encode("utf-8", "surrogatepass"), "the answer")
+    except BadInputError as error:
+        raise UnusableError(f"is not JSON: {error}") from error
+
+
+def _find_braced(text: str) -> Iterable[str]:
+    """Yield the parts of a text in outermost braces; braces within a JSON string do not count."""
+    depth = begin = 0
+    is_quoted = is_escaped = False
+    for index, char in enumerate(text):
+        if is_quoted:
+            is_quoted, is_escaped = is_escaped or char != '"', char == "\\" and not is_escaped
+        elif char == '"' and depth:
+            is_quoted = True
+        elif char == "{":
+            begin = begin if depth else index
+            depth += 1
+        elif char == "}" and depth:
+            depth -= 1
+            if not depth:
+                yield text[begin : index + 1]
+
+
+def _list(value: Any, field: str) -> list[Any]:
+    items = value.get(field) if isinstance(value, dict) else None
+    if not isinstance(items, list):
+        raise UnusableError(f"has no list as {field}")
+    return items
+
+
+def _evaluation(value: Any, place: str) -> tuple[str, str, str]:
+    """Return name, rating and quote of an evaluation."""
+    fields = value if isinstance(value, dict) else {}
+    name, rating, quote = fields.get("name"), fields.get("rating"), fields.get("quote") or ""
+    if not (isinstance(name, str) and name and isinstance(quote, str)):
+        raise UnusableError(f"has no name and rating as {place}")
+    if not isinstance(rating, str) or rating not in RATINGS:
+        raise UnusableError(f"rates {name} {rating!r}, which is not a rating")
+    return name, rating, quote
