@@ -2,27 +2,29 @@
 
 A line is read on one of two paths, which agree wherever both give an event:
 
-* The fast path, `event_json.decode_fast`, reads a line in exactly the form that this version writes, as nearly every
-  line is.
-* The slow path, here, reads all other lines: old versions, unknown kinds, redacted texts, texts that continue on
-  further lines. Only this path decides what is damage, and says why.
+* The fast path, `decode_fast`, reads a line in exactly the form that this version writes, as nearly every line is.
+* The slow path reads all other lines: old versions, unknown kinds, redacted texts, texts that continue on further
+  lines. Only this path decides what is damage, and says why.
+
+This is the only module of `ledger` that imports msgspec and cattrs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import date
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 import json
+from math import isfinite
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import attrs
+import msgspec
 
-from tallybook.ledger import event_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
-from tallybook.ledger.events import EVENT_TYPES, KIND_OF, Event, LedgerOpened, UnknownEvent
+from tallybook.ledger.events import EVENT_TYPES, FREE, KIND_OF, Event, LedgerOpened, Numbers, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import (
     CONTINUED,
@@ -35,9 +37,16 @@ from tallybook.ledger.line import (
     split_line,
     split_lines,
 )
+from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.scan import Batches, VerifiedRun
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
+from tallybook.ledger.strict_json import is_canonical
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    T = TypeVar("T")
 
 # A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384
@@ -53,6 +62,152 @@ _HEAD = re.compile(
     r',"part":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\],"by":(\{.*\})'
 )
 
+# ---- Fields of an event ----
+
+
+def _lift_injection(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an injection of version 1, which left out entries for want of room alone."""
+    names, left_out = fields.pop("names"), fields.pop("left_out")
+    if fields:
+        raise ValueError(f"expected names and left_out, got {', '.join(fields)}")
+    empty = {"lowest": None, "candidates": "", "question": "", "lineage": "", "units": (), "probability": 0.0}
+    return {"names": names, "held": (), "left_out": {"room": left_out}, **empty}
+
+
+def _add_fields(**new: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the function that adds the fields that a version has and the one before it had not."""
+
+    def lift(fields: dict[str, Any]) -> dict[str, Any]:
+        if not fields.keys().isdisjoint(new):
+            raise ValueError(f"has a field of a later version: {', '.join(new)}")
+        return fields | new
+
+    return lift
+
+
+UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
+    ("playbook.injected", 1): _lift_injection,
+    ("playbook.injected", 2): _add_fields(file=""),
+    ("point.edited", 1): _add_fields(change="", helpful_before=0, harmful_before=0),
+    ("point.proposed", 1): _add_fields(section=""),
+}
+"""(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""
+
+REFUSALS = (ValueError, TypeError, KeyError, AttributeError)
+"""What `structure` raises where fields do not fit their kind."""
+
+FREE_FIELDS = {
+    cls: tuple(field.name for field in attrs.fields(cls) if FREE in field.metadata) for cls, _ in EVENT_TYPES.values()
+}
+"""Class of an event → the names of its free texts."""
+
+
+class UnfitError(ValueError):
+    """Fields do not fit their class; the message ends with the path to the first one that does not."""
+
+
+# Hooks of cattrs, one for each type of field. A hook returns a value of exactly that type or raises TypeError or
+# ValueError: by itself cattrs would turn None into "None" and 2.9 into 2.
+
+
+def _check_int(value: Any, _: object) -> int:
+    if type(value) is not int or abs(value) > MAX_INT:
+        raise TypeError
+    return value
+
+
+def _check_number(value: Any, _: object) -> float:
+    if type(value) not in {int, float} or not isfinite(value) or abs(value) > MAX_INT:
+        raise TypeError
+    number: float = value
+    return number
+
+
+def check_text(value: Any, _: object = None) -> str:
+    """Return a text.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if type(value) is not str:
+        raise TypeError(f"expected str, got {type(value).__name__}")
+    return value
+
+
+def _check_texts(value: Any, _: object) -> tuple[str, ...]:
+    # A class holds a tuple where JSON has a list.
+    if type(value) not in {list, tuple}:
+        raise TypeError
+    return tuple(map(check_text, value))
+
+
+def _check_numbers(value: Any, _: object) -> Numbers:
+    if type(value) not in {Numbers, dict}:
+        raise TypeError
+    return Numbers(value)
+
+
+_CHECKS: Final[dict[Any, Callable[[Any, object], Any]]] = {
+    int: _check_int,
+    float: _check_number,
+    str: check_text,
+    str | None: lambda value, _: None if value is None else check_text(value),
+    float | None: lambda value, _: None if value is None else _check_number(value, None),
+    tuple[str, ...]: _check_texts,
+    Numbers: _check_numbers,
+}
+"""Type of a field → its hook."""
+
+
+@cache
+def _checks_of(cls: type[Any]) -> dict[str, Callable[[Any, object], Any]]:
+    return {field.name: _CHECKS[field.type] for field in attrs.fields(attrs.resolve_types(cls))}
+
+
+@cache
+def _make_converter() -> Converter:
+    # It takes 45 ms to load, as long as all the rest of a command that reads the ledger.
+    from cattrs import Converter  # noqa: PLC0415 - as above
+
+    converter = Converter(forbid_extra_keys=True)
+    for type_ in (int, float, str, Numbers):
+        converter.register_structure_hook(type_, _CHECKS[type_])
+    converter.register_structure_hook_func(lambda type_: type_ == tuple[str, ...], _check_texts)
+    return converter
+
+
+def structure_fields(fields: dict[str, Any], cls: type[T], path: str) -> T:
+    """Return the instance of a class with these fields.
+
+    Raises:
+        UnfitError: They do not fit; the message gives the place below ``path``.
+    """
+    try:
+        checks = _checks_of(cast("Hashable", cls))
+        return cls(**{name: checks[name](value, None) for name, value in fields.items()})
+    except REFUSALS:
+        # Slow to load, and seldom needed.
+        from cattrs import BaseValidationError, transform_error  # noqa: PLC0415 - as above
+
+    # The same checks again, by cattrs, which says where they fail.
+    try:
+        return _make_converter().structure(fields, cls)
+    except BaseValidationError as error:
+        raise UnfitError(transform_error(error, path=path)[0]) from error
+
+
+def structure(kind: str, version: int, fields: dict[str, Any], path: str = "$") -> Event:
+    """Return the event of these fields, lifted to today's version.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: They are not those of the kind.
+    """
+    cls, today = EVENT_TYPES[kind]
+    for old in range(version, today):
+        fields = UPCASTS[kind, old](fields)
+    event: Event = structure_fields(fields, cls, path)
+    return event
+
 
 def encode(event: Event, when: str | None = None) -> Draft:
     """Return an event as a draft: the fields of its class, and its free text separately.
@@ -67,10 +222,10 @@ def encode(event: Event, when: str | None = None) -> Draft:
     # Not by cattrs: it would turn a text into a list of its characters where the class has a tuple of texts.
     fields = attrs.asdict(event, recurse=False)
     try:
-        event_json.structure_fields(fields, cls, "$")
-    except event_json.UnfitError as error:
+        structure_fields(fields, cls, "$")
+    except UnfitError as error:
         raise BadInputError(kind, str(error)) from error
-    names = event_json.FREE_FIELDS[cls]
+    names = FREE_FIELDS[cls]
     texts = {name: fields.pop(name) or "" for name in names}
     return Draft(kind, EVENT_TYPES[kind][1], fields, texts if names else None, when)
 
@@ -80,8 +235,84 @@ def texts_of(event: Event) -> dict[str, str]:
     if isinstance(event, UnknownEvent):
         texts: dict[str, Any] = json.loads(event.free or "{}")
     else:
-        texts = {field: getattr(event, field) for field in event_json.FREE_FIELDS[type(event)]}
+        texts = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
     return {field: text for field, text in texts.items() if isinstance(text, str) and text}
+
+
+# ---- One line: the fast path ----
+
+
+class _Shape(NamedTuple):
+    """How the fast path reads lines of one kind.
+
+    Attributes:
+        first_text: How the first free text begins, ``,"text":``; empty where the kind has none.
+        decode: Reads all fields of a line, as one JSON object, into the class of the kind.
+        encode: Returns the fields of an event, in the order of the class, as canonical JSON.
+    """
+
+    first_text: bytes
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], bytes]
+
+
+def _encode_floats(event: Any) -> bytes:
+    # msgspec writes 1e-7 where the ledger writes 1e-07.
+    return dumps({field.name: getattr(event, field.name) for field in attrs.fields(type(event))}).encode()
+
+
+# Bounded, because a damaged log may name any number of kinds.
+@lru_cache(maxsize=128)
+def _shape_of(begin: bytes) -> _Shape | None:
+    """Return the shape of lines that begin with this kind and version; None where they take the slow path."""
+    kind = begin.decode("latin-1").removeprefix('"kind":"').partition('"')[0]
+    cls, version = EVENT_TYPES.get(kind, (LedgerOpened, 0))
+    types = {field.type for field in attrs.fields(attrs.resolve_types(cls))}
+    texts = FREE_FIELDS[cls]
+    # The slow path checks the format of the ledger. With an object among the fields, the key of the first text could
+    # stand in that object, where `decode_fast` would take it for the beginning of the texts.
+    if begin != f'"kind":"{kind}","v":{version}'.encode() or cls is LedgerOpened or (texts and Numbers in types):
+        return None
+    return _Shape(
+        f',"{texts[0]}":'.encode() if texts else b"",
+        msgspec.json.Decoder(cls, dec_hook=lambda type_, value: _check_numbers(value, type_)).decode,
+        _encode_floats if types & {float, float | None, Numbers} else msgspec.json.Encoder().encode,
+    )
+
+
+# The bytes between the fields of the body and the free texts.
+_BETWEEN: Final = re.compile(rb'\},"sum":"[0-9a-f]{32}",\t"free":\{"salt":"[ !#-\[\]-~]*"')
+
+
+def decode_fast(what: bytes) -> Event | None:
+    """Return the event of a line in exactly the form that this version writes; None for any other line.
+
+    msgspec reads the fields strictly into the class, and writes them again in the order of the class. If these are the
+    bytes that were read, the JSON is canonical, no field is unknown and no key repeated.
+
+    Args:
+        what: The line after its first section, up to and with its end.
+    """
+    begin, _, rest = what.partition(b',"body":')
+    shape = _shape_of(begin)
+    if shape is None or not rest.endswith(b"}\n"):
+        return None
+    first_text, decode, encode = shape
+    fields = rest[:-2]
+    if first_text:
+        body, *texts = _BETWEEN.split(fields, 1)
+        if not (texts and texts[0].startswith(first_text)):
+            return None
+        fields = body + texts[0]
+    try:
+        event: Event = decode(fields)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    # One comparison proves canonical form, no unknown field and no repeated key.
+    return event if encode(event) == fields else None
+
+
+# ---- One line: the slow path ----
 
 
 class _LineParts(NamedTuple):
@@ -121,11 +352,11 @@ def _parse(what: bytes) -> _LineParts:
     texts = None
     if free is not None and free != b"null":
         texts = _loads(free)
-        event_json.check_text(texts.pop("salt"))
+        check_text(texts.pop("salt"))
     if not _is_known(kind, version) or free == b"null":
         # No class checks its fields, or nothing its sum.
         for part in (what, free):
-            if part is not None and not event_json.is_canonical(part):
+            if part is not None and not is_canonical(part):
                 raise ValueError("it is not canonical JSON")
     return _LineParts(kind, version, body, texts, free == b"null")
 
@@ -144,7 +375,7 @@ def _append_continuation(before: _LineParts | None, line: _LineParts) -> None:
     if not added.keys() <= texts.keys():
         raise ValueError("it continues a text that is not there")
     for field, more in added.items():
-        texts[field] = event_json.check_text(texts[field]) + event_json.check_text(more)
+        texts[field] = check_text(texts[field]) + check_text(more)
 
 
 def _to_event(line: _LineParts) -> Event:
@@ -152,14 +383,14 @@ def _to_event(line: _LineParts) -> Event:
     kind, version, body, texts, redacted = line
     if not _is_known(kind, version):
         return UnknownEvent(kind, version, dumps(body), None if texts is None else dumps(texts))
-    fields = event_json.FREE_FIELDS[EVENT_TYPES[kind][0]]
+    fields = FREE_FIELDS[EVENT_TYPES[kind][0]]
     if type(body) is not dict:
         raise TypeError("expected an object as body")
     # Free text in the body could never be redacted.
     if not body.keys().isdisjoint(fields):
         raise ValueError("its free text is in its body")
     # A redacted text is None, and the event remains.
-    event = event_json.structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
+    event = structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
     if isinstance(event, LedgerOpened) and event.format > FORMAT:
         raise NewerLedgerError("events.jsonl", event.format, FORMAT)
     return event
@@ -247,7 +478,7 @@ def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], me
     for index, event in enumerate(events):
         if event is None:
             what = whats[index]
-            events[index] = decoded = event_json.decode_fast(what)
+            events[index] = decoded = decode_fast(what)
             if decoded is None:
                 # The whole batch, because a continued text belongs to the line before it.
                 return _decode_lines_slowly(batch, whats, memo)
@@ -274,7 +505,7 @@ def _decode_lines_slowly(batch: RawBatch, whats: Sequence[bytes], memo: dict[byt
             what = whats[index]
             if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
                 memo[what] = events[-1]
-    except event_json.REFUSALS as error:
+    except REFUSALS as error:
         raise _damage(batch, index, error) from error
     return events
 
@@ -296,7 +527,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
                 key, payload = split_key(joined) if joined else (None, "")
                 event, number = next(remaining), shared_number(seq)
                 records.append(EventRecord(number, at, event, id_, author, key, when, part, payload))
-        except (*event_json.REFUSALS, StopIteration) as error:
+        except (*REFUSALS, StopIteration) as error:
             raise _damage(batch, index, error) from error
     return records
 
@@ -304,7 +535,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
 @lru_cache(maxsize=1024)
 def decode_author(by: bytes) -> Author:
     """Return the author of an event; most events of a session have the same one."""
-    return event_json.structure_fields(_loads(by), Author, "$.by")
+    return structure_fields(_loads(by), Author, "$.by")
 
 
 def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:

@@ -1,7 +1,13 @@
-"""Constants of the playbook that hooks need: modules that hold more would take them too long to load."""
+"""Constants of the ledger and its playbook that hooks need: modules that hold more would take them too long to load."""
 
 from __future__ import annotations
 
+MAX_INT = 2**53
+"""Largest integer that every JSON reader keeps exact: many read each number as a double."""
+MAX_HOLD = 0.5
+"""Largest probability with which an entry is withheld from a session."""
+IDS_A_LINE = 1_000
+"""As many ids as fit into one line of the ledger."""
 STAMP = "ledger"
 """Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
 BOOK_STAMP = "book"

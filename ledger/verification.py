@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from tallybook.ledger import clock, damage, event_json, line
-from tallybook.ledger.codec import decode, decode_author, parse_head_at
+from tallybook.ledger import clock, damage, line, strict_json
+from tallybook.ledger.codec import REFUSALS, decode, decode_author, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
-from tallybook.ledger.event_json import REFUSALS
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.records import Batch, EventRecord
@@ -284,7 +283,7 @@ def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
         head, *sections = line.split_line(raw_line)
         form = parse_head_at(head, batch, index)
         if form is not None and not all(
-            event_json.is_canonical(part) for part in (form.by, *sections) if part is not None
+            strict_json.is_canonical(part) for part in (form.by, *sections) if part is not None
         ):
             findings.add_damage(batch.first + index, "its chain fits, but it is not canonical JSON")
 

@@ -17,7 +17,7 @@ import pytest
 from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
 from helpers.repository import ROOT
-from tallybook.ledger import event_json
+from tallybook.ledger import strict_json
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
@@ -120,7 +120,7 @@ def test_ambiguous_json_is_damage_anywhere(tmp_path: Path, name: str) -> None:
 def test_another_spelling_never_changes_the_meaning(tmp_path: Path, name: str) -> None:
     """Verify names the line; a fold refuses it, or reads it as the canonical spelling."""
     text = hostile()[name][0]
-    canonical = dumps(event_json.loads(text, "case")).encode()
+    canonical = dumps(strict_json.loads(text, "case")).encode()
     reads = read_in_every_place(tmp_path, text)
     assert {place: [] for place in PLACES} == {place: verdict.complaints for place, verdict in reads.items()}
     assert [] == [place for place, verdict in reads.items() if SEQ not in verdict.found]
@@ -143,7 +143,7 @@ def test_all_readers_agree_about_odd_canonical_json(tmp_path: Path, name: str) -
 def test_ambiguous_json_is_refused_as_input(name: str) -> None:
     """A payload that has it anywhere is refused in one line, on every Python."""
     with pytest.raises(BadInputError) as caught:
-        event_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
+        strict_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
     assert 1 == len(str(caught.value).splitlines())
 
 

@@ -33,7 +33,7 @@ EVENT_TYPES["session.noted"] = (SessionNoted, 1)
 KIND_OF[SessionNoted] = "session.noted"
 EVENT_TYPES["point.rated"] = (PointRated, 2)
 """,
-    "ledger/event_json.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
+    "ledger/codec.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
 }
 """What makes a later release: a kind that this one does not know, and a kind that has another shape since."""
 EARLIER_KINDS = {"ledger/events.py": '\ndel EVENT_TYPES["item.skipped"], KIND_OF[ItemSkipped]\n'}

@@ -11,10 +11,9 @@ import pytest
 
 from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
 from helpers.ledger_lines import EVENTS, TRICKY, batches_of, read
-from tallybook.ledger import codec, event_json
-from tallybook.ledger.codec import decode, encode
+from tallybook.ledger import codec
+from tallybook.ledger.codec import FREE_FIELDS, REFUSALS, UPCASTS, decode, decode_fast, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
-from tallybook.ledger.event_json import FREE_FIELDS, REFUSALS, UPCASTS, decode_fast
 from tallybook.ledger.events import (
     EVENT_TYPES,
     LedgerOpened,
@@ -181,7 +180,7 @@ def test_a_continuation_without_a_beginning_is_damage(text: str | None) -> None:
 
 def lift(monkeypatch: pytest.MonkeyPatch, kind: str, version: int, **lifts: Any) -> None:
     """Make a version the current one, with an upcast for each older one (``from_1=…``)."""
-    monkeypatch.setattr(event_json, "_shape_of", event_json._shape_of.__wrapped__)
+    monkeypatch.setattr(codec, "_shape_of", codec._shape_of.__wrapped__)
     monkeypatch.setitem(EVENT_TYPES, kind, (EVENT_TYPES[kind][0], version))
     for name, function in lifts.items():
         monkeypatch.setitem(UPCASTS, (kind, int(name.removeprefix("from_"))), function)

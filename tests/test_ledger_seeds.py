@@ -14,9 +14,10 @@ from helpers.reference_model import book, migrate, point
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem, read_legacy, seed_events
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import MAX_INT, Event, ItemSkipped
+from tallybook.ledger.events import Event, ItemSkipped
 from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.names import is_usable_name
+from tallybook.ledger.playbook_constants import MAX_INT
 
 
 def read(*items: object, **top: object) -> LegacyFile:

@@ -19,6 +19,7 @@ from tallybook.ledger.events import (
     KIND_OF,
     LiftAsked,
     LiftStopped,
+    MetricsRecorded,
     Numbers,
     PlaybookInjected,
     PointRated,
@@ -26,7 +27,6 @@ from tallybook.ledger.events import (
     SessionMeasured,
     TranscriptRead,
 )
-from tallybook.ledger.kinds.sessions import MetricsRecorded
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import RULES
 from tallybook.projections.surfaces import commands

@@ -8,17 +8,16 @@ import attrs
 
 from helpers.repository import ROOT
 from tallybook.ledger import events
-from tallybook.ledger.event_json import UPCASTS
-from tallybook.ledger.kinds import fields
+from tallybook.ledger.codec import UPCASTS
 from tallybook.ledger.sharing import book
 
 BOUNDS = {
     None: "",
-    fields.NOT_NEGATIVE: "from 0",
-    fields.EXACT: "exact",
-    fields.NAMES: "texts",
-    fields.check_day: "a day",
-    fields.check_json_object: "a JSON object",
+    events.check_count: "from 0",
+    events.check_exact: "exact",
+    events.NAMES: "texts",
+    events.check_day: "a day",
+    events.check_json_object: "a JSON object",
 }
 
 

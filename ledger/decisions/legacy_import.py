@@ -17,12 +17,11 @@ import attrs
 from tallybook.ledger.decisions import other_formats as formats
 from tallybook.ledger.decisions.other_formats import Json, JsonNumber, JsonObject, mend_text, shorten
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.event_json import MAX_DEPTH, describe_error
-from tallybook.ledger.events import MAX_INT, Entry, Event, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded
+from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded, is_day
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.kinds.fields import is_day
 from tallybook.ledger.names import PREFIX, SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
-from tallybook.ledger.playbook_constants import BOOK_STAMP, STAMP, UNTIL
+from tallybook.ledger.playbook_constants import BOOK_STAMP, MAX_INT, STAMP, UNTIL
+from tallybook.ledger.strict_json import MAX_DEPTH, describe_error
 
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")

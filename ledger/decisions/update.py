@@ -13,10 +13,9 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.errors import NOT_UNICODE, BadInputError
-from tallybook.ledger.events import Entry, Event
-from tallybook.ledger.kinds.fields import is_day
+from tallybook.ledger.events import Entry, Event, is_day
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, find_section
-from tallybook.ledger.playbook_constants import UNTIL
+from tallybook.ledger.playbook_constants import MAX_INT, UNTIL
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
@@ -267,4 +266,4 @@ def read_entries(value: object, source: str) -> tuple[Entry, ...]:
 
 def _is_count(value: object) -> TypeGuard[int]:
     # A bool is an int as well.
-    return type(value) is int and 0 <= value <= events.MAX_INT
+    return type(value) is int and 0 <= value <= MAX_INT

@@ -2,7 +2,7 @@
 
 What a run may have is the table of kinds, versions, fields and bounds of the rules in force. Every reader judges a run
 alike, whatever else its program knows, so nobody who may write to a book stops the others. The fields and bounds are
-those of the classes in ``ledger/kinds``; a golden test freezes the whole table, because a program that takes a run
+those of the classes in ``ledger/events.py``; a golden test freezes the whole table, because a program that takes a run
 which another one skips parts from it for good. A kind or a version that the table does not have is taken in by all and
 has no effect, except for kinds that only a machine's own ledger has.
 """
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.codec import decode, decode_author, encode, parse_head_at
+from tallybook.ledger.codec import FREE_FIELDS, REFUSALS, decode, decode_author, encode, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.event_json import FREE_FIELDS, REFUSALS
 from tallybook.ledger.events import Event, EventRedacted
 from tallybook.ledger.line import (
     CRC_BYTES,

@@ -18,10 +18,9 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.edit import rename_in_top
-from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
-from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.playbook_constants import IDS_A_LINE, REDACTED
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock, events
-from tallybook.ledger.kinds.limits import MAX_INT
 from tallybook.ledger.line import digest
+from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.telemetry.mapping import BY_TYPE, ENDINGS, FAILED, FLAG, GAUGES, STATED, SUCCEEDED, Row
 from tallybook.ledger.telemetry.mapping import VERDICTS as OUTCOME_KEYS
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
 
 import attrs
 
-from tallybook.ledger.events import MAX_INT
+from tallybook.ledger.playbook_constants import MAX_INT
 
 if TYPE_CHECKING:
     Keys = tuple[str, ...]

@@ -8,7 +8,7 @@ import shutil
 import traceback
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tallybook.ledger import clock, event_json, repair, search
+from tallybook.ledger import clock, repair, search, strict_json
 from tallybook.ledger.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
@@ -227,7 +227,7 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
     form = parse_head(first)
     try:
         for section in (what, b"{}" if form is None else form.by, free or b"null"):
-            event_json.loads(section, "section")
+            strict_json.loads(section, "section")
     except BadInputError:
         return False
     return form is not None

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from faults import Setting, Tally
 from helpers.installation import installed
 from tallybook.ledger.errors import LockHeldError
-from tallybook.ledger.event_json import loads
 from tallybook.ledger.line import Draft, split_lines
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.strict_json import loads
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:

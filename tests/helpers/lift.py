@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, events
-from tallybook.ledger.events import Numbers, PlaybookInjected, SessionEnded, SessionMeasured
-from tallybook.ledger.kinds.sessions import MetricsRecorded
+from tallybook.ledger.events import MetricsRecorded, Numbers, PlaybookInjected, SessionEnded, SessionMeasured
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler, injection
 from tallybook.projections.surfaces.workspace.project import Project, find_paths

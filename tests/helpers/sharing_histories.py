@@ -19,7 +19,7 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import NothingToDoError
-from tallybook.ledger.kinds.fields import Numbers
+from tallybook.ledger.events import Numbers
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing.engine import ReadOnlyError, UnreachableError

@@ -32,8 +32,7 @@ CPU_S, CPU_FACTOR = 3.0, 10
 TIMED_OUT = 36
 """The exit code that mutmut counts as a mutant noticed by its time."""
 AT_IMPORT = (
-    "tallybook.ledger.event_json.x__make_converter__",
-    "tallybook.ledger.kinds.fields.x_free__",
+    "tallybook.ledger.codec.x__make_converter__",
     "tallybook.ledger.line.x__encoder__",
     "tallybook.projections.playbook.view.x__keep__",
     "tallybook.projections.playbook.view.x__rate__",

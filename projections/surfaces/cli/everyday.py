@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger import event_json
+from tallybook.ledger import strict_json
 from tallybook.ledger.clock import utc_now
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.events import RATINGS
@@ -281,7 +281,7 @@ def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **
     they are afterwards
     """
     author = provenance_of(by)
-    payload = event_json.loads(*read_input(file, "an extraction result, a JSON object"))
+    payload = strict_json.loads(*read_input(file, "an extraction result, a JSON object"))
     _print_outcome(commands.record(project, payload, author, key), as_json=as_json)
 
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tallybook.ledger import event_json
+from tallybook.ledger import strict_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEntryError
-from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, PointSeeded
-from tallybook.ledger.kinds.fields import is_day
+from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, PointSeeded, is_day
 from tallybook.ledger.names import SECTIONS, format_names
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent
@@ -193,7 +192,7 @@ def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:
     for field, value in by.items():
         if not value.strip() or len(value) > MAX_PROVENANCE_CHARS or not value.isprintable():
             fault = f"needs 1 to {MAX_PROVENANCE_CHARS} printable characters"
-            raise BadInputError(f"--{field}", fault, event_json.HINT)
+            raise BadInputError(f"--{field}", fault, strict_json.HINT)
     return by
 
 
@@ -214,11 +213,11 @@ def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
     if file == "-":
         announce_input(what)
         # One byte more than is allowed shows that the input is too long.
-        return sys.stdin.buffer.read(event_json.MAX_PAYLOAD_BYTES + 1), "standard input"
+        return sys.stdin.buffer.read(strict_json.MAX_PAYLOAD_BYTES + 1), "standard input"
     try:
         return Path(file).read_bytes(), file
     except OSError as error:
-        raise BadInputError(file, f"cannot be read: {reason(error)}", event_json.HINT) from error
+        raise BadInputError(file, f"cannot be read: {reason(error)}", strict_json.HINT) from error
 
 
 def read_text(argument: str, what: str = "the text") -> str:
@@ -228,7 +227,7 @@ def read_text(argument: str, what: str = "the text") -> str:
     try:
         return read_input("-", what)[0].decode().removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise BadInputError("standard input", "is not UTF-8 text", event_json.HINT) from error
+        raise BadInputError("standard input", "is not UTF-8 text", strict_json.HINT) from error
 
 
 # Moments; the modules that find them are not for the help, which loads this one

@@ -22,7 +22,7 @@ from typing import Any, Final
 import attrs
 
 import tallybook
-from tallybook.ledger import event_json
+from tallybook.ledger import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install.places import UNCHANGED, Installation
 from tallybook.projections.surfaces.workspace import installation
@@ -262,7 +262,7 @@ def read(data: bytes, files: Installation, source: str) -> dict[str, Any]:
         BadInputError: They are not JSON, or cannot hold hooks.
     """
     # An editor may have put a byte order mark first, which JSON does not allow.
-    document = event_json.loads(data.removeprefix(_MARK.encode()), source, UNCHANGED)
+    document = strict_json.loads(data.removeprefix(_MARK.encode()), source, UNCHANGED)
     if not isinstance(document, dict):
         raise BadInputError(source, "is not a JSON object", UNCHANGED)
     hooks = document.get("hooks", {})

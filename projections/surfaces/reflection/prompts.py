@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from tallybook.ledger import event_json
+from tallybook.ledger import strict_json
 from tallybook.ledger.decisions.operations import OPERATIONS
 from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shorten_key
 from tallybook.ledger.errors import BadInputError
@@ -347,7 +347,7 @@ def _parse(text: str) -> Any:
     if len(objects) != 1:
         raise UnusableError(f"holds {len(objects)} JSON objects" if objects else "holds no whole JSON object")
     try:
-        return event_json.loads(objects[0].encode("utf-8", "surrogatepass"), "the answer")
+        return strict_json.loads(objects[0].encode("utf-8", "surrogatepass"), "the answer")
     except BadInputError as error:
         raise UnusableError(f"is not JSON: {error}") from error
 

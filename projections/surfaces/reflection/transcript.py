@@ -20,7 +20,8 @@ from typing import Any, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.events import MAX_INT, Numbers
+from tallybook.ledger.events import Numbers
+from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import (
     TranscriptEntry,

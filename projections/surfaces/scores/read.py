@@ -28,10 +28,11 @@ import attrs
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
-from tallybook.ledger.event_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.storage import disk, spool
+from tallybook.ledger.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.telemetry import read as telemetry
 from tallybook.projections.scores.config import Config, find_zone
 from tallybook.projections.scores.view import unknown_parts
@@ -198,7 +199,7 @@ def _values(data: bytes) -> tuple[list[Any], str]:
 
 
 def _parse_whole(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= events.MAX_INT else digits
+    return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= MAX_INT else digits
 
 
 _DECODER = json.JSONDecoder(

@@ -13,10 +13,9 @@ from typing import Any
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.codec import decode
+from tallybook.ledger.codec import FREE_FIELDS, decode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, MissingLinesError, TallybookError
-from tallybook.ledger.event_json import FREE_FIELDS
 from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica

@@ -12,8 +12,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
-from tallybook.ledger.kinds.limits import MAX_HOLD
-from tallybook.ledger.playbook_constants import FLAT, SECTIONED
+from tallybook.ledger.playbook_constants import FLAT, MAX_HOLD, SECTIONED
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces.workspace.project import (
     CLAUDE,

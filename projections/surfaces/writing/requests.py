@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from tallybook.ledger import clock, event_json
-from tallybook.ledger.codec import encode
+from tallybook.ledger import clock, strict_json
+from tallybook.ledger.codec import REFUSALS, encode, structure
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
 from tallybook.ledger.decisions.operations import Translation, translate
 from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal
 from tallybook.ledger.errors import NOT_UNICODE, BadInputError, NothingToDoError, Problem, UnknownEntryError
-from tallybook.ledger.event_json import REFUSALS, structure
 from tallybook.ledger.events import (
     BaselineSet,
     Entry,
@@ -32,10 +31,9 @@ from tallybook.ledger.events import (
     ProposalDecided,
 )
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.kinds.limits import IDS_A_LINE
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
-from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
+from tallybook.ledger.playbook_constants import IDS_A_LINE, PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file
@@ -267,7 +265,7 @@ class Change:
 def _check_top(top: str) -> None:
     """Refuse top-level keys that could be recorded but never rendered."""
     try:
-        dumps(event_json.loads(top.encode("utf-8", "surrogatepass"), "top")).encode()
+        dumps(strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")).encode()
     except UnicodeEncodeError as error:
         raise BadInputError("top", NOT_UNICODE) from error
 

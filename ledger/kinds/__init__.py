@@ -1,1 +1,0 @@
-"""The classes of events, one module per subject; ``ledger/events.py`` lists them with their kinds on disk."""
