@@ -28,7 +28,7 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
 from tallybook.projections.surfaces.hooks.ledger_access import BODIES
-from tallybook.projections.surfaces.mcp.protocol import Server
+from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 

@@ -32,7 +32,7 @@ from tallybook.ledger.sharing.landing import RULES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.hooks.injection import load_template
-from tallybook.projections.surfaces.mcp.protocol import Server
+from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record

@@ -16,8 +16,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.events import list_events
 from tallybook.projections.surfaces import commands, entry_point
-from tallybook.projections.surfaces.mcp import protocol
-from tallybook.projections.surfaces.mcp.protocol import HANDSHAKE_VERSIONS
+from tallybook.projections.surfaces.mcp import HANDSHAKE_VERSIONS, MAX_LINE_BYTES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def test_odd_messages_end_in_an_error_and_not_the_server(playbook: Project) -> N
         {"jsonrpc": "2.0", "id": 1},
         {"jsonrpc": "2.0", "id": 2, "method": "nope"},
         {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": 5},
-        b" " * 10 + b"x" * protocol.MAX_LINE_BYTES,
+        b" " * 10 + b"x" * MAX_LINE_BYTES,
         b"[" * 100_000,
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 4, "result": {}},

@@ -20,7 +20,7 @@ from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.mcp.protocol import Server
+from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair

@@ -28,7 +28,7 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.mcp.protocol import Server
+from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.marks import (
     MAX_LESSONS,

@@ -11,7 +11,7 @@ import pytest
 from helpers.hook_calls import call, told
 from helpers.sharing_projects import make_team
 from tallybook import Author, Ledger, compat
-from tallybook.projections.surfaces.mcp.tools import TOOLS
+from tallybook.projections.surfaces.mcp import TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def lose(team: Team, how: str = "missing") -> None:
 def tool(team: Team, called: str, **given: str) -> Any:
     """Return what a tool of anna's MCP server answers."""
     ledger = Ledger(Project(team.root("anna")), Author("agent", "s9"))
-    return next(candidate for candidate in TOOLS if candidate.name == called).run(ledger, **given)
+    return TOOLS[called].run(ledger, **given)
 
 
 @pytest.mark.parametrize("how", ["missing", "torn", "damaged"])

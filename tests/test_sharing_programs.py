@@ -9,7 +9,7 @@ import pytest
 
 from helpers.shared_machines import SharedMachine, make_pair
 from tallybook import Author, Ledger, compat
-from tallybook.projections.surfaces.mcp.tools import TOOLS
+from tallybook.projections.surfaces.mcp import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,4 +78,4 @@ def test_the_mcp_server_rates_and_adds_in_a_shared_project(pair: tuple[SharedMac
 def call_tools(machine: SharedMachine, *calls: tuple[str, dict[str, str]]) -> list[Any]:
     """Return what tools of a machine's MCP server answer."""
     ledger = Ledger(machine.project, Author("agent", "s9"))
-    return [next(tool for tool in TOOLS if tool.name == name).run(ledger, **given) for name, given in calls]
+    return [TOOLS[name].run(ledger, **given) for name, given in calls]

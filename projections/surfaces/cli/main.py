@@ -102,7 +102,7 @@ GROUPS: Final = {
     ),
     "For programs": (
         VerbRow("hook", "install.cli", "Handle one hook payload of an agent"),
-        VerbRow("mcp", "mcp.protocol", "Serve the playbook to a model over MCP"),
+        VerbRow("mcp", "mcp", "Serve the playbook to a model over MCP"),
         VerbRow("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
         VerbRow("completion", "cli.upkeep", "Print or install shell completion"),
     ),

@@ -1,1 +1,0 @@
-"""The Model Context Protocol server: what a model may read of a ledger, and the two ways in which it may write."""
