@@ -14,7 +14,7 @@ import click
 
 from helpers.command_line import verbs
 from tallybook.ledger.telemetry.mapping import FLAG, STATED, SUCCESS, TABLE, Row
-from tallybook.projections.playbook.prune import POLICIES
+from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.surfaces.cli.main import ANSWERS, GROUPS
 from tallybook.projections.surfaces.console.parameters import PROVENANCE_OPTIONS
 

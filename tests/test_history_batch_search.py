@@ -18,7 +18,7 @@ from tallybook.ledger import search as batch_search
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.lookup import find_batches
-from tallybook.projections.comparison.conditions import parse, search, turn_json
+from tallybook.projections.conditions import parse, search, turn_json
 from tallybook.projections.surfaces.cli import compare
 from tallybook.projections.surfaces.history import moments
 

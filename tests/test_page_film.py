@@ -19,7 +19,7 @@ from helpers.view_histories import FUTURES, HISTORIES, history
 from tallybook.projections.entry_history.view import entries_view
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy, aged_view
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
+from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
 from tallybook.projections.surfaces.workspace.project import Project
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from helpers.command_line import Run
     from tallybook.ledger.line import Position
     from tallybook.ledger.records import Batch
-    from tallybook.projections.playbook.prune import Policy
+    from tallybook.projections.playbook.entry import Policy
 
 
 OTHERS = {**POLICIES, "floor-1": attrs.evolve(SPEC_POLICY, floor=1)}

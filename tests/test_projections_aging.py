@@ -24,7 +24,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, aged_view
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")

@@ -20,7 +20,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointUnpinned,
 )
-from tallybook.projections.comparison.conditions import Search, parse, search
+from tallybook.projections.conditions import Search, parse, search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointRetired,
 )
-from tallybook.projections.comparison.conditions import MAX_CHARS, MAX_DEPTH, STATUSES, parse
+from tallybook.projections.conditions import MAX_CHARS, MAX_DEPTH, STATUSES, parse
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook

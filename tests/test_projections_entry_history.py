@@ -34,7 +34,7 @@ from tallybook.projections.entry_history.answers import (
 from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, Story, entries_view
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.fold import history as retold
-from tallybook.projections.playbook.confidence import interval, lower_bound
+from tallybook.projections.playbook.inject import interval, lower_bound
 from tallybook.projections.playbook.view import PLAYBOOK
 
 if TYPE_CHECKING:

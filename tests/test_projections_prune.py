@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import weight
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
 
 FINAL = playbook_view(POLICIES["final"])

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, point
-from tallybook.projections.playbook.confidence import lower_bound
-from tallybook.projections.playbook.inject import line, names_of
-from tallybook.projections.playbook.ranking import MAX_TASK_CHARS, rank, select, words_of
+from tallybook.projections.playbook.inject import MAX_TASK_CHARS, line, lower_bound, names_of, rank, select, words_of
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
 BOOK = [

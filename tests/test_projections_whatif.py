@@ -15,8 +15,8 @@ from tallybook.ledger.events import (
     PointAdded,
     PointRated,
 )
-from tallybook.projections.comparison.playbooks import Exclusion, difference_json, fold_alternative
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.comparisons import Exclusion, difference_json, fold_alternative
+from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.comparison.playbooks import Alternative
+    from tallybook.projections.comparisons import Alternative
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 FIELDS = ("name", "text", "helpful", "harmful")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallybook.ledger.events import Entry
-from tallybook.projections.comparison.similarity import find_pairs, find_similar
+from tallybook.projections.review import find_pairs, find_similar
 
 if TYPE_CHECKING:
     from helpers.command_line import Run

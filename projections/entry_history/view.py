@@ -15,8 +15,7 @@ from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.entry import add_rating, text_of
-from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, text_of
 from tallybook.projections.playbook.view import CHANGES, UNDONE, Playbook, settle
 
 if TYPE_CHECKING:

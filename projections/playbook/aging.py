@@ -13,8 +13,7 @@ import attrs
 
 from tallybook.ledger.events import Entry, PlaybookUpdated, PointMerged, PointRated
 from tallybook.projections.fold import View, batch_view
-from tallybook.projections.playbook.entry import MutableEntry
-from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import SPEC_POLICY, MutableEntry, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:

@@ -1,9 +1,13 @@
-"""An entry of the playbook, the table of entries, and what an event does to one entry."""
+"""An entry of the playbook, what an event does to it, the table of entries, and the policies that prune them.
+
+The default policy is the specification's (REQ-SCORE-007).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from math import sqrt
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -133,3 +137,107 @@ class Past:
     """
 
     at: str
+
+
+# Policies: when an update prunes an entry
+
+
+@attrs.frozen
+class PolicyCondition:
+    """A further condition of a policy, besides floor and margin.
+
+    Attributes:
+        rule: Its text, in the form of the specification's rule.
+        holds: Takes the helpful and harmful counts, 0 or more, fractions where ratings lose weight with age.
+            It must stay true with one more harmful rating, and stay false with one more helpful rating or with both
+            counts scaled down: views recheck an entry only where its counts change.
+    """
+
+    rule: str
+    holds: Callable[[float, float], bool]
+
+
+@attrs.frozen
+class Policy:
+    """Prunes an entry with at least ``floor`` harmful ratings and at least ``margin`` more harmful than helpful ones.
+
+    Attributes:
+        name: Its name in ``--policy``.
+        floor: Fewest harmful ratings of a pruned entry, 1 or more, so an unrated entry is never pruned
+            (INV-SCORE-003).
+        margin: Least difference of harmful and helpful ratings, 1 or more.
+        condition: A further condition, None without one.
+        is_permanent: Whether a pruned entry stays pruned. Otherwise its ratings go on counting, and the first
+            update at which the policy no longer applies brings it back.
+        about: The policy in a few words, for help and projections/README.md.
+    """
+
+    name: str = "sticky"
+    floor: int = attrs.field(default=3, validator=attrs.validators.ge(1))
+    margin: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    condition: PolicyCondition | None = None
+    is_permanent: bool = True
+    about: str = ""
+
+    @property
+    def rule(self) -> str:
+        """Return the rule as the specification writes it (REQ-SCORE-007)."""
+        extra = f" + {self.margin - 1}" if self.margin > 1 else ""
+        also = f" AND {self.condition.rule}" if self.condition else ""
+        return f"harmful >= {self.floor} AND harmful > helpful{extra}{also}"
+
+    def prunes(self, entry: Entry | MutableEntry) -> bool:
+        """Say whether the next update prunes this entry (REQ-SCORE-007)."""
+        return self.prunes_weights(entry.helpful, entry.harmful)
+
+    def prunes_weights(self, helpful: float, harmful: float) -> bool:
+        """Say whether the next update prunes an entry with these aged counts, which may be fractions.
+
+        Whole counts give the same answer as ``prunes``. "At least 3" is read as "more than 2": three recent ratings
+        count as three, although each has already lost a little weight.
+        """
+        return (
+            harmful > self.floor - 1
+            and harmful - helpful > self.margin - 1
+            and (self.condition is None or self.condition.holds(helpful, harmful))
+        )
+
+
+# This rounded number is in the rule which `why` prints, and a finer one could prune other entries of old ledgers.
+_PRUNE_Z_SQUARED: Final = 3.8416
+
+
+def is_surely_harmful(helpful: float, harmful: float) -> bool:
+    """Say whether the 95 % interval of helpful / (helpful + harmful) lies below one half.
+
+    The upper bound is below 1/2 exactly where the score test rejects 1/2, that is where
+    ``1/2 - helpful/n > z * sqrt(1/4 / n)`` with ``n = helpful + harmful``. Multiplied out, that needs no division and
+    no square root.
+
+    Args:
+        helpful: Count of helpful ratings, 0 or more; a fraction where ratings lose weight with age.
+        harmful: Count of harmful ratings, in the same way.
+    """
+    lead = harmful - helpful
+    return lead > 0 and lead * lead > _PRUNE_Z_SQUARED * (harmful + helpful)
+
+
+WILSON: Final = PolicyCondition(
+    f"harmful > helpful + {sqrt(_PRUNE_Z_SQUARED):.2f} * sqrt(helpful + harmful)", is_surely_harmful
+)
+
+SPEC_POLICY: Final = Policy(about="an update prunes it for good; later ratings change nothing (REQ-SCORE-007)")
+
+POLICIES: Final = {
+    policy.name: policy
+    for policy in (
+        SPEC_POLICY,
+        Policy("final", is_permanent=False, about="an update prunes it, and later helpful ratings bring it back"),
+        Policy(
+            "wilson",
+            condition=WILSON,
+            about="an update prunes it where it is more harmful than helpful with 95 % confidence",
+        ),
+    )
+}
+"""Name → policy, with the specification's floor and margin. To add one, add a row here and in projections/README.md."""

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from tallybook.ledger import names
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP, UNTIL
-from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.playbook.entry import MutableEntry, Past
+from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import Playbook
 
 

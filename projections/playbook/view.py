@@ -12,8 +12,16 @@ import attrs
 from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
 from tallybook.projections.fold import State, UndoneEvent, View
-from tallybook.projections.playbook.entry import Entries, MutableEntry, Past, add_rating, evolve, text_of
-from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import (
+    SPEC_POLICY,
+    Entries,
+    MutableEntry,
+    Past,
+    Policy,
+    add_rating,
+    evolve,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch

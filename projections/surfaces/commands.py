@@ -247,13 +247,13 @@ def record_request(project: Project, request: Request) -> Outcome:
 
 def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> Iterator[str]:
     """Yield for each new entry a note about the one that it resembles most, with the words that differ."""
-    from tallybook.projections.comparison import similarity
+    from tallybook.projections import review
 
     for entry in [state.entries[name] for name in added if name in state.entries]:
         others = [other for other in state.entries.values() if other.name != entry.name]
-        for other in similarity.find_similar(entry.text, others)[:1]:
-            difference = similarity.describe_difference(other, entry)
-            merge = similarity.merge_command((other, entry), personal.option(project))
+        for other in review.find_similar(entry.text, others)[:1]:
+            difference = review.describe_difference(other, entry)
+            merge = review.merge_command((other, entry), personal.option(project))
             text = " ".join(other.text.split())
             yield f"{entry.name} resembles {other.name}, {text!r}: {difference}; if they say the same, run: {merge}"
 

@@ -24,7 +24,7 @@ from tallybook.ledger.names import MAX_NAME_CHARS
 from tallybook.ledger.records import Author
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.event_rows import EventFilter, brief
-from tallybook.projections.playbook import inject, ranking
+from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
@@ -422,7 +422,7 @@ def _playbook(
         state = pair.merge_playbooks(ledger.project, state)
     rows = list_offered(playbook_dict(state))
     room, chosen = budget, []
-    for score in ranking.rank(rows, task):
+    for score in inject.rank(rows, task):
         row = rows[score.place]
         size = len(row["name"]) + len(row["text"])
         if size <= room:

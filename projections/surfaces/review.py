@@ -16,11 +16,11 @@ from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import Entry, PointReviewed
 from tallybook.projections import review as reviews
-from tallybook.projections.comparison.similarity import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, needs_ratings
 from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.review import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console import output

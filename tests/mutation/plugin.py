@@ -49,7 +49,7 @@ def is_own(test: str, module: str) -> bool:
     """Return whether a test is in a file named after a module, with or without the folder in between, or a suffix.
 
     ``tallybook.ledger.log`` has test_ledger_jsonl.py and test_ledger_jsonl_flushes.py, and
-    ``tallybook.projections.playbook.prune`` has test_projections_prune.py.
+    ``tallybook.projections.playbook.inject`` has test_projections_inject.py.
     """
     top, *folders, leaf = module.removeprefix("tallybook.").split(".")
     between = "".join(f"{folder}_" for folder in folders)

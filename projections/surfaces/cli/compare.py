@@ -20,12 +20,12 @@ from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
-from tallybook.projections.comparison.conditions import COUNT, Search, parse, search, turn_json
-from tallybook.projections.comparison.playbooks import Alternative, Exclusion, fold_alternative
-from tallybook.projections.comparison.playbooks import difference_json as whatif_json
+from tallybook.projections.comparisons import Alternative, Exclusion, fold_alternative
+from tallybook.projections.comparisons import difference_json as whatif_json
+from tallybook.projections.conditions import COUNT, Search, parse, search, turn_json
 from tallybook.projections.fold import View, fold
 from tallybook.projections.playbook.aging import aged_view
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
+from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import (

@@ -13,7 +13,7 @@ from tallybook.ledger import strict_json
 from tallybook.ledger.clock import utc_now
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.events import RATINGS
-from tallybook.projections.playbook.confidence import lower_bound
+from tallybook.projections.playbook.inject import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import answer, note, reply, say

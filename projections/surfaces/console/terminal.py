@@ -23,7 +23,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tallybook.projections.playbook.confidence import interval
+from tallybook.projections.playbook.inject import interval
 from tallybook.projections.surfaces.console.output import (
     METER,
     escape,

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tallybook.projections.comparison.playbooks import diff
+from tallybook.projections.comparisons import diff
 from tallybook.projections.entry_history.view import EntryStatuses
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.stories import STATUS_FORM, AsOf, as_of

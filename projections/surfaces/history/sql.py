@@ -25,7 +25,7 @@ from tallybook.projections.entry_history.answers import blame, graveyard
 from tallybook.projections.entry_history.view import ENTRIES
 from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.fold import UndoneEvent, fold, history
-from tallybook.projections.playbook.confidence import interval
+from tallybook.projections.playbook.inject import interval
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.workspace.project import Project

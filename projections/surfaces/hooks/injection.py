@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tallybook.ledger.line import Draft
-    from tallybook.projections.playbook import inject, ranking
+    from tallybook.projections.playbook import inject
     from tallybook.projections.playbook.inject import Draw, Selection
     from tallybook.projections.surfaces.agents.table import Agent, Payload
     from tallybook.projections.surfaces.hooks import blocks, citations, draws
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.settings import Settings
 else:
     # Most hooks end before they need these.
-    [inject, ranking] = import_lazily("tallybook.projections.playbook.inject", "tallybook.projections.playbook.ranking")
+    [inject] = import_lazily("tallybook.projections.playbook.inject")
     _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
     [blocks, citations, draws] = import_lazily(*(_HERE + name for name in ("blocks", "citations", "draws")))
     [personal, settings, templates] = import_lazily(*(_THERE + name for name in ("personal", "settings", "templates")))
@@ -487,10 +487,8 @@ def select_for(  # noqa: PLR0913 - a task, and what limits the answer to it
     is_first = not part.names
     template = template if is_first else _MORE + inject.PLACEHOLDER
     # A prompt leaves room for what later prompts need.
-    room = int((budget_chars - part.chars) * ranking.PROMPT_SHARE) - len(template)
-    return _fit(
-        agent, room, template, lambda space: ranking.select(entries, task, space, part.names, is_first=is_first)
-    )
+    room = int((budget_chars - part.chars) * inject.PROMPT_SHARE) - len(template)
+    return _fit(agent, room, template, lambda space: inject.select(entries, task, space, part.names, is_first=is_first))
 
 
 def _answer_prompt(event: _Event) -> str:

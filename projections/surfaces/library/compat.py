@@ -32,8 +32,7 @@ from tallybook.ledger.names import is_usable_name, parse_number
 from tallybook.ledger.playbook_constants import STAMP, UNTIL
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook import inject, render
-from tallybook.projections.playbook.entry import add_rating
-from tallybook.projections.playbook.prune import SPEC_POLICY
+from tallybook.projections.playbook.entry import SPEC_POLICY, add_rating
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file, reading, stories
 from tallybook.projections.surfaces.history.reading import Opened

@@ -32,7 +32,7 @@ from tallybook.projections.entry_history.answers import explain
 from tallybook.projections.entry_history.view import EntryStatuses, entries_view
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
 from tallybook.projections.scores.files import OVERALL_ID

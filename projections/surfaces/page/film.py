@@ -22,8 +22,8 @@ from tallybook.ledger.records import Batch, EventRecord
 from tallybook.projections.entry_history.view import affected_names
 from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.playbook.aging import AgedPolicy, aged_view
-from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy
+from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
 from tallybook.projections.surfaces.writing.secrets import mask
 

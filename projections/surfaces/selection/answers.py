@@ -11,8 +11,8 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.projections.playbook import inject, ranking
-from tallybook.projections.playbook.ranking import TaskFit
+from tallybook.projections.playbook import inject
+from tallybook.projections.playbook.inject import TaskFit
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import Payload, find_agent
@@ -69,7 +69,7 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
         with suppress(TallybookError, OSError):
             injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
     given = tuple(entry for entry in selection.chosen if entry["name"] not in drawn.held)
-    scores = {} if task is None else {entries[score.place]["name"]: score for score in ranking.rank(entries, task)}
+    scores = {} if task is None else {entries[score.place]["name"]: score for score in inject.rank(entries, task)}
     # Of both playbooks.
     left_out = sum(map(Counter, selection.left_out.values()), Counter[str]())
     return SelectionAnswer(selection.text_without(drawn.held), given, scores, left_out, chosen.budget_chars)

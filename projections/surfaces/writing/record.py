@@ -34,7 +34,7 @@ from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing.numbers import last_shown
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.prune import SPEC_POLICY
+from tallybook.projections.playbook.entry import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile

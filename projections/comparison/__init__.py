@@ -1,1 +1,0 @@
-"""Two playbooks side by side: between moments, under other policies, by conditions."""
