@@ -1,7 +1,8 @@
-"""Damage to a log: what is wrong, where, and what another program made of it. Standard library only.
+"""Damage to a log: what is wrong, where, what another program made of it, and its repair. Standard library only.
 
 A hostile log can contain any number of damaged places, so each lookup continues where the last one ended instead of
-reading the file again.
+reading the file again. The repair never truncates: a tail that was never acknowledged and does not verify is copied to
+quarantine and sealed by a ``log.recovered`` line.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 import os
 
 from tallybook.ledger import line, search
-from tallybook.ledger.errors import Problem
+from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.line import Draft, Position, RawBatch, Stamp
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import Position
     from tallybook.ledger.storage.head import Head
 
 
@@ -192,3 +194,83 @@ def find_opening_fault(fd: int) -> str | None:
     sector = b"" if hole < 0 else data[hole : hole + _SECTOR_BYTES - hole % _SECTOR_BYTES]
     is_torn = beginning[: len(_OPENING)] == _OPENING[: len(beginning)] and not sector.strip(b"\0")
     return None if is_torn and len(raw_line) <= line.MAX_LINE_BYTES else line.line_fault(b"", 1)
+
+
+# ---- Repair ----
+
+_BLOCK_BYTES = 4096
+_COPY_BYTES = 1024 * 1024
+
+
+def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
+    """Copy a range of the log to a file of its own; runs of NUL bytes become holes, which take no space.
+
+    Raises:
+        CannotWriteError: The copy could not be made.
+    """
+    disk.make_folder(folder)
+    copy = os.path.join(folder, f"{begin}-{end}.bin")
+    try:
+        with disk.hold_open(copy, write=True, create=True) as out:
+            disk.refuse_hard_link(out, copy)
+            # An interrupted seal may have left a copy of this name.
+            os.ftruncate(out, 0)
+            for offset in range(begin, end, _BLOCK_BYTES):
+                block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)
+                if block.strip(b"\0"):
+                    os.lseek(out, offset - begin, os.SEEK_SET)
+                    disk.write_all(out, block, copy)
+            os.ftruncate(out, end - begin)
+            os.fsync(out)
+        disk.flush_folder(folder)
+    except OSError as error:
+        raise CannotWriteError(copy, disk.reason(error)) from error
+
+
+def seal(fd: int, path: StrPath, tail: Position, size: int, stamp: Callable[[Position], Stamp]) -> RawBatch:
+    """Seal what follows the last verified batch, durably, and return the batch that seals it.
+
+    Raises:
+        CannotWriteError: The copy or the line could not be written.
+        OutcomeUnknownError: The line could not be flushed.
+    """
+    begin, folder = tail.offset, os.path.dirname(path)
+    # Nothing is sealed without its copy.
+    quarantine(fd, begin, size, os.path.join(folder, "quarantine"))
+    # The sealing line must begin on a line of its own, so a missing line feed is added to the range. The blank before
+    # it keeps a batch that lacks only its line feed from becoming complete.
+    feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b" \n"
+    if feed:
+        disk.write_all(fd, feed, path)
+    end = size + len(feed)
+    body = {"begin": begin, "end": end, "digest": ByteRange(fd, begin).digest(end)}
+    batch = line.frame([Draft("log.recovered", 1, body)], stamp(tail._replace(offset=end)))
+    disk.write_all(fd, batch.raw, path)
+    # A seal in another place than it states seals nothing, so no head may acknowledge what follows it.
+    disk.check_place(fd, batch.raw, path, end)
+    disk.flush(fd, path)
+    return batch
+
+
+def rewrite(path: StrPath, begin: int, end: int) -> None:
+    """Write a range again, in place, after a flush of it failed.
+
+    Raises:
+        CannotWriteError: It cannot be written, for example because the file is append-only.
+        OutcomeUnknownError: It still cannot be flushed.
+    """
+    try:
+        fd = disk.open_file(path, write=True)
+    except CannotWriteError as error:
+        hint = "if the file is append-only, run `chattr -a` on it, then repeat the command"
+        why = f"an earlier flush of it failed, and it must be written again: {error.reason}"
+        raise CannotWriteError(path, why, hint) from error
+    try:
+        with disk.closing(fd):
+            for offset in range(begin, end, _COPY_BYTES):
+                data = read_at(fd, min(_COPY_BYTES, end - offset), offset)
+                os.lseek(fd, offset, os.SEEK_SET)
+                disk.write_all(fd, data, path)
+            disk.flush(fd, path)
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error)) from error

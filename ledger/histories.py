@@ -135,17 +135,16 @@ class Histories:
             data = b"".join(raw_line for _, raw_line in lines)
             claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")
             data = data[: -line.FRAME_BYTES]
+            data = redaction.mask(data, pending) if pending else data
             seq = line.first_seq(data)
-            before = next((end for end in self._ends.get(seq - 1, ()) if line.compute_chain(end, data) == claim), None)
+            before = next((end for end in self._ends.get(seq - 1, ()) if line.prove(end, data)[0] == claim), None)
             if before is None:
                 self._waiting.setdefault(seq - 1, []).append(lines)
                 continue
-            data = redaction.mask(data, pending) if pending else data
-            if line.sum_fault(data) is None:
-                self._open.difference_update(offset for offset, _ in lines)
-                batch = RawBatch(seq, seq + len(lines) - 1, claim, lines[0][0], line.complete_lines(data))
-                self._add(before, batch, _sealed_bytes(fd, batch))
-                todo += self._waiting.pop(batch.last, ())
+            self._open.difference_update(offset for offset, _ in lines)
+            batch = RawBatch(seq, seq + len(lines) - 1, claim, lines[0][0], line.complete_lines(data))
+            self._add(before, batch, _sealed_bytes(fd, batch))
+            todo += self._waiting.pop(batch.last, ())
 
     def _add(self, before: str, batch: RawBatch, sealed: bytes) -> None:
         self._proven += 1

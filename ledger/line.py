@@ -243,25 +243,40 @@ def free_spans(data: bytes) -> list[tuple[int, int]]:
     return values
 
 
-def chained_bytes(data: bytes, values: Sequence[tuple[int, int]] | None = None) -> bytes:
-    """Return the bytes of a batch that its chain covers: all but the free values, which their sums cover.
-
-    Args:
-        data: The batch.
-        values: What ``free_spans`` returned for it; None if not called yet.
-    """
+def chained_bytes(data: bytes) -> bytes:
+    """Return the bytes of a batch that its chain covers: all but the free values, which their sums cover."""
     pieces, position = [], 0
-    for begin, end in free_spans(data) if values is None else values:
+    for begin, end in free_spans(data):
         pieces.append(data[position:begin])
         position = end
-    return b"".join([*pieces, data[position:]]) if position else data
+    return b"".join([*pieces, data[position:]])
 
 
 def compute_chain(previous: str, data: bytes) -> str:
     """Return the chain value of a batch that follows the chain value ``previous``."""
-    hasher = sha256(previous.encode())
-    hasher.update(chained_bytes(data))
-    return hasher.hexdigest()[:CHAIN_CHARS]
+    return digest(previous.encode() + chained_bytes(data))
+
+
+def prove(previous: str, data: bytes, sha: Callable[[bytes], Hash] = sha256) -> tuple[str, bool]:
+    """Return the chain value that proves a batch and its texts, and whether a text of it is erased.
+
+    The value is empty where a text that is not erased does not fit its ``sum``.
+
+    Args:
+        previous: The chain value before it.
+        data: The batch.
+        sha: Implementation of SHA-256 to use.
+    """
+    pieces, position, lacks_text = [previous.encode()], 0, False
+    for begin, end in free_spans(data):
+        value = data[begin:end]
+        expected = b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()
+        if not data.endswith(expected, 0, begin - len(FREE_MARK)) and _strip_redacted(value) != b"null":
+            return "", False
+        lacks_text = lacks_text or value.startswith(b"null")
+        pieces.append(data[position:begin])
+        position = end
+    return sha(b"".join([*pieces, data[position:]])).hexdigest()[:CHAIN_CHARS], lacks_text
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -441,24 +456,3 @@ def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
         if fault is not None:
             return index, fault
     return 0, "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
-
-
-def sum_fault(
-    data: bytes, values: Sequence[tuple[int, int]] | None = None, sha: Callable[[bytes], Hash] = sha256
-) -> int | None:
-    """Check every free text of a batch against its ``sum``.
-
-    Args:
-        data: The batch.
-        values: What ``free_spans`` returned for it; None if not called yet.
-        sha: Implementation of SHA-256 to use.
-
-    Returns:
-        The index of the first line whose text does not fit; None where all fit or were redacted.
-    """
-    for begin, end in free_spans(data) if values is None else values:
-        value = data[begin:end]
-        expected = b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()
-        if not data.endswith(expected, 0, begin - len(FREE_MARK)) and _strip_redacted(value) != b"null":
-            return data.count(b"\n", 0, begin)
-    return None

@@ -23,7 +23,7 @@ from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import HEAD_BYTES, Head, check_format, has_position, log_size
+from tallybook.ledger.storage.head import Head, check_format, has_position, log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, Self
 
-    from tallybook.ledger import damage, repair, scan, search
+    from tallybook.ledger import damage, scan, search
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.search import Delivery
@@ -53,12 +53,7 @@ if TYPE_CHECKING:
             """Return whether some line may contain these bytes; False is certain."""
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    damage, repair, scan, search = import_lazily(
-        "tallybook.ledger.damage",
-        "tallybook.ledger.repair",
-        "tallybook.ledger.scan",
-        "tallybook.ledger.search",
-    )
+    damage, scan, search = import_lazily("tallybook.ledger.damage", "tallybook.ledger.scan", "tallybook.ledger.search")
 
 SYSTEM = {"rater": "tallybook"}
 # The next writer reads what follows the head, which takes longer than a note.
@@ -162,7 +157,7 @@ class LogFiles:
         if head is None or not self.boot or head.boot != self.boot or head.suspect >= 0 or head.position.offset >= size:
             return None
         try:
-            note = heads.decode(read_at(self.lock, HEAD_BYTES, 0))
+            note = heads.read(self.lock)
         except (OSError, NewerLedgerError):
             return None
         if note is None or note.boot != self.boot or not head.position.offset < note.position.offset <= size:
@@ -217,7 +212,7 @@ class LogFiles:
             raise
         try:
             # In a crowd the kernel groups the flushes: a later writer has often acknowledged this batch already.
-            if noted and self._is_acknowledged(position.seq, heads.decode(read_at(self.head, HEAD_BYTES, 0))):
+            if noted and self._is_acknowledged(position.seq, heads.read(self.head)):
                 return
             with self.lock_head(HEAD_TRIES):
                 self._move_head(position.seq, fresh, is_first=opened.seq == 0)
@@ -239,7 +234,7 @@ class LogFiles:
 
     def _move_head(self, seq: int, fresh: bytes, *, is_first: bool) -> None:
         """Write the head, unless it has passed ``seq``: it never goes back."""
-        head = heads.decode(read_at(self.head, HEAD_BYTES, 0))
+        head = heads.read(self.head)
         if self._is_acknowledged(seq, head):
             return
         if head is not None and head.shared and not self.shared:
@@ -272,7 +267,7 @@ class LogFiles:
         """
         try:
             with self.lock_head(REPORT_TRIES):
-                head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot, shared=self.shared)
+                head = heads.read(self.head) or Head(opened, self.boot, shared=self.shared)
                 # The batches between the head and this one were not confirmed either, and their writer may be dead.
                 suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
                 heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
@@ -333,9 +328,7 @@ class JsonlLog:
 
     def read_head(self) -> Head | None:
         """Return the head, None if there is none or it is torn."""
-        with suppress(FileNotFoundError), disk.hold_open(os.path.join(self.ledger_folder, "head")) as fd:
-            return heads.read(fd)
-        return None
+        return heads.load(os.path.join(self.ledger_folder, "head"))
 
     def is_shared(self) -> bool:
         """Return whether the ledger has taken in a shared book, so that its own events are not all of its history."""
@@ -358,7 +351,7 @@ class JsonlLog:
         return scan.Batches(self._runs(after, verify=verify))
 
     def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.VerifiedRun]:
-        runs = scan.LogReader(self.log_file, self.read_head(), after, verify=verify).runs()
+        runs = scan.read_log(self.log_file, self.read_head(), after, verify=verify)
         if self.watch is None:
             yield from runs
             return
@@ -486,10 +479,10 @@ class Transaction:
             self.position = head.position
         else:
             verified = files.read_note(head, size) or files.tail
-            tail = repair.find_tail(files.log, log.log_file, size, head, verified)
+            tail = scan.find_tail(files.log, log.log_file, size, head, verified)
             self.position = tail.position
             if tail.stop is not None:
-                batch = self._seal(files, tail, size)
+                batch = self._seal(files, tail.position, size)
                 self.position, size = batch.position, batch.end
                 self._needs_flush = True
         if head is not None and head.suspect >= 0:
@@ -504,9 +497,9 @@ class Transaction:
     def _rewrite_suspect(self, files: LogFiles, head: Head, size: int) -> Head:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
         while True:
-            repair.rewrite(self._log.log_file, head.suspect, size)
+            damage.rewrite(self._log.log_file, head.suspect, size)
             with files.lock_head(REPORT_TRIES):
-                present = heads.decode(read_at(files.head, HEAD_BYTES, 0)) or head
+                present = heads.read(files.head) or head
                 if present.failures == head.failures:
                     head = present._replace(suspect=-1)
                     heads.write(files.head, heads.encode(head))
@@ -514,11 +507,11 @@ class Transaction:
             # Another flush failed meanwhile: its range needs the same.
             head = present
 
-    def _seal(self, files: LogFiles, tail: repair.Tail, size: int) -> RawBatch:
+    def _seal(self, files: LogFiles, tail: Position, size: int) -> RawBatch:
         try:
-            return repair.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
+            return damage.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
         except OutcomeUnknownError:
-            files.report_failure(tail.position.offset, self._start)
+            files.report_failure(tail.offset, self._start)
             raise
 
     def _open_ledger(self, files: LogFiles) -> None:

@@ -1,35 +1,59 @@
-"""Reading a log file: every acknowledged batch or an error, and nothing after a torn tail. Standard library only.
+"""Reading a log file: from bytes to verified batches. Standard library only.
 
-`Scan` yields batches in order, verified by their chain, with sealed ranges skipped. `LogReader` scans the log up to its
-present end, and tells damage from a torn tail.
+`Scan` yields batches in order, verified by their chain, with sealed ranges skipped. `read_log` scans the log up to its
+present end, and tells damage from a torn tail. `find_batches` yields the batches that hold some bytes, such as an
+entry's name; the others are not verified: ``verify`` finds damage in them.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 import os
 
-from tallybook.ledger import line
+from tallybook.ledger import line, search
 from tallybook.ledger.errors import DamagedLedgerError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
-from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, CRC_BYTES, FRAME_BYTES, Position, RawBatch
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, sha256
+from tallybook.ledger.line import (
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    CRC_BYTES,
+    FRAME_BYTES,
+    START,
+    Position,
+    RawBatch,
+)
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import check_format, has_position, log_size
+from tallybook.ledger.storage.head import NO_HEAD, check_format, has_position, log_size
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from hashlib import _Hash
-    from typing import Self
+    from typing import Any, Protocol, Self
 
     from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.storage.head import Head
 
     Digest = Callable[[bytes], _Hash]
+
+    class LogFile(Protocol):
+        """What is needed of a log to search it."""
+
+        ledger_folder: str
+        log_file: str
+
+        def head(self) -> Position:
+            """Return the position after the last acknowledged batch."""
+
+        def read(self, after: Position = ...) -> Iterator[RawBatch]:
+            """Yield every batch after a position, verified."""
 else:
     # Only a log that does not verify needs it.
     [damage] = import_lazily("tallybook.ledger.damage")
@@ -190,84 +214,130 @@ class Scan:
         return Stop(self.position, Problem(f"{self.source}:{number}", message, seq + 1 + index, number))
 
 
-class LogReader:
-    """The log, opened for reading up to its present end. It takes no lock and writes nothing."""
+# ---- The log up to its present end ----
 
-    def __init__(self, path: StrPath, head: Head | None, after: Position, *, verify: bool = True) -> None:
-        """Read after a position. ``head`` was read before the file, so the file must contain what it covers."""
-        self._verify = verify
-        self._path = path
-        self._folder, self._name = os.path.split(path)
-        self._head = head
-        self._after = after
 
-    def runs(self) -> Iterator[VerifiedRun]:
-        """Yield the batches of each chunk at once.
+def read_log(path: StrPath, head: Head | None, after: Position, *, verify: bool = True) -> Iterator[VerifiedRun]:
+    """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
 
-        Raises:
-            DamagedLedgerError: Acknowledged bytes are missing or changed.
-            NewerLedgerError: The ledger has a newer format.
-        """
-        try:
-            fd = disk.open_file(self._path, write=False)
-        except FileNotFoundError:
-            if self._head is not None and self._head.position.offset:
-                raise DamagedLedgerError([damage.missing_log_problem(self._path, self._head)]) from None
-            return
-        with disk.closing(fd):
-            yield from self._runs(fd)
+    Args:
+        path: The log.
+        head: Its head, read before the file is opened, so the file must contain what it covers.
+        after: The position.
+        verify: False if the caller verifies the batches.
 
-    def _runs(self, fd: int) -> Iterator[VerifiedRun]:
-        size = log_size(fd, os.fstat(fd).st_size, self._head)
-        if self._head is not None and size < self._head.position.offset:
-            raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
-        check_format(fd, self._path)
+    Raises:
+        DamagedLedgerError: Acknowledged bytes are missing or changed.
+        NewerLedgerError: The ledger has a newer format.
+    """
+    try:
+        fd = disk.open_file(path, write=False)
+    except FileNotFoundError:
+        if head is not None and head.position.offset:
+            raise DamagedLedgerError([damage.missing_log_problem(path, head)]) from None
+        return
+    name = os.path.basename(path)
+    with disk.closing(fd):
+        size = log_size(fd, os.fstat(fd).st_size, head)
+        if head is not None and size < head.position.offset:
+            raise DamagedLedgerError([damage.head_problem(name, fd, size, head)])
+        check_format(fd, path)
         redacted: Collection[str] = frozenset()
-        for run in self._scan(fd, self._after, size):
+        for run in _scan_log(fd, path, head, after, verify=verify):
             for batch in run.batches if run.lacks_text else ():
                 if redaction.ERASED_TEXT in batch.data or batch.erased:
-                    redacted = self._check_erased(fd, batch, redacted)
+                    find = partial(_find_redacted_after, fd, path, head, batch)
+                    redacted = redaction.check_erased(batch, redacted, find, name)
             yield run
         # Another log may have taken this one's place, and verify as a whole.
-        if self._head is not None and not has_position(fd, self._head.position):
-            raise DamagedLedgerError([damage.head_problem(self._name, fd, size, self._head)])
+        if head is not None and not has_position(fd, head.position):
+            raise DamagedLedgerError([damage.head_problem(name, fd, size, head)])
 
-    def _scan(self, fd: int, after: Position, size: int) -> Iterator[VerifiedRun]:
-        """Yield the batches after a position.
 
-        Another process may be erasing a text at this moment. So a batch that does not verify is read once more, when
-        the redaction is pending or finished.
+def _scan_log(
+    fd: int, path: StrPath, head: Head | None, start: Position, *, verify: bool = True
+) -> Iterator[VerifiedRun]:
+    """Yield the batches of a log after a position.
 
-        Raises:
-            DamagedLedgerError: Acknowledged bytes are changed.
-        """
-        start, offset = after, -1
-        while True:
-            pending = redaction.pending_ids(self._folder)
-            scan = Scan(fd, start, size, self._name, pending, verify=self._verify)
-            yield from scan.runs()
-            if scan.stop is None or offset == scan.stop.position.offset:
-                break
-            start, offset = scan.position, scan.stop.position.offset
-        if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, self._head, size):
-            raise DamagedLedgerError([scan.stop.problem])
+    Another process may be erasing a text at this moment. So a batch that does not verify is read once more, when the
+    redaction is pending or finished.
 
-    def _check_erased(self, fd: int, batch: RawBatch, redacted: Collection[str]) -> Collection[str]:
-        """Return the events that are known to be redacted, extended by those whose text is missing from a batch.
+    Raises:
+        DamagedLedgerError: Acknowledged bytes are changed.
+    """
+    folder, name = os.path.split(path)
+    size, offset = log_size(fd, os.fstat(fd).st_size, head), -1
+    while True:
+        scan = Scan(fd, start, size, name, redaction.pending_ids(folder), verify=verify)
+        yield from scan.runs()
+        if scan.stop is None or offset == scan.stop.position.offset:
+            break
+        start, offset = scan.position, scan.stop.position.offset
+    if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, head, size):
+        raise DamagedLedgerError([scan.stop.problem])
 
-        Raises:
-            DamagedLedgerError: A text is missing without a redaction, or damage after the batch hides the redaction.
-        """
 
-        def find_redacted() -> set[str]:
-            # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the
-            # same order cannot miss it.
-            pending = redaction.pending_ids(self._folder)
-            later = Batches(self._scan(fd, batch.position, log_size(fd, os.fstat(fd).st_size, self._head)))
-            return {*pending, *(id_ for raw in chain([batch], later) for id_ in redaction.redacted_ids(raw))}
+def _find_redacted_after(fd: int, path: StrPath, head: Head | None, batch: RawBatch) -> set[str]:
+    """Return the events that are redacted from a batch on, or whose redaction is pending.
 
-        return redaction.check_erased(batch, redacted, find_redacted, self._name)
+    Raises:
+        DamagedLedgerError: Damage after the batch hides the redaction.
+    """
+    # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
+    # cannot miss it.
+    pending = redaction.pending_ids(os.path.dirname(path))
+    later = Batches(_scan_log(fd, path, head, batch.position))
+    return {*pending, *chain.from_iterable(map(redaction.redacted_ids, chain([batch], later)))}
 
+
+class Tail(NamedTuple):
+    """The end of a log.
+
+    Attributes:
+        position: The position after the last verified batch.
+        stop: What follows it; None where the file ends there.
+    """
+
+    position: Position
+    stop: Stop | None
+
+
+def find_tail(fd: int, path: StrPath, size: int, head: Head | None, verified: Position | None = None) -> Tail:
+    """Return the end of the log, reading no more than is needed to trust it.
+
+    Args:
+        fd: The log, open for reading.
+        path: Its path.
+        size: Its size.
+        head: How far it is acknowledged; None where unknown.
+        verified: A position up to which the log is known to be whole, in this boot; None where none is.
+
+    Raises:
+        DamagedLedgerError: Acknowledged bytes are missing or changed, or the file is another ledger's.
+    """
+    known = head or NO_HEAD
+    folder, name = os.path.split(path)
+    if not has_position(fd, known.position):
+        # Another ledger's file, even if intact: nothing in it may be sealed, and nothing appended to it.
+        raise DamagedLedgerError([damage.head_problem(name, fd, size, known)])
+    if head is not None and head.suspect < 0:
+        if size == head.position.offset:
+            return Tail(head.position, None)
+        if verified is not None and size == verified.offset:
+            return Tail(verified, None)
+    begin = verified if verified is not None and known.position.offset < verified.offset <= size else known.position
+    # After a failed flush the page cache may differ from the disk, so the whole log is verified.
+    scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.pending_ids(folder))
+    at = begin.at
+    for batch in scan:
+        at = batch.position.at
+    position = scan.position._replace(at=at)
+    if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, head, size):
+        raise DamagedLedgerError([scan.stop.problem])
+    return Tail(position, scan.stop)
+
+
+# ---- From bytes to verified batches ----
 
 _FIRST_PART = b'"part":[1,'
 # The size of the longest batch has fewer digits, and "]," follows it.
@@ -312,9 +382,6 @@ class Batches:
         return next(self._each)
 
 
-# ---- From bytes to verified batches ----
-
-
 def choose_digest(size: int) -> Digest:
     """Return the faster SHA-256 for so many bytes: OpenSSL is five times as fast, but takes milliseconds to load."""
     if size < _LONG_BYTES:
@@ -338,21 +405,19 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
         return VerifiedRun(cut)
     verified, proof, lacks_text = [], after.chain, False
     has_text, chars = line.FREE_MARK in buffer, line.CHAIN_CHARS
-    values: Sequence[tuple[int, int]] = ()
     ends = [*(batch.offset for batch in cut), end][1:]
     for batch, batch_end in zip(cut, ends, strict=True):
         data = buffer[batch.offset - after.offset : batch_end - after.offset - FRAME_BYTES]
         if has_text:
             # A text whose redaction is in progress may be overwritten in part.
             data = redaction.mask(data, pending) if pending else data
-            values = line.free_spans(data)
-        if digest is not None:
-            covered = line.chained_bytes(data, values) if values else data
-            proof = digest(proof.encode() + covered).hexdigest()[:chars]
-            if proof != batch.chain or (values and line.sum_fault(data, values, digest) is not None):
-                break
-        lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
-        verified.append(batch._replace(lines=line.complete_lines(data)) if values and pending else batch)
+            proof, is_erased = line.prove(proof, data, digest or sha256)
+            lacks_text = lacks_text or is_erased
+        elif digest is not None:
+            proof = digest(proof.encode() + data).hexdigest()[:chars]
+        if digest is not None and proof != batch.chain:
+            break
+        verified.append(batch._replace(lines=line.complete_lines(data)) if has_text and pending else batch)
     return VerifiedRun(verified, lacks_text, has_text)
 
 
@@ -390,3 +455,118 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
         seq += size
         begin = end
     return cut, begin
+
+
+# ---- Batches that hold some bytes ----
+
+# Most batches are shorter; for a longer one the read is doubled until both its ends are found.
+_WINDOW_BYTES = 4096
+
+
+def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+    """Yield every batch of a log that holds one of these byte strings, in order.
+
+    Raises:
+        DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
+        NewerLedgerError: The ledger's format is from the future.
+    """
+
+    def find_redacted() -> set[str]:
+        redactions = _find_raw(log, [redaction.REDACTION])
+        pending = redaction.pending_ids(log.ledger_folder)
+        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, redactions))}
+
+    redacted: Collection[str] = ()
+    for batch in _find_raw(log, needles):
+        redacted = redaction.check_erased(batch, redacted, find_redacted, os.path.basename(log.log_file))
+        yield batch
+
+
+def find_or_read(
+    log: LogFile,
+    needles: Collection[bytes],
+    find: Callable[[Any, Collection[bytes]], Iterator[RawBatch]] = find_batches,
+) -> Iterator[RawBatch]:
+    """Yield the batches of a log that hold one of these byte strings, in order, as ``find`` does.
+
+    Other batches are not read. If one that holds them is damaged, the whole log is read: that explains damage better.
+    """
+    last = 0
+    with suppress(DamagedLedgerError):
+        for batch in find(log, needles):
+            last = batch.last
+            yield batch
+        return
+    # What was found before the damage is not yielded twice.
+    yield from (batch for batch in log.read() if batch.last > last and any(needle in batch.data for needle in needles))
+
+
+def bytes_of(field: str, value: str) -> bytes:
+    """Return the bytes of a field in the log: every writer writes it in the same way."""
+    return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
+
+
+def read_batch_at(log: LogFile, offset: int) -> RawBatch | None:
+    """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
+    with suppress(DamagedLedgerError):
+        return next(read_batches_at(log, [offset]))
+    return None
+
+
+def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
+    """Yield the batches of a log around ascending offsets, each once.
+
+    Raises:
+        DamagedLedgerError: There is none that verifies by the chain value before it.
+    """
+    with disk.hold_open(log.log_file) as fd:
+        pending = redaction.pending_ids(log.ledger_folder)
+        read_up_to = 0
+        for offset in offsets:
+            # Several offsets can be in one batch.
+            if offset >= read_up_to:
+                batch = _read_batch(fd, offset, pending)
+                if batch is None:
+                    source = f"{os.path.basename(log.log_file)}: byte {offset}"
+                    raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
+                read_up_to = batch.end
+                yield batch
+
+
+def _find_raw(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+    head = log.head()
+    if head.offset:
+        with disk.hold_open(log.log_file) as fd:
+            sealed = list(search.find_sealed_ranges(fd, 0, head.offset))
+            places = search.find_all(fd, needles, 0, head.offset)
+            inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
+            yield from read_batches_at(log, inside)
+    # Other processes may have appended since; only a full read tells their batches from a torn tail.
+    yield from (batch for batch in log.read(head) if any(needle in batch.data for needle in needles))
+
+
+def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:
+    """Return the batch around a place; None where none verifies by the chain value before it."""
+    size = _WINDOW_BYTES
+    while True:
+        start = max(place - size, 0)
+        window = read_at(fd, place - start + size, start)
+        is_cut = len(window) == place - start + size
+        # The line break at the end of the log may be missing.
+        window += b"" if is_cut or window.endswith(b"\n") else b"\n"
+        # No text holds a mark: a tab in it would be escaped.
+        mark = window.rfind(line.CHAIN_MARK, 0, place - start)
+        end = window.find(line.CHAIN_MARK, place - start) + line.FRAME_BYTES
+        has_begin, has_end = mark >= 0 or not start, line.FRAME_BYTES <= end <= len(window)
+        if has_begin and (has_end or not is_cut):
+            break
+        if size > 2 * line.MAX_BATCH_BYTES:
+            return None
+        size *= 2
+    begin = mark + line.FRAME_BYTES if mark >= 0 else 0
+    proof = (
+        window[begin - line.CHAIN_TAIL_BYTES : begin - len(line.CHAIN_END)].decode("latin-1") if begin else line.GENESIS
+    )
+    data = window[begin:end]
+    before = Position(line.first_seq(data) - 1, proof, start + begin)
+    return next(iter(verify_run(data, before, pending, choose_digest(len(data))).batches), None)

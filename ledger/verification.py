@@ -1,11 +1,15 @@
-"""Verification of the whole ledger: chain, digests, order, ids, clock, kinds and head."""
+"""Verification of the whole ledger: chain, digests, order, ids, clock, kinds and head; salvage of what still verifies.
+
+Salvage continues after a batch that does not verify at the next one that does: after a chain value in the file, or
+after the original value of one that was changed.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
-from itertools import chain
+from itertools import chain, islice, pairwise
 from math import inf
 import os
 import re
@@ -19,9 +23,9 @@ from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.ledger.repair import Gap, survey
-from tallybook.ledger.scan import Batches, VerifiedRun
+from tallybook.ledger.scan import Batches, Scan, Stop, VerifiedRun
 from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import Head, check_format, has_position, log_size
 
 if TYPE_CHECKING:
@@ -334,6 +338,9 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
         findings.notes.append("the last line break is missing; the next writer adds it")
 
 
+# ---- Salvage: all that still verifies ----
+
+
 def salvage(log: JsonlLog) -> Iterator[Batch]:
     """Yield every batch of a damaged ledger that verifies and can be decoded, in order.
 
@@ -360,3 +367,84 @@ def _verified_batches(log: JsonlLog) -> Iterator[RawBatch]:
                 yield from part.batches
             elif damage.is_unclean(fd, part.stop.position, head, size):
                 return
+
+
+class Gap(NamedTuple):
+    """A range of the file that does not verify.
+
+    Attributes:
+        stop: Where it begins, and what is wrong there.
+        after: The position after it; None where nothing after it verifies.
+    """
+
+    stop: Stop
+    after: Position | None
+
+    @property
+    def missing(self) -> tuple[int, int | None]:
+        """Return the first and the last missing event number; None where the last is unknown.
+
+        The last is one less than the first where only a chain value was changed and no event is missing.
+        """
+        return self.stop.position.seq + 1, None if self.after is None else self.after.seq
+
+
+def survey(
+    fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()
+) -> Iterator[VerifiedRun | Gap]:
+    """Yield the batches of each chunk from ``start`` on that verify, and a gap for every range that does not.
+
+    Args:
+        fd: The log, open for reading.
+        start: Where to begin.
+        size: Where to end.
+        source: Name of the file in problems.
+        pending: Events whose redaction is pending: their texts are treated as erased.
+    """
+    index = damage.DamageIndex(fd, size)
+    while True:
+        scan = Scan(fd, start, size, source, pending, index=index)
+        yield from scan.runs()
+        if scan.stop is None:
+            return
+        whole, after = _find_next_verified(fd, scan.stop.position, size, pending, index)
+        yield Gap(scan.stop, after if whole is None else scan.stop.position)
+        if whole is not None:
+            yield VerifiedRun([whole])
+        if after is None:
+            return
+        start = after
+
+
+def _find_next_verified(
+    fd: int, bad: Position, size: int, pending: Collection[str], index: damage.DamageIndex
+) -> tuple[RawBatch | None, Position | None]:
+    """Return the batch at ``bad`` if only its chain value was changed, and the position where reading continues."""
+    whole = _batch_with_changed_chain(fd, bad, size, pending, index)
+    if whole is not None:
+        return whole, Position(whole.last, whole.chain, whole.end)
+    for (tail, offset), (_, end) in pairwise(damage.find_chains(fd, bad.offset, size)):
+        seq = line.first_seq(read_at(fd, line.CHAIN_TAIL_BYTES + line.CHAIN_CHARS, offset)) - 1
+        position = Position(seq, tail[: line.CHAIN_CHARS].decode("ascii", "replace"), offset)
+        # A position with a lower event number would repeat a part of the ledger.
+        if seq >= bad.seq and next(iter(Scan(fd, position, end, pending=pending, index=index)), None) is not None:
+            return None, position
+    return None, None
+
+
+def _batch_with_changed_chain(
+    fd: int, bad: Position, size: int, pending: Collection[str], index: damage.DamageIndex
+) -> RawBatch | None:
+    """Return the batch at ``bad`` if the next one verifies with its computed chain value instead of the one on disk."""
+    ends = [end for _, end in islice(damage.find_chains(fd, bad.offset, size), 2)]
+    if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
+        return None
+    end, proof_end = ends
+    length = end - bad.offset - len(line.CHAIN_MARK) - line.CHAIN_TAIL_BYTES
+    data = redaction.mask(read_at(fd, min(length, line.MAX_BATCH_BYTES), bad.offset), pending)
+    last = bad.seq + data.count(b"\n") + 1
+    value, _ = line.prove(bad.chain, data)
+    batch = RawBatch(bad.seq + 1, last, value, bad.offset, line.complete_lines(data))
+    proof = next(iter(Scan(fd, Position(last, value, end), proof_end, pending=pending, index=index)), None)
+    # Without a value, a text does not fit its sum.
+    return batch if value and proof is not None else None

@@ -18,7 +18,7 @@ from helpers.git_repositories import git
 from helpers.hook_calls import HOOK, START, call, told
 from helpers.real_command import assert_refused
 from helpers.real_command import run as real_run
-from tallybook.ledger import repair
+from tallybook.ledger import damage
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
@@ -103,7 +103,7 @@ def test_a_union_merge_is_joined_with_a_head(merged: Project) -> None:
 def test_a_side_that_an_earlier_version_sealed_is_found(merged: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import of the file itself brings the events in a sealed range that follow an event before it."""
     with monkeypatch.context() as patch:
-        patch.setattr(repair, "is_unclean", lambda *_: True)
+        patch.setattr(damage, "is_unclean", lambda *_: True)
         with reading.open_log(merged).transaction():
             pass
     assert {"one": (1, 0)} == counts(merged)

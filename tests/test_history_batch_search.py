@@ -17,7 +17,7 @@ from tallybook.ledger import clock
 from tallybook.ledger import search as batch_search
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.lookup import find_batches
+from tallybook.ledger.scan import find_batches
 from tallybook.projections.conditions import parse, search, turn_json
 from tallybook.projections.surfaces.cli import compare
 from tallybook.projections.surfaces.history import moments

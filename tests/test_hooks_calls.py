@@ -46,7 +46,6 @@ HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess",
 MENDING = (
     "tallybook.ledger.scan",
     "tallybook.ledger.damage",
-    "tallybook.ledger.repair",
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",
 )

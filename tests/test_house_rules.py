@@ -49,7 +49,6 @@ STDLIB_ALONE = [
     "tallybook.ledger.search",
     "tallybook.ledger.scan",
     "tallybook.ledger.damage",
-    "tallybook.ledger.repair",
     "tallybook.ledger.storage.spool",
     "tallybook.ledger.names",
     "tallybook.ledger.log",

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
 from helpers.ledger_logs import append, names
-from tallybook.ledger import repair, scan
+from tallybook.ledger import damage, scan
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
@@ -59,13 +59,13 @@ def other(log: JsonlLog) -> JsonlLog:
 def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges that are written again from now on."""
     ranges: list[tuple[int, int]] = []
-    real = repair.rewrite
+    real = damage.rewrite
 
     def write_again(path: Path, begin: int, end: int) -> None:
         ranges.append((begin, end))
         real(path, begin, end)
 
-    monkeypatch.setattr(repair, "rewrite", write_again)
+    monkeypatch.setattr(damage, "rewrite", write_again)
     return ranges
 
 
@@ -232,13 +232,15 @@ OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges, as (begin, end), that writers read from now on to find the end."""
     ranges: list[tuple[int, int]] = []
+    real = scan.Scan
 
     def begin(fd: int, start: Position, end: int, *args: Any, **kwargs: Any) -> scan.Scan:
-        if "index" not in kwargs:
+        # Readers say whether they verify.
+        if "verify" not in kwargs:
             ranges.append((start.offset, end))
-        return scan.Scan(fd, start, end, *args, **kwargs)
+        return real(fd, start, end, *args, **kwargs)
 
-    monkeypatch.setattr(repair, "Scan", begin)
+    monkeypatch.setattr(scan, "Scan", begin)
     return ranges
 
 

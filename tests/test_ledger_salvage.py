@@ -10,13 +10,13 @@ import pytest
 from helpers.ledger_lines import batches_of, file_of, raw
 from helpers.ledger_logs import rated
 from helpers.ledger_scan import GROUPS, seal_of
-from tallybook.ledger import repair, scan, search
+from tallybook.ledger import scan, search, verification
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
-from tallybook.ledger.repair import Gap, survey
 from tallybook.ledger.scan import Scan, VerifiedRun
 from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.verification import Gap, survey
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -160,7 +160,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Count:
         sizes.append(len(data))
         return data
 
-    for module in (repair, scan, search):
+    for module in (verification, scan, search):
         monkeypatch.setattr(module, "read_at", counted)
 
     def count(work: Work, data: bytes) -> int:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from benchmarks import data as drafts
 from faults import Setting, Tally, rivals
-from tallybook.ledger import clock, repair
+from tallybook.ledger import clock, damage
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
 from tallybook.ledger.events import EventRedacted, LedgerOpened
@@ -115,8 +115,7 @@ def build(folder: Path, seed: int) -> Image:
                 batch, gone = _redacted(batch), head_field(batch.data, b"id")
             if number == UPDATES:
                 file.write(batch.raw[: len(batch.raw) // 2] + bytes(64))
-                torn = repair.Tail(mark, None)
-                mark = repair.seal(file.fileno(), path, torn, file.tell(), partial(stamp, number)).position
+                mark = damage.seal(file.fileno(), path, mark, file.tell(), partial(stamp, number)).position
                 file.seek(0, os.SEEK_END)
                 batch = frame(step, stamp(number, mark))
             file.write(batch.raw)

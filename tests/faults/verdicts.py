@@ -8,7 +8,7 @@ import shutil
 import traceback
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tallybook.ledger import clock, repair, search, strict_json
+from tallybook.ledger import clock, scan, search, strict_json
 from tallybook.ledger.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
@@ -265,8 +265,8 @@ def _writer_looks(case: Case) -> None:
     batches = case.answer_of("reading", lambda: list(case.log.read()))
     with path.open("rb") as file:
         size, fd = path.stat().st_size, file.fileno()
-        tail = case.answer_of("the writer's look", lambda: repair.find_tail(fd, path, size, case.log.read_head()))
-        if not isinstance(batches, list) or not isinstance(tail, repair.Tail):
+        tail = case.answer_of("the writer's look", lambda: scan.find_tail(fd, path, size, case.log.read_head()))
+        if not isinstance(batches, list) or not isinstance(tail, scan.Tail):
             case.unless(holds=False, complaint="the writer's look refuses what readers take")
             return
         end = batches[-1].position if batches else START

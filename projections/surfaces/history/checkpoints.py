@@ -33,8 +33,8 @@ from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.lookup import read_batch_at
 from tallybook.ledger.records import Batch
+from tallybook.ledger.scan import read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import State, View, fold, fold_history

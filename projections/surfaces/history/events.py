@@ -28,9 +28,9 @@ from tallybook.ledger.line import (
     head_field,
     place_of,
 )
-from tallybook.ledger.lookup import bytes_of
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord
+from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import shared_number
 from tallybook.projections.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.fold import UndoneIds, find_undone, undos_in

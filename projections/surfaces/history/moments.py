@@ -20,9 +20,9 @@ from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import SECTION, RawBatch, head_field, split_lines
-from tallybook.ledger.lookup import bytes_of
 from tallybook.ledger.names import format_names
 from tallybook.ledger.records import Batch
+from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import BOOK, SharedNumber, parse_book_number, shared_number
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 from tallybook.ledger.codec import decode
 from tallybook.ledger.line import START, RawBatch
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.lookup import find_or_read
 from tallybook.ledger.names import BY_SECTION, PREFIX
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
 from tallybook.ledger.records import Batch
+from tallybook.ledger.scan import find_or_read
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history

@@ -20,9 +20,9 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, 
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.lookup import bytes_of, read_batches_at
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch, EventRecord
+from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
 from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
 from tallybook.projections.entry_history.view import (

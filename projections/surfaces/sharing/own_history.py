@@ -16,8 +16,8 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF, BookTaken, EventsVoided, NamesMeant
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, CRC_BYTES, SECTION, START, Position, RawBatch
-from tallybook.ledger.lookup import find_or_read
 from tallybook.ledger.records import Batch
+from tallybook.ledger.scan import find_or_read
 from tallybook.ledger.sharing.landing import SHARED, Reader, Sent
 from tallybook.ledger.sharing.numbers import SharedNumber, book_number
 from tallybook.projections.fold import UNDOABLE

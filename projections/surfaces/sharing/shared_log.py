@@ -18,10 +18,10 @@ from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointMatched
 from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, RawBatch, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
-from tallybook.ledger.lookup import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import Batch
+from tallybook.ledger.scan import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
 from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
