@@ -11,7 +11,7 @@ from helpers.hook_calls import here
 from tallybook.ledger.events import PointProposed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import blocks
-from tallybook.projections.surfaces.selection.exported import MAX_CHARS, SENTENCE
+from tallybook.projections.surfaces.selection import MAX_CHARS, SENTENCE
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:

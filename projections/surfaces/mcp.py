@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 import json
 from math import isfinite
@@ -27,11 +28,10 @@ from tallybook.projections.event_rows import EventFilter, brief
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.table import find_agent
+from tallybook.projections.surfaces.agents.table import Payload, find_agent
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.hooks import draws, ledger_access
-from tallybook.projections.surfaces.selection import answers
+from tallybook.projections.surfaces.hooks import citations, draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -291,9 +291,32 @@ def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
     document = commands.show(project)
     names = [entry["name"] for entry in list_offered(document)]
     # Recorded, because an agent can cite and rate only what its session was given.
-    held = answers.record_given(project, ledger.by.session or "", names, names)
+    held = _record_given(project, ledger.by.session or "", names, names)
     given = [entry for entry in document["key_points"] if entry["name"] in names and entry["name"] not in held]
     return document | {"key_points": given}
+
+
+def _record_given(
+    project: Project, session: str, selected: Sequence[str], candidates: Sequence[str]
+) -> tuple[str, ...]:
+    """Record that a session was given what was selected, and return what its draw withholds of it.
+
+    Nothing is recorded where no question is open and the session was given all of it before. A session whose lineage no
+    hook began is given all, without a draw, and does not count.
+    """
+    # A citation counts only for what a session was given, so that what this gives is recorded where it is new.
+    if draws.read_question(project) is None and citations.find_given(project, session, selected).issuperset(selected):
+        return ()
+    drawn = draws.draw(project, session, selected, len(candidates), settings.read(project).hold)
+    # A place stays empty: refilled, an entry without effect seemed to hurt in 80 of 80 simulated histories.
+    left_out = {False: {"room": len(candidates) - len(selected)}}
+    rows = [[{"name": name} for name in names] for names in (selected, candidates)]
+    selection = inject.Selection(chosen=rows[0], candidates=rows[1], left_out=left_out)
+    # An answer does not wait for the ledger.
+    with suppress(TallybookError):
+        key = f"given:{clock.new_id(clock.utc_now().unix_us)}"
+        ledger_access.append(project, [injection.draft_event(selection, drawn)], Payload("", session).by, key)
+    return drawn.held
 
 
 def _withheld(ledger: Ledger) -> tuple[str, ...]:
@@ -302,7 +325,8 @@ def _withheld(ledger: Ledger) -> tuple[str, ...]:
     if draws.read_question(ledger.project) is None:
         return ()
     names = list(commands.playbook(ledger.project).state.entries)
-    return answers.withheld(ledger.project, ledger.by.session or "", names)
+    hold = settings.read(ledger.project).hold
+    return draws.draw(ledger.project, ledger.by.session or "", names, len(names), hold).held
 
 
 def _tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
@@ -434,9 +458,9 @@ def _playbook(
     projects = [row["name"] for row in rows if row["name"] in shown.state.entries]
     names = [str(row["name"]) for row in chosen]
     session = ledger.by.session or ""
-    held = answers.record_given(ledger.project, session, [name for name in names if name in projects], projects)
+    held = _record_given(ledger.project, session, [name for name in names if name in projects], projects)
     if mine is not None and (own := [name for name in names if name not in projects]):
-        answers.record_given(mine, session, own, own)
+        _record_given(mine, session, own, own)
     given = [row for row in chosen if row["name"] not in held]
     return {"entries": given, "left_out": len(rows) - len(chosen), **notes}
 

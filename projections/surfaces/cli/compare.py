@@ -298,11 +298,11 @@ def what_if(project: Project, /, **options: Any) -> None:
     # A policy by age reads the time of each event.
     at = clock.utc_now().at
     if policy.name == LIFT:
-        from tallybook.projections.surfaces.selection import lift_notes
+        from tallybook.projections.surfaces import lift
 
         rule += ", or lift says that it hurts"
         # No rule takes out a pinned entry.
-        for name in sorted(lift_notes.hurting_names(project, moment) & state.entries.keys() - state.pinned):
+        for name in sorted(lift.hurting_names(project, moment) & state.entries.keys() - state.pinned):
             fold(view, [make_batch(EventRecord(state.seq, at, PointRetired(name, "")))], state)
     if not policy.is_permanent:
         rule += ", and back as soon as that no longer holds"

@@ -389,7 +389,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
 def _print_redaction(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
     from tallybook.projections.surfaces.page.document import find_pages
-    from tallybook.projections.surfaces.selection.exported import find_blocks
+    from tallybook.projections.surfaces.selection import find_blocks
     from tallybook.projections.surfaces.sharing import membership
 
     erased, pages = done.erased, list(map(str, find_pages(project)))

@@ -132,9 +132,9 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
     with terminal.page_output(console):
         terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
     if options["lift"]:
-        from tallybook.projections.surfaces.selection import lift_notes
+        from tallybook.projections.surfaces import lift
 
-        say(*(lift_notes.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
+        say(*(lift.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
 
 
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:
@@ -159,8 +159,8 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
 def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Print what a session is given, for a task or at its start."""
     from tallybook.projections.event_rows import CAUSES
+    from tallybook.projections.surfaces import selection
     from tallybook.projections.surfaces.agents.table import find_agent
-    from tallybook.projections.surfaces.selection import answers
 
     task, explain = options["for"], options["explain"]
     if personal.option(project):
@@ -168,14 +168,17 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
     if task is None and explain:
         raise BadInputError("--explain", "needs a task", "give --for TEXT")
     task = None if task is None else read_text(task, "the task")
-    given = answers.answer_task(project, task, options["session"])
+    given = selection.answer_task(project, task, options["session"])
     if as_json:
         sizes = {"chars": len(given.text), "budget_chars": given.budget_chars}
-        answer({"entries": answers.rows(given), "left_out": dict(given.left_out), **sizes})
+        answer({"entries": selection.entry_rows(given), "left_out": dict(given.left_out), **sizes})
         return
     if explain:
         for entry in given.entries:
-            say(f"{entry['name']}  {answers.explain(entry, given.scores[entry['name']])}", f"    {entry['text']}")
+            say(
+                f"{entry['name']}  {selection.explain_score(entry, given.scores[entry['name']])}",
+                f"    {entry['text']}",
+            )
     elif given.text:
         say(*given.text.split("\n"))
     if given.left_out and (explain or not given.text):
@@ -380,9 +383,9 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     else:
         note_moment(moment, standing)
         _print_story(explained, extras, as_of=when is not None, **parts)
-        from tallybook.projections.surfaces.selection import lift_notes
+        from tallybook.projections.surfaces import lift
 
-        lift_lines = lift_notes.entry_lines(owner, story.name, moment)
+        lift_lines = lift.entry_lines(owner, story.name, moment)
         say(*(line for line in lift_lines if moment is None or not moment.commit))
         for linked, details in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")

@@ -80,7 +80,7 @@ GROUPS: Final = {
         VerbRow("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        VerbRow("lift", "selection.lift", "Show whether the playbook helps, or ask that"),
+        VerbRow("lift", "lift", "Show whether the playbook helps, or ask that"),
         VerbRow("score", "cli.scores", "Show the scores of the agent"),
         VerbRow("score record", "cli.scores", "Record metrics and benchmarks of the agent"),
         VerbRow("score gate", "cli.scores", "Exit with 0 if the scores let the agent evolve, else 1"),

@@ -19,11 +19,11 @@ from tallybook.projections.surfaces.console import parameters as common
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
 from tallybook.projections.surfaces.console.parameters import find_moment
 from tallybook.projections.surfaces.history.stories import describe
+from tallybook.projections.surfaces.lift import summary_lines
 from tallybook.projections.surfaces.scores import answers, blame, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.scores.pages import markdown
-from tallybook.projections.surfaces.selection import lift_notes
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -208,7 +208,7 @@ def score(project: Project, /, **options: Any) -> None:
         span = next((span for span in ("weekly", "monthly") if options[span]), "daily")
         answered = blame.blame(project, state, name, (span, given if dated else None), when)
         lines = blame.drop_lines(answered, state.config.display.min_coverage)
-        lift_lines = () if options["as_json"] else lift_notes.summary_lines(project, when)
+        lift_lines = () if options["as_json"] else summary_lines(project, when)
         reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
         return
     session = None if options["session"] == _CURRENT else options["session"]

@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.ledger.verification import Verification
-    from tallybook.projections.surfaces.selection.lift_questions import Redrawn
+    from tallybook.projections.surfaces.lift import Redrawn
 
 
 @click.command(cls=Verb, example="tallybook verify --json")
@@ -43,7 +43,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     verdict, state = commands.verify_and_fold(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project, state) if verdict.ok else None
-    from tallybook.projections.surfaces.selection.lift_questions import Redrawn, draw_again
+    from tallybook.projections.surfaces.lift import Redrawn, draw_again
 
     # The one pass above noted whether lift was ever asked, so most ledgers are not read again.
     redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else Redrawn()
@@ -232,11 +232,11 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     --json answers {file, changed, names, left_out}; left_out has each entry that does not go into it, and why
     """
     require_person("export")
+    from tallybook.projections.surfaces import selection
     from tallybook.projections.surfaces.hooks.blocks import AGENTS_MD
-    from tallybook.projections.surfaces.selection import exported
 
     del form
-    done = exported.export(project, file or AGENTS_MD)
+    done = selection.export(project, file or AGENTS_MD)
     note(*(f"{name} is left out: {why}" for name, why in done.left_out.items()))
     names = [entry["name"] for entry in done.entries]
     value = {"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.left_out)}

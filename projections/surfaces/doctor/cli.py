@@ -127,9 +127,9 @@ def _compare(check: Callable[[Project], None], project: Project) -> Iterator[Fin
 
 def _check_exports(project: Project) -> Iterator[Finding]:
     """Report a file of agents whose block is not what the playbook says."""
-    from tallybook.projections.surfaces.selection import exported
+    from tallybook.projections.surfaces import selection
 
-    for name, what, fix in exported.find_old(project):
+    for name, what, fix in selection.find_old_blocks(project):
         yield Finding(BAD, f"{name}: {what}", f"{fix}, then commit the file")
 
 

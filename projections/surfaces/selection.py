@@ -1,8 +1,10 @@
-"""Entries in a file that agents read: chosen, written between two markers or to a file of their own, and compared."""
+"""What sessions are given by other ways than hooks: the answer to a task, and a block in a file that agents read."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 import os
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,16 +14,96 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDo
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage import disk
 from tallybook.projections.lift import PLAYBOOK
-from tallybook.projections.playbook.inject import leave_out_expired
+from tallybook.projections.playbook import inject
+from tallybook.projections.playbook.inject import TaskFit
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.agents.table import Payload, find_agent
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.hooks import blocks, draws, ledger_access
-from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.hooks import blocks, draws, injection, ledger_access
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.votes import VOTES_FORM
 from tallybook.projections.votes import HUMAN
+
+
+class SelectionAnswer(NamedTuple):
+    """What a session is given.
+
+    Attributes:
+        text: The text as the model reads it; empty where nothing is given.
+        entries: The entries that it has, in its order.
+        scores: Name → the score; empty without a task.
+        left_out: Cause → how many entries were left out.
+        budget_chars: How many characters a session is given at most.
+    """
+
+    text: str
+    entries: tuple[Mapping[str, Any], ...]
+    scores: Mapping[str, TaskFit]
+    left_out: Mapping[str, int]
+    budget_chars: int
+
+
+def answer_task(project: Project, task: str | None, session: str | None = None) -> SelectionAnswer:
+    """Return what a session is given for its first prompt, or without a task at its start.
+
+    A session is given no entry that a question of lift withholds from it. What an agent asks for is recorded as an
+    injection, in the session if the agent says which it is; what a person asks for is not recorded.
+    """
+    chosen, running = settings.read(project), find_agent()
+    # An agent is not given what is withheld from it under the name of another session.
+    session = (running.session if running else "") or session or ""
+    # The limits of Claude Code hold where it is not known who reads the answer.
+    agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
+    paths = find_paths(None, str(project.root))
+    by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
+    mine, theirs = injection.select_offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
+    entries = [*mine, *theirs]
+    template = injection.load_template(chosen, attended=not (running and agent.is_unattended(Payload("", session))))
+    if not chosen.budget_chars:
+        selection = inject.Selection()
+    elif task is None:
+        selection = injection.select_best(entries, template, agent, chosen.budget_chars)
+    else:
+        selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template)
+    # The selection comes first: an entry that filled the place of a withheld one would be measured by lift as well.
+    drawn = draws.draw(project, session, inject.names_of(selection.chosen), len(theirs), chosen.hold)
+    if running and selection.chosen:
+        # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
+        with suppress(TallybookError, OSError):
+            injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
+    given = tuple(entry for entry in selection.chosen if entry["name"] not in drawn.held)
+    scores = {} if task is None else {entries[score.place]["name"]: score for score in inject.rank(entries, task)}
+    # Of both playbooks.
+    left_out = sum(map(Counter, selection.left_out.values()), Counter[str]())
+    return SelectionAnswer(selection.text_without(drawn.held), given, scores, left_out, chosen.budget_chars)
+
+
+def explain_score(entry: Mapping[str, Any], score: TaskFit) -> str:
+    """Return a score as the sum that it is."""
+    # A score adds its parts, because a person can check a sum in one line.
+    words = [f"{word} {points:.2f}" for word, points in score.words.items()]
+    counts = f"ratings {score.proof:.2f} ({entry['helpful']} helpful, {entry['harmful']} harmful)"
+    return f"{score.total:.2f} = {' + '.join([*words, counts])}"
+
+
+def entry_rows(answer: SelectionAnswer) -> Sequence[Mapping[str, Any]]:
+    """Return the entries for JSON, each with the parts of its score where there was a task."""
+    result = []
+    for entry in answer.entries:
+        row = {field: entry[field] for field in ("name", "text", "helpful", "harmful")}
+        if (score := answer.scores.get(entry["name"])) is not None:
+            words = {word: round(points, 4) for word, points in score.words.items()}
+            row |= {"score": round(score.total, 4), "words": words, "proof": round(score.proof, 4)}
+        result.append(row)
+    return result
+
+
+# A block in a file that agents read
 
 # Elsewhere, 5 KB at the top of such a file were removed as noise.
 MAX_CHARS: Final = 2_000
@@ -69,7 +151,7 @@ def export(project: Project, name: str) -> Export:
     # A manual edit is a person's, too.
     record.write(project, [])
     name = _target(project, name)
-    data, (entries, left_out) = _read(project, name), choose(project, name)
+    data, (entries, left_out) = _read(project, name), _choose(project, name)
     question, names = draws.read_question(project), {row["name"] for row in entries}
     held = set[str]()
     if question is not None:
@@ -91,12 +173,12 @@ def export(project: Project, name: str) -> Export:
     return Export(name, entries, left_out, new != data)
 
 
-def find_old(project: Project) -> Iterator[tuple[str, str, str]]:
+def find_old_blocks(project: Project) -> Iterator[tuple[str, str, str]]:
     """Yield the files whose block is not what the playbook says, each with what is wrong and what to do first."""
     for name in blocks.FILES:
         data, again = _peek(project, name), f"`tallybook export agents-md {name}`"
         try:
-            if _has_block(name, data) and _with_block(name, data, choose(project, name)[0]) != data:
+            if _has_block(name, data) and _with_block(name, data, _choose(project, name)[0]) != data:
                 yield name, "its entries are not those of the playbook", again
         except BadInputError as error:
             # An export refuses such a file until a person has mended it.
@@ -111,14 +193,14 @@ def find_blocks(project: Project, texts: Iterable[str]) -> list[str]:
     return sorted({block.name for block in found if block and any(map(wanted.is_in, block.lines))})
 
 
-def choose(project: Project, name: str) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+def _choose(project: Project, name: str) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
     """Return the entries for a file, and why others are not in it: as many as fit, and none past its last day.
 
     Pinned ones are chosen first, then by name.
     """
     state, log = commands.playbook(project).state, reading.open_log(project)
     votes = reading.fold_view(VOTES_FORM, log)
-    rows = leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
+    rows = inject.leave_out_expired(ledger_access.entries_of(playbook_dict(state)), clock.utc_now().at[:10])
     # Files that agents read have what a person typed or accepted: who accepts a lesson saw it whole.
     approved = {name for name in state.entries if name in state.pinned or votes.maker_of(name).rater == HUMAN}
     rows = [row for row in rows if row["name"] in approved and row["text"] != REDACTED]

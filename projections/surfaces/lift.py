@@ -1,0 +1,498 @@
+"""Lift: does the playbook help? The verb that asks, answers and closes questions, and what other answers say of it.
+
+From some sessions a draw withholds what a question is about. Its secret repeats the draw, and only its user has that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import dropwhile
+import json
+from math import log
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+import click
+
+from tallybook.ledger import clock, events
+from tallybook.ledger.codec import decode
+from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.fast_stdlib import import_lazily, sha256
+from tallybook.ledger.names import find_name
+from tallybook.projections.event_rows import brief
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.agents.table import require_person
+from tallybook.projections.surfaces.console.output import format_count, format_time, reply
+from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.hooks import blocks, draws
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from tallybook.projections import lift as view
+    from tallybook.projections import lift_verdict as betting
+    from tallybook.projections.lift import Lift, Question
+    from tallybook.projections.lift_verdict import Verdict
+    from tallybook.projections.scores.config import Config
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.scores import configuration
+    from tallybook.projections.surfaces.writing import requests
+else:
+    # `why` and other verbs load this module, and most ledgers have no question.
+    betting, view, configuration, requests = import_lazily(
+        "tallybook.projections.lift_verdict",
+        "tallybook.projections.lift",
+        "tallybook.projections.surfaces.scores.configuration",
+        "tallybook.projections.surfaces.writing.requests",
+    )
+
+NOT_KNOWN: Final = "not known yet"
+CHANGED: Final = f"{NOT_KNOWN}: the configuration of the scores is not the one with which it was asked; ask again"
+_ARMS: Final = ("told", "held")
+_LINE: Final = b'"kind":"lift.asked"'
+_DIGEST_CHARS: Final = 32
+_RECENT: Final = 200
+"""By so many of the last sessions is said how many a verdict takes."""
+_FEWEST_MEASURED: Final = 20
+"""With fewer measured sessions nothing is said of how many a verdict takes."""
+
+
+@click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
+@click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
+@click.option("--outcome", metavar="OUTCOME", default="clean", help="Compare by clean, or by a score; for ask.")
+@at_when
+def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
+    """Show whether the playbook helps, or ask that.
+
+    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their shares
+    of tool calls that did not fail are compared, or another score. `stop` closes it. Without a word, every question is
+    shown; with a NAME, what is known of that entry.
+
+    --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
+    hold, withheld and plan
+    """
+    as_json = options.pop("as_json")
+    verb = words[0] if words else ""
+    if verb in {"ask", "stop"} and when is not None:
+        raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
+    if verb == "ask":
+        _print_asked(project, *ask(project, words[1:], outcome, provenance_of(options)), as_json=as_json)
+        return
+    if len(words) > 1:
+        raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
+    if verb == "stop":
+        state, closed = _stop(project, provenance_of(options))
+        shown = [state.questions[closed]]
+    else:
+        state = load_state(project, find_moment(project, when))
+        shown = list(state.questions.values())
+    lines: Iterable[str] = (line for question in shown for line in _question_lines(state, question))
+    if verb not in {"", "stop"}:
+        # What is known of an entry
+        name = find_name(verb, {name: None for question in shown for name in question.event.names})
+        about = None if name is None else _judge_entry(state, name)
+        if about is None:
+            raise NothingToDoError(verb, "nothing was asked", f"`tallybook lift ask {verb}` asks whether it helps")
+        shown, lines = [about[0]], [f"{name}: {_say_judged(str(name), *about)}"]
+    if not shown:
+        lines = ["Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps."]
+    reply([_question_json(state, question) for question in shown], lines, as_json=as_json)
+
+
+def load_state(project: Project, moment: Moment | None = None) -> Lift:
+    """Return the questions of a ledger as of a moment, or now."""
+    return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
+
+
+# Asking, and closing
+
+
+def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, str]) -> tuple[Lift, list[events.Entry]]:
+    """Ask whether the playbook, its new entries or some entries help.
+
+    Args:
+        project: The project.
+        words: ``playbook``, ``new``, or names of entries.
+        outcome: By what sessions are compared: ``clean``, or a score.
+        by: Who asks.
+
+    Returns:
+        The questions of the ledger, this one open, and the entries that its draws withhold.
+
+    Raises:
+        PersonsOnlyError: An agent asks; what is withheld is withheld from a person's sessions.
+        BadInputError: A question is open, nothing would be drawn, or there is nothing to withhold.
+    """
+    # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
+    require_person("lift ask", by.get("rater"))
+    config = configuration.load(project)
+    score = outcome if outcome == view.CLEAN else configuration.score_named(config, outcome, "--outcome")
+    _require_hold(project)
+    state = load_state(project)
+    # One at a time: drawn apart at 0.2, all of ten entries are withheld together once in ten million sessions,
+    # so that draws for single entries never answer whether the playbook helps.
+    if state.open:
+        question = state.questions[state.open]
+        hint = "`tallybook lift stop` closes it; nothing was recorded"
+        raise BadInputError("lift ask", f"question {question.number} is open, and only one can be", hint)
+    book = reading.current(reading.open_log(project))
+    # Every session reads the block in a file, so that no draw can withhold what it has.
+    found = [block for name in blocks.FILES if (block := blocks.find(project, (name,))) is not None]
+    rows = [entry_json(entry) for entry in book.entries.values()]
+    exported = {row["name"]: block.name for row in rows for block in found if block.has(row)}
+    about, names = _parse(words, book, exported)
+    # Outcome and error share are named before the first draw, so that nobody chooses them by what came out.
+    share = betting.budget(state.asked + 1)
+    event = events.LiftAsked(about, names, score, share, _scoring_of(score, config))
+    commands.record_request(project, requests.Request(requests.PlainEvents((event,)), by))
+    state = load_state(project)
+    draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
+    draws.save_question(project)
+    free = _free(reading.current(reading.open_log(project)), exported)
+    return state, [entry for entry in free if about == view.PLAYBOOK or entry.name in names]
+
+
+def _require_hold(project: Project) -> None:
+    """Require that sessions are drawn.
+
+    Raises:
+        BadInputError: They are drawn with probability 0.
+    """
+    if settings.read(project).hold:
+        return
+    users = settings.users_file()
+    # A project's file comes with a clone: it may forbid to withhold, and never start it.
+    own = settings.load(users).values.get("hold", 0)
+    what = "a settings file of this project forbids it" if own else "is 0, so nothing would be withheld"
+    hint = "it counts as it is" if own else f"set hold = 0.2 under [lift] in {users}"
+    raise BadInputError("[lift] hold", what, f"{hint}; nothing was recorded")
+
+
+def _free(book: Playbook, exported: Mapping[str, str]) -> list[events.Entry]:
+    """Return the entries that a draw may withhold."""
+    return [entry for name, entry in book.entries.items() if name not in book.pinned and name not in exported]
+
+
+def _parse(words: Sequence[str], book: Playbook, exported: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return what a question is about, and its entries.
+
+    Raises:
+        BadInputError: They are no such thing.
+    """
+    if not words:
+        raise BadInputError("lift ask", "needs a question", "give playbook, new, or the names of entries")
+    if len(book.entries) < draws.FEWEST_ENTRIES:
+        what = f"has {len(book.entries)} entries, and nothing is withheld from fewer than {draws.FEWEST_ENTRIES}"
+        raise BadInputError("the playbook", what, "ask again when it has grown; nothing was recorded")
+    free = _free(book, exported)
+    if list(words) == [view.PLAYBOOK]:
+        if not free:
+            what = "has only entries that are pinned or exported, and those are never withheld"
+            raise BadInputError("the playbook", what, "unpin some")
+        return view.PLAYBOOK, ()
+    if list(words) == [view.NEW]:
+        # As one group, because one comparison takes the fewest sessions.
+        names = tuple(entry.name for entry in free if not (entry.helpful or entry.harmful))
+        if not names:
+            raise BadInputError("new", "no entry is without ratings", "give playbook, or the names of entries")
+        return view.NEW, names
+    return view.NAMES, tuple(dict.fromkeys(_entry(word, book, exported) for word in words))
+
+
+def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
+    name = find_name(word, book.entries)
+    if name is None:
+        raise BadInputError(
+            word or "''", "is not an entry of the playbook", "see `tallybook show`; nothing was recorded"
+        )
+    # People pin the rules that guard against damage.
+    if name in book.pinned:
+        raise BadInputError(name, "is pinned, and pinned entries are never withheld", f"`tallybook pin --off {name}`")
+    if name in exported:
+        raise BadInputError(name, f"is in {exported[name]}, which every session reads", "nothing was recorded")
+    return name
+
+
+def _scoring_of(outcome: str, config: Config) -> str:
+    """Return the digest of what decides an outcome by scores, not of how these are shown; empty for `clean`."""
+    if outcome == view.CLEAN:
+        return ""
+    components = [
+        attrs.asdict(component, filter=lambda field, _: field.init and field.name != "name")
+        | {"metrics": [attrs.asdict(metric) for metric in component.metrics]}
+        for component in config.components.values()
+    ]
+    weights = (dict(config.session_weights), {name: list(parts) for name, parts in config.sessions.items()})
+    # An outcome stays what it was when the question was asked; how scores are shown does not matter.
+    document = [components, weights, config.benchmarks.weight, config.feedback.weight]
+    return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def _print_asked(project: Project, state: Lift, withheld: Sequence[events.Entry], *, as_json: bool) -> None:
+    """Print a new question: what is withheld, and what to pin first."""
+    question, hold = state.questions[state.open], settings.read(project).hold
+    plan = _plan(state, question, hold)
+    each = "each of these entries is withheld by a draw of its own" if question.event.question == view.NAMES else ""
+    lines = [
+        f"Question {question.number} is open: {_describe(question)} By {question.event.outcome}.",
+        f"From {hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:",
+        *(f"  {entry.name}  {' '.join(entry.text.split())}" for entry in withheld),
+        # Some of the next sessions lack these entries, and a rule among them may guard against damage.
+        "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:",
+        f"  tallybook pin {withheld[0].name}",
+        *filter(None, [plan]),
+        "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.",
+    ]
+    details = {"hold": hold, "withheld": [entry.name for entry in withheld], "plan": plan}
+    reply(_question_json(state, question) | details, lines, as_json=as_json)
+
+
+def _plan(state: Lift, question: Question, hold: float) -> str:
+    """Return what a verdict takes, by the sessions so far; for another outcome than `clean` only time will tell."""
+    if question.event.outcome != view.CLEAN:
+        return ""
+    from statistics import fmean
+
+    # Sessions from before the first measurement could have no outcome, and are not missing.
+    recent = list(dropwhile(lambda session: session not in state.measured, state.spoken))[-_RECENT:]
+    outcomes = [view.outcome_of(state.measured[session]) for session in recent if session in state.measured]
+    missing = 1 - len(outcomes) / len(recent) if recent else 0.0
+    if len(outcomes) < _FEWEST_MEASURED:
+        return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
+    effect = (view.BOUNDS[1] - fmean(outcomes)) / 2
+    world = betting.World(outcomes, effect, hold, (missing, missing), view.BOUNDS)
+    if not effect:
+        return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
+    # Two over the error share are needed, and the bet on one size has only its part of the wealth.
+    sessions = betting.count_sessions(world, log(2 * len(betting.SIZES) / question.event.share))
+    most = f"{betting.greatest_missing(world):.0%}"
+    seen = f"if {missing:.1%} of the sessions have no outcome, as of the last ones"
+    if sessions is None:
+        return f"No verdict can come {seen}; at most {most} may have none, where half of the failures are avoided."
+    difference = f"a difference of {effect:.1f} points, half of the failures"
+    return f"A verdict on {difference}, takes about {sessions} sessions {seen}; above {most} none can come."
+
+
+def _stop(project: Project, by: Mapping[str, str]) -> tuple[Lift, str]:
+    """Close the open question; return the questions of the ledger, and its id.
+
+    Raises:
+        PersonsOnlyError: An agent closes it.
+        NothingToDoError: None is open.
+    """
+    require_person("lift stop", by.get("rater"))
+    id_ = load_state(project).open
+    if not id_:
+        raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")
+    commands.record_request(project, requests.Request(requests.PlainEvents((events.LiftStopped(id_),)), by))
+    draws.save_question(project)
+    return load_state(project), id_
+
+
+# Draws, drawn again: with the secret, anyone who doubts a draw can repeat it
+
+
+class Redrawn(NamedTuple):
+    """The draws of a ledger, drawn again.
+
+    Attributes:
+        again: How many injections were drawn again.
+        unknown: How many were not, because their secret is not here.
+        different: Those that came out otherwise, a line each.
+    """
+
+    again: int = 0
+    unknown: int = 0
+    different: tuple[str, ...] = ()
+
+
+def draw_again(project: Project) -> Redrawn:
+    """Draw again for each recorded draw whose secret this user has."""
+    log = reading.open_own_log(project)
+    known = draws.read_secrets(project)
+    again, unknown, different = 0, 0, []
+    # Line heads are decoded only where a batch injects, as that is slow.
+    batches = (batch for batch in decode(log.read()) if events.PlaybookInjected in map(type, batch.events))
+    for record in (record for batch in batches for record in batch.records):
+        event: Any = record.event
+        if not isinstance(event, events.PlaybookInjected) or not event.question:
+            continue
+        secret = known.get(event.question)
+        # The secret stays with the user who asked: elsewhere a draw cannot be repeated, and that is no fault of it.
+        if secret is None:
+            unknown += 1
+            continue
+        again += 1
+        odd = [
+            unit
+            for unit in event.units
+            if view.is_unit_held(event, unit)
+            != draws.is_held(secret, event.question, event.lineage, unit, event.probability)
+        ]
+        if odd:
+            different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
+    return Redrawn(again, unknown, tuple(different))
+
+
+# Verdicts in plain words and as JSON
+
+
+def _describe(question: Question) -> str:
+    """Return what a question asks."""
+    event = question.event
+    if event.question == view.PLAYBOOK:
+        return "does the playbook help?"
+    if event.question == view.NEW:
+        return f"do the new entries help ({', '.join(event.names)})?"
+    return "which of these entries help?" if len(event.names) > 1 else f"does {event.names[0]} help?"
+
+
+def _verdicts_of(state: Lift, question: Question) -> dict[str, Verdict] | None:
+    """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
+    # Another outcome is another question: scores of two configurations are no series.
+    if question.event.scoring != _scoring_of(question.event.outcome, state.config):
+        return None
+    return question.verdicts(view.now_of(state))
+
+
+def say_verdict(verdict: Verdict | None) -> str:
+    """Return a verdict in one clause: "helps", "hurts", or "not known yet" and what that takes."""
+    if verdict is None:
+        return CHANGED
+    if verdict.word != NOT_KNOWN:
+        return verdict.word
+    if verdict.needed is not None:
+        return f"{NOT_KNOWN}: about {format_count(verdict.needed, 'more session')} at this rate"
+    # Without an estimate there are too few sessions, or the arms cannot be compared: the reason says which.
+    if verdict.estimate is None or not verdict.reason.startswith("the evidence"):
+        return f"{NOT_KNOWN}: {verdict.reason}"
+    return f"{NOT_KNOWN}: thousands of sessions more at this rate"
+
+
+def _question_lines(state: Lift, question: Question) -> Iterator[str]:
+    """Yield a question and its verdicts as lines for people; what there is besides a verdict, where it has figures."""
+    state_word = f"open since {format_time(question.asked.at)}"
+    if question.stopped is not None:
+        state_word = f"closed {format_time(question.stopped.at)}"
+    yield f"Question {question.number}, {state_word}: {_describe(question)} By {question.event.outcome}."
+    verdicts = _verdicts_of(state, question)
+    if verdicts is None:
+        yield f"  {CHANGED}"
+        return
+    for unit, verdict in verdicts.items():
+        name = f"{unit}: " if question.event.question == view.NAMES else ""
+        yield f"  {name}{say_verdict(verdict)}"
+        if verdict.estimate is None:
+            continue
+        way = "higher" if verdict.estimate >= 0 else "lower"
+        span = ""
+        if verdict.interval is not None:
+            # The interval inverts the test for a constant difference, and is labelled so.
+            low, high = verdict.interval
+            span = f"; if the difference is the same in every session, from {low:+.1f} to {high:+.1f}"
+        yield f"    sessions with it scored {abs(verdict.estimate):.1f} points {way} on average{span}"
+        counts = f"{verdict.told} with it and {verdict.held} without it have an outcome"
+        yield f"    {counts}; {verdict.missing_told} and {verdict.missing_held} have none"
+        work = question.work(unit, view.now_of(state))
+        if len(work) == len(_ARMS):
+            # An entry can make calls succeed that nobody needs.
+            arms = [", ".join(f"{name} {value:g}" for name, value in work[arm].items()) for arm in _ARMS]
+            yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
+
+
+def _judge_entry(state: Lift, name: str) -> tuple[Question, str, Verdict | None] | None:
+    """Return the last question that is about an entry, the unit that it belongs to, and the verdict on that.
+
+    Returns:
+        None where nothing was asked about it; no verdict where the scores are not computed as when it was asked.
+    """
+    # A verdict on the whole playbook says nothing of one of its entries.
+    for question in reversed(state.questions.values()):
+        if question.event.question != view.PLAYBOOK and name in question.event.names:
+            unit = name if question.event.question == view.NAMES else view.NEW
+            verdicts = _verdicts_of(state, question)
+            return question, unit, verdicts[unit] if verdicts else None
+    return None
+
+
+def _say_judged(name: str, question: Question, unit: str, verdict: Verdict | None) -> str:
+    """Return what is known of an entry in one line."""
+    group = "" if unit == name else " as one of the new entries"
+    return f"{say_verdict(verdict)}{group} (question {question.number})"
+
+
+def _question_json(state: Lift, question: Question) -> dict[str, Any]:
+    """Return a question with its verdicts."""
+    event, now = question.event, view.now_of(state)
+    verdicts = _verdicts_of(state, question)
+    rows = [
+        {"unit": unit, **verdict._asdict(), "evidence": verdict.evidence._asdict(), "work": question.work(unit, now)}
+        for unit, verdict in (verdicts or {}).items()
+    ]
+    return {
+        "number": question.number,
+        "question": event.question,
+        "names": list(event.names),
+        "outcome": event.outcome,
+        "share": event.share,
+        "asked": brief(question.asked),
+        "stopped": None if question.stopped is None else brief(question.stopped),
+        "drawn": len(question.lineages),
+        "verdicts": None if verdicts is None else rows,
+    }
+
+
+# What other answers say of it: `why`, `show --lift`, `score --blame`, `what-if` and the page; nothing if unasked
+
+
+def _load_asked(project: Project, moment: Moment | None) -> Lift | None:
+    """Return the questions of a ledger as of a moment, None where it has none."""
+    return load_state(project, moment) if reading.open_own_log(project).may_contain(_LINE) else None
+
+
+def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
+    """Return what lift knows of an entry as of a moment, in a line."""
+    state = _load_asked(project, moment)
+    about = None if state is None else _judge_entry(state, name)
+    return [] if about is None else [f"Lift: {_say_judged(name, *about)}."]
+
+
+def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
+    """Return what lift knows as of a moment, a line for each unit of each question."""
+    state = _load_asked(project, moment)
+    if state is None:
+        return []
+    lines = []
+    for question in state.questions.values():
+        verdicts = _verdicts_of(state, question) or {}
+        groups = {view.PLAYBOOK: "the playbook", view.NEW: "new entries"}
+        for unit in question.units:
+            about = unit if question.event.question == view.NAMES else groups[unit]
+            closed = "" if question.stopped is None else ", closed"
+            lines.append(f"lift: {about}: {say_verdict(verdicts.get(unit))} (question {question.number}{closed})")
+    return lines
+
+
+def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
+    """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
+    state = _load_asked(project, moment)
+    if state is None:
+        return frozenset()
+    asked = {name for question in state.questions.values() for name in question.event.names}
+    judged = {name: _judge_entry(state, name) for name in asked}
+    return frozenset(name for name, about in judged.items() if about and about[2] and about[2].word == "hurts")
+
+
+def page_section(project: Project) -> str:
+    """Return the section of the page that says how sessions go and what lift knows; empty where there is neither."""
+    lines = (*filter(None, [configuration.line(project)]), *summary_lines(project))
+    items = "".join(f"<li>{escape(line.removeprefix('lift: '))}</li>" for line in lines)
+    if not items:
+        return ""
+    title = '<h2 id="lift-title">Does it help?</h2>'
+    return f'<section id="lift" aria-labelledby="lift-title">{title}<ul>{items}</ul></section>'
