@@ -34,7 +34,7 @@ from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import form_of
 from tallybook.projections.surfaces.writing import redact
-from tallybook.projections.surfaces.writing.votes import VOTES_FORM
+from tallybook.projections.surfaces.writing.requests import VOTES_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,7 +27,8 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Request, Update, make_undo
+from tallybook.projections.surfaces.writing.curation import make_undo
+from tallybook.projections.surfaces.writing.requests import Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -43,8 +43,8 @@ from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.workspace.templates import load_template
-from tallybook.projections.surfaces.writing import proposals, record, votes
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
+from tallybook.projections.surfaces.writing import proposals, record
+from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, PlainEvents, Request
 from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
@@ -271,10 +271,10 @@ def test_whatever_an_agent_types_has_the_vote_of_its_session(place: Project, run
     by = ("--rater", "agent", "--session", "s1", "--json")
     run("rate", "kpt_001", "helpful", *by)
     done = run("record", *by, stdin=both.encode())
-    assert [{"item": "kpt_001", "name": "kpt_001", "reason": votes.SPENT}] == json.loads(done.out)["ignored"]
+    assert [{"item": "kpt_001", "name": "kpt_001", "reason": ALREADY_RATED}] == json.loads(done.out)["ignored"]
     assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
     again = run("record", *by, stdin=both.encode())
-    assert (1, f"tallybook: kpt_001: {votes.SPENT}") == (again.code, again.err.partition(";")[0])
+    assert (1, f"tallybook: kpt_001: {ALREADY_RATED}") == (again.code, again.err.partition(";")[0])
     with reading.open_log(place).transaction():
         run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s1")
         run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s2")

@@ -17,7 +17,8 @@ from tallybook.ledger.errors import EXIT_NO, CannotWriteError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.writing.requests import Request, make_undo
+from tallybook.projections.surfaces.writing.curation import make_undo
+from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,7 +33,7 @@ from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import proposals
 from tallybook.projections.surfaces.writing.record import Outcome
-from tallybook.projections.surfaces.writing.requests import PersonAnswer, Request
+from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
     from tallybook.projections.entry_history.view import EntryStatuses
@@ -98,7 +98,7 @@ def decide(project: Project, item: reviews.Item, decision: str, text: str, by: M
     if decision == "until":
         wish = Curation("reword", item.names[0], reason, until=text)
     # One batch, so that an undo brings back the item and what its decision changed.
-    return commands.record_request(project, Request(PersonAnswer(event, wish), by))
+    return commands.record_request(project, Request(proposals.PersonAnswer(event, wish), by))
 
 
 # Entries without a sign of use, or about a path that git no longer has; nothing of this is recorded

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.erasure import TextSearch
-from tallybook.projections.surfaces.writing.votes import VOTES_FORM
+from tallybook.projections.surfaces.writing.requests import VOTES_FORM
 from tallybook.projections.votes import HUMAN
 
 

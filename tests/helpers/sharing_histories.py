@@ -26,7 +26,8 @@ from tallybook.ledger.sharing.engine import ReadOnlyError, UnreachableError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, make_undo
+from tallybook.projections.surfaces.writing.curation import make_undo
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,11 @@ from typing import Any
 import warnings
 
 from tallybook.api import check_type, read_json
-from tallybook.ledger import clock, names
+from tallybook.ledger import clock, names, strict_json
+from tallybook.ledger.decisions.edit import Edit, decide_edit
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.decisions.update import (
+    Decision,
     RefusedText,
     decide_extraction,
     rating_fault,
@@ -26,11 +28,13 @@ from tallybook.ledger.decisions.update import (
     read_extraction,
     text_fault,
 )
-from tallybook.ledger.errors import BadInputError, CannotWriteError, MissingLinesError
+from tallybook.ledger.errors import NOT_UNICODE, BadInputError, CannotWriteError, MissingLinesError
 from tallybook.ledger.events import Entry, PointAdded, PointRated, ReflectionCompleted
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import is_usable_name, parse_number
 from tallybook.ledger.playbook_constants import STAMP, UNTIL
 from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.entry import SPEC_POLICY, add_rating
 from tallybook.projections.playbook.view import Playbook
@@ -39,7 +43,7 @@ from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import templates
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import record, secrets
-from tallybook.projections.surfaces.writing.requests import Change, PlainEvents, Request, Update
+from tallybook.projections.surfaces.writing.requests import Decide, PlainEvents, Request, Update
 
 __all__ = [
     "clear_session",
@@ -525,7 +529,11 @@ def _entries(entries: list[Any]) -> tuple[Entry, ...]:
 
 
 def list_requests(playbook: LoadedPlaybook) -> list[Request]:
-    """Return the requests of a save: each update, then all other changes as one edit."""
+    """Return the requests of a save: each update, then all other changes as one edit.
+
+    Raises:
+        BadInputError: It has top-level keys that no file could hold.
+    """
     by = {"rater": "reflector"}
     # As ratings and not as counts: two sessions that load before either saves both count (REQ-SCORE-002).
     requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
@@ -533,5 +541,35 @@ def list_requests(playbook: LoadedPlaybook) -> list[Request]:
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
     if not requests or entries != base or changed:
-        requests.append(Request(Change(base, entries, changed), {"rater": "agent"}))
+        requests.append(Request(_make_change(base, entries, changed), {"rater": "agent"}))
     return requests
+
+
+def _make_change(base: tuple[Entry, ...], entries: tuple[Entry, ...], top: str) -> Decide:
+    """Return what decides a dict's changes in addition to its updates: a manual edit with the ratings since its base.
+
+    Args:
+        base: The entries before the change.
+        entries: The entries after it.
+        top: The other top-level keys as a JSON object if they were changed, else empty.
+
+    Raises:
+        BadInputError: Top-level keys could be recorded but never rendered.
+    """
+    if top:
+        try:
+            dumps(strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")).encode()
+        except UnicodeEncodeError as error:
+            raise BadInputError("top", NOT_UNICODE) from error
+
+    def decide(state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
+        before = {renamed.get(entry.name, entry.name): entry for entry in base}
+        drift = {
+            name: (now.helpful - before[name].helpful, now.harmful - before[name].harmful)
+            for name, now in state.entries.items()
+            if name in before
+        }
+        allowed = top if redactions.refusal_in_json(top) is None else ""
+        return decide_edit(Edit(base, entries, allowed), state, drift, renamed, redactions.refusal)
+
+    return decide

@@ -25,8 +25,7 @@ from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import LEARNED, MARKS, Settings
 from tallybook.projections.surfaces.writing import proposals, secrets
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
-from tallybook.projections.surfaces.writing.votes import NEUTRAL
+from tallybook.projections.surfaces.writing.requests import NEUTRAL, PlainEvents, Request, Update
 
 # A first parser was quadratic, and took 8 s for 40 kB.
 MAX_LINE_CHARS: Final = 2_000

@@ -51,8 +51,8 @@ from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS, Project, contains, project_around
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.writing import pair, record, votes
-from tallybook.projections.surfaces.writing.requests import Decide, PlainEvents, Request, Update
+from tallybook.projections.surfaces.writing import pair, record
+from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, Decide, PlainEvents, Request, Update
 
 FIRST_WAIT_S: Final = 300
 MAX_WAIT_S: Final = 24 * 3600
@@ -586,7 +586,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
         what = f"the answer cannot be recorded: {error}"
         raise RaterError(UNUSABLE, what, reply.spent, reply.model) from error
     all_ignored = (*outcome.ignored, *(outcome.mine.ignored if outcome.mine else ()))
-    voted = [item for item in all_ignored if item.reason == votes.SPENT]
+    voted = [item for item in all_ignored if item.reason == ALREADY_RATED]
     ignored = [*voted, *(item for item in all_ignored if item.item.startswith(OPERATIONS))]
     return Result(
         name,

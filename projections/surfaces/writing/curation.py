@@ -14,6 +14,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, check_reason
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.playbook_constants import IDS_A_LINE
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
 from tallybook.projections.event_rows import summary
@@ -29,7 +30,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.record import Outcome
-from tallybook.projections.surfaces.writing.requests import Request, make_undo
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
@@ -220,6 +221,13 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
     if not records:
         raise NothingToDoError(f"writer {writer}", "has nothing to undo")
     return records
+
+
+def make_undo(ids: Sequence[str], session: str | None = None, reason: str = "") -> PlainEvents:
+    """Return the undoing of events by their ids, or of all events of a session so far."""
+    # Each event names as many ids as a line can hold.
+    parts = [tuple(ids[begin : begin + IDS_A_LINE]) for begin in range(0, len(ids), IDS_A_LINE)] or [()]
+    return PlainEvents(tuple(events.EventsVoided(part, session, reason) for part in parts))
 
 
 def undo_events(

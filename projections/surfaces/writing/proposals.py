@@ -10,11 +10,15 @@ import attrs
 
 from tallybook.ledger import errors, events
 from tallybook.ledger.codec import decode
+from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import CURATIONS, Curation
 from tallybook.ledger.decisions.operations import REDACT
+from tallybook.ledger.decisions.update import Decision
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
+from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.review import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
@@ -23,7 +27,7 @@ from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 from tallybook.projections.surfaces.writing.record import Outcome
-from tallybook.projections.surfaces.writing.requests import PersonAnswer, PlainEvents, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
@@ -44,6 +48,36 @@ class ProposedError(errors.TallybookError):
     """What an agent typed became a proposal."""
 
     exit_code = errors.EXIT_NO
+
+
+@attrs.frozen
+class PersonAnswer:
+    """A person's decision about a proposal, or about entries in a review.
+
+    Attributes:
+        event: The decision.
+        wish: The change that it makes, a person's or a curator's; None where it makes none.
+    """
+
+    event: events.ProposalDecided | events.PointReviewed
+    wish: Curation | events.PointProposed | None = None
+
+    def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
+        """Return the decision and the events of the change, in one batch.
+
+        Raises:
+            RedactedTextError: Its text was redacted meanwhile.
+            NothingToDoError: It cannot be made any more.
+        """
+        if isinstance(self.event, events.ProposalDecided):
+            redactions.check("reason", self.event.reason)
+        changes: tuple[events.Event, ...] = ()
+        if isinstance(self.wish, events.PointProposed):
+            redactions.check("text", self.wish.text)
+            changes = operations.make(self.wish, state)[0]
+        elif self.wish is not None:
+            changes = self.wish(state, redactions, renamed).events
+        return Decision((self.event, *changes))
 
 
 def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> tuple[Outcome, ProposedError | None]:

@@ -6,7 +6,7 @@ given or cited, measurements, redactions and syncs append through the log itself
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 import json
 import os
@@ -41,6 +41,7 @@ from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
 from tallybook.projections.surfaces.history.reading import Opened, catch_up, has_book
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import (
+    VOTES_FORM,
     Import,
     PlainEvents,
     Request,
@@ -48,7 +49,6 @@ from tallybook.projections.surfaces.writing.requests import (
     request_to_json,
     requests_from_json,
 )
-from tallybook.projections.surfaces.writing.votes import VOTES_FORM, count_votes, may_vote
 from tallybook.projections.votes import VOTES, Votes
 
 if TYPE_CHECKING:
@@ -129,9 +129,8 @@ def write(
         TallybookError: The ledger is damaged, or could not be written.
     """
     with closing(Opened(project)) as opened:
-        log = opened.log
         writing = Writing(opened, problems=[problem for request in requests for problem in request.masked])
-        is_new = not log.exists()
+        is_new = not opened.log.exists()
         if is_new:
             if not begin and not _begins(opened, requests):
                 writing.state = opened.playbook()
@@ -142,28 +141,12 @@ def write(
 
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(errors.TallybookError):
-                erasure.finish(project, log)
-        state: Playbook | None = None
-        try:
-            state = opened.playbook(cold=cold)
-            # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
-            has_votes = any(may_vote(request) for request in requests if isinstance(request.decide, Update))
-            writing.votes = reading.fold_view(VOTES_FORM, log) if has_votes else None
-            writing.append(state, requests)
-            is_undone = any(isinstance(event, EventsVoided) for outcome in writing.outcomes for event in outcome.events)
-            # An undo changes how earlier events read, so the state of before cannot simply be folded on.
-            if has_book(log) or is_undone:
-                writing.state = opened.playbook()
-        except (errors.LockHeldError, errors.MissingLinesError) as error:
-            # No agent waits for a lock that is held: its payload waits in the spool.
-            writing.outcomes, writing.state = _spool_refused(opened, requests, state, error), None
+                erasure.finish(project, opened.log)
+        if not writing.run(requests, cold=cold):
             return writing
         writing.render()
     if (project.claude / DIAGNOSTIC_MODE).exists():
-        files = [writing.file.legacy] if writing.file.events else []
-        for request, outcome in zip(requests, writing.outcomes, strict=True):
-            files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
-        writing.problems += _report_changes(project, files, writing.pruned, reported)
+        writing.problems += _report_changes(writing, requests, reported)
     if is_new:
         checkpoints.begin(project.ledger)
     if requests:
@@ -224,6 +207,29 @@ class Writing:
     unrendered: Exception | None = None
     _batches: list[Batch] = attrs.field(factory=list)
 
+    def run(self, requests: Sequence[Request], *, cold: bool) -> bool:
+        """Append all, or put the requests into the spool; return whether they were appended.
+
+        Raises:
+            TallybookError: Neither can be done.
+        """
+        opened, state = self.opened, None
+        try:
+            state = opened.playbook(cold=cold)
+            # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
+            if any(request.has_votes and isinstance(request.decide, Update) for request in requests):
+                self.votes = reading.fold_view(VOTES_FORM, opened.log)
+            self.append(state, requests)
+            is_undone = any(isinstance(event, EventsVoided) for outcome in self.outcomes for event in outcome.events)
+            # An undo changes how earlier events read, so the state of before cannot simply be folded on.
+            if is_undone or has_book(opened.log):
+                self.state = opened.playbook()
+        except (errors.LockHeldError, errors.MissingLinesError) as error:
+            # No agent waits for a lock that is held: its payload waits in the spool.
+            self.outcomes, self.state = _spool_refused(opened, requests, state, error), None
+            return False
+        return True
+
     def append(self, state: Playbook, requests: Sequence[Request]) -> None:
         """Append the manual edit of ``playbook.json``, the spool, then the requests."""
         with self.opened.log.transaction() as tx:
@@ -233,8 +239,9 @@ class Writing:
             self.state = state
             spool_files = self.take_in(tx, state)
             self.outcomes += self.append_all(tx, state, requests)
-        # After the acknowledgement: a file that survives a crash is refused by its keys, and its payload is not lost.
-        spool.remove_files(spool_files)
+        if spool_files:
+            # After the acknowledgement: a file that survives a crash is refused by its keys, so no payload is lost.
+            spool.remove_files(spool_files)
 
     def take_in(self, tx: Transaction, state: Playbook) -> list[spool.SpoolFile]:
         """Append the manual edit of ``playbook.json``, and the spool; return the spool files that were appended."""
@@ -255,9 +262,10 @@ class Writing:
     def _take_spooled(self, tx: Transaction, state: Playbook, file: spool.SpoolFile) -> bool:
         """Append a spool file, each payload under its own key, so that it counts once even if the file survives."""
         try:
-            requests = requests_from_json(file.requests, f"spool:{file.id}", file.at)
+            log = self.opened.log
+            names_since = log.names_since if has_book(log) else None
+            requests = requests_from_json(file.requests, f"spool:{file.id}", file.at, names_since)
             tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
-            requests = [_with_present_names(self.opened.log, request) for request in requests]
             outcomes = self.append_all(tx, state, requests)
         except (errors.BadInputError, errors.MissingLinesError) as error:
             # A file that cannot be recorded stays in place and costs none of the others.
@@ -288,8 +296,7 @@ class Writing:
                 outcome = Outcome(delivery.first, delivery.last, repeated=True, renamed=names)
             else:
                 # Where it is refused, nothing of the transaction is appended.
-                decision = request.decide(state, self.opened.redactions, renamed)
-                decision = count_votes(decision, request, state, self._read_votes)
+                decision = request.decide_on(state, self.opened.redactions, renamed, self._read_votes)
                 outcome = self._append(tx, state, decision, request)
             outcomes.append(outcome)
             renamed |= outcome.renamed
@@ -324,29 +331,28 @@ class Writing:
         batch = codec.join(raw, events)
         fold(PLAYBOOK, [batch], state)
         self._batches.append(batch)
-        after = dict.fromkeys(state.entries)
         restored = {event.name for event in events if isinstance(event, PointRestored)}
         # Only an update prunes; what a manual edit takes out is not pruned.
-        pruned = tuple(name for name in before if name not in after) if updates else ()
+        pruned = tuple(name for name in before if name not in state.entries) if updates else ()
         self.pruned += [state.gone[name] for name in pruned if name in state.gone]
         rated = dict.fromkeys(
             state.merged.get(event.name, event.name)
             for event in events
             if isinstance(event, PointRated) and event.rating in RATINGS
         )
-        is_whole = len(raw.lines) == len(events)
+        # A line an event, but for long texts and what the names of a shared book mean.
+        is_plain = len(raw.lines) == len(events)
+        records = () if is_plain else batch.records[: len(events)]
         return Outcome(
             seq_from=raw.first,
-            seq_to=last_shown(raw),
-            added=tuple(name for name in after if name not in before and name not in restored),
+            seq_to=raw.last if is_plain else last_shown(raw),
+            added=tuple(name for name in state.entries if name not in before and name not in restored),
             pruned=pruned,
             ignored=decision.ignored,
-            rated=tuple(state.entries[name] for name in rated if name in after),
+            rated=tuple(state.entries[name] for name in rated if name in state.entries),
             renamed=decision.new_names,
             events=events,
-            numbers=tuple(
-                range(raw.first, raw.last + 1) if is_whole else [record.seq for record in batch.records[: len(events)]]
-            ),
+            numbers=tuple(record.seq for record in records) or tuple(range(raw.first, raw.last + 1)),
         )
 
     def render(self) -> None:
@@ -374,19 +380,6 @@ def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
     tx, opened = PreviewTransaction(log), Opened(project)
     Writing(opened).take_in(tx, opened.playbook())
     return tx.appended
-
-
-def _with_present_names(log: JsonlLog, request: Request) -> Request:
-    """Return a spooled request with the present names of the entries that were shown under other names then.
-
-    Raises:
-        BadInputError: It holds a curator's operations, in which names are not translated.
-        MissingLinesError: Lines of the shared book as of then are missing.
-    """
-    if request.position is None or not has_book(log) or not isinstance(request.decide, Update):
-        return request
-    names = log.names_since(request.position)
-    return attrs.evolve(request, decide=request.decide.with_names(names)) if names else request
 
 
 def refuse_other_payload(request: Request, delivery: Delivery | None) -> None:
@@ -519,23 +512,19 @@ def describe_pruning(entries: Sequence[Entry]) -> str:
 
 
 def _report_changes(
-    project: Project, files: Iterable[LegacyFile | None], pruned: Iterable[Entry], reported: Collection[str]
+    writing: Writing, requests: Sequence[Request], reported: Collection[str]
 ) -> tuple[errors.Problem, ...]:
-    """Write the diagnostics of a write; return a problem where one could not be written.
-
-    Args:
-        project: The project, whose diagnostic mode is on.
-        files: The files that were recorded.
-        pruned: The entries that were pruned.
-        reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
-    """
+    """Write the diagnostics of a write, without what is ``reported`` already; return a problem where one failed."""
+    files = [writing.file.legacy] if writing.file.events else []
+    for request, outcome in zip(requests, writing.outcomes, strict=True):
+        files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
     migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
     texts = [(describe_migration(legacy), MIGRATION) for legacy in migrated]
-    if pruned := [entry for entry in pruned if entry.name not in reported]:
+    if pruned := [entry for entry in writing.pruned if entry.name not in reported]:
         texts.append((describe_pruning(pruned), PRUNING))
     try:
         for text, name in texts:
-            save_diagnostic(project, text, name)
+            save_diagnostic(writing.opened.project, text, name)
     except errors.TallybookError as error:
         return (errors.Problem("diagnostic", str(error)),)
     return ()

@@ -1,4 +1,4 @@
-"""Requests as values: what can be recorded, how it is decided, and how it waits in the spool.
+"""Requests as values: what can be recorded, how it is decided, what of agents' votes counts, and how it is spooled.
 
 What a request records is an object that decides: called with the playbook, the redacted texts and the names that its
 sender had to change, it returns the events. A new one is a class with these arguments.
@@ -6,37 +6,40 @@ sender had to change, it returns the events. A new one is a class with these arg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock, strict_json
+from tallybook.ledger import clock
 from tallybook.ledger.codec import REFUSALS, encode, structure
 from tallybook.ledger.decisions import operations
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.decisions.edit import Edit, decide_edit, rename_in_top
+from tallybook.ledger.decisions.edit import rename_in_top
 from tallybook.ledger.decisions.operations import Translation, translate
-from tallybook.ledger.decisions.update import Decision, decide_extraction, find_equal
-from tallybook.ledger.errors import NOT_UNICODE, BadInputError, NothingToDoError, Problem, UnknownEntryError
+from tallybook.ledger.decisions.update import Decision, IgnoredItem, decide_extraction, find_equal
+from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.events import (
+    RATINGS,
     BaselineSet,
     Entry,
     Event,
     EventsVoided,
+    PlaybookUpdated,
     PointAdded,
     PointNoted,
     PointProposed,
-    PointReviewed,
+    PointRated,
     ProposalDecided,
 )
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
-from tallybook.ledger.playbook_constants import IDS_A_LINE, PERSONAL_PREFIX, PLAYBOOK_NEUTRAL
+from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
-from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.playbook.view import AGENT, Playbook
 from tallybook.projections.surfaces.history import playbook_file
+from tallybook.projections.surfaces.history.checkpoints import Form
+from tallybook.projections.votes import RETIRE, VOTES, Votes, pack, unpack
 
 if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile
@@ -64,21 +67,18 @@ class Request:
         by: Who records it; ``rater`` at least.
         key: The idempotency key; None for none. A legacy file is its own.
         when: When it happened, if not now.
-        position: In a shared project, the own event number as of which its names were shown; None for now.
         payload: Digest of what is delivered, where the caller gave the key: under one key only this payload counts.
             Empty for keys of Tallybook's own, under which the first delivery counts.
         masked: The items in which secrets of models and transcripts were masked.
 
     Raises:
-        BadInputError: It is not an extraction result, has top-level keys that no file could hold, or names no known
-            rater.
+        BadInputError: It is not an extraction result, or names no known rater.
     """
 
     decide: Decide
     by: Mapping[str, str]
     key: str | None = None
     when: str | None = None
-    position: int | None = None
     payload: str = ""
     masked: tuple[Problem, ...] = attrs.field(default=(), eq=False)
 
@@ -87,8 +87,6 @@ class Request:
         # Before anything is opened, so that a bad request leaves no trace, not even a ledger.
         if isinstance(self.decide, Update) and not self.decide.is_typed:
             translate(self.decide.payload, Translation(Playbook(), self.decide.may))
-        elif isinstance(self.decide, Change) and self.decide.top:
-            _check_top(self.decide.top)
         check_provenance(self.by)
         if self.key is not None and not self.key:
             raise BadInputError("key", "is empty", "leave it out, or name the delivery")
@@ -96,8 +94,34 @@ class Request:
             self.key = playbook_file.adoption_key(self.decide.legacy.sha256)
         if self.by["rater"] not in UNSCREENED:
             problems = list(self.masked)
-            self.decide = _mask_request(self.decide, problems)
+            self.decide = _mask(self.decide, problems)
             self.masked = tuple(problems)
+
+    @property
+    def has_votes(self) -> bool:
+        """Return whether ratings in it are votes: those of an agent, and of a reflection on a session.
+
+        People's and programs' ratings count as they are, as the specification says.
+        """
+        # A reflection on a session is known by the names that its prompt showed.
+        return self.by["rater"] == AGENT or (isinstance(self.decide, Update) and self.decide.shown is not None)
+
+    def decide_on(
+        self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str], read_votes: Callable[[], Votes]
+    ) -> Decision:
+        """Decide it, with what its votes come to.
+
+        Args:
+            state: The playbook under the lock.
+            redactions: The redacted texts.
+            renamed: As for `Decide`.
+            read_votes: Returns the votes before it, which are read only where it has one.
+
+        Raises:
+            TallybookError: It is refused.
+        """
+        decision = self.decide(state, redactions, renamed)
+        return _count_votes(decision, self, state, read_votes) if self.has_votes else decision
 
 
 def check_provenance(by: object) -> None:
@@ -237,40 +261,6 @@ class PlainEvents:
 
 
 @attrs.frozen
-class Change:
-    """Changes of a playbook that a program made in addition to its updates.
-
-    Attributes:
-        base: The entries before the change.
-        found: The entries after it.
-        top: The other top-level keys as a JSON object if they were changed, else empty.
-    """
-
-    base: tuple[Entry, ...]
-    found: tuple[Entry, ...]
-    top: str = ""
-
-    def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
-        """Decide it as a manual edit, to which the ratings since its base are added."""
-        base = {renamed.get(entry.name, entry.name): entry for entry in self.base}
-        drift = {
-            name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
-            for name, now in state.entries.items()
-            if name in base
-        }
-        top = self.top if redactions.refusal_in_json(self.top) is None else ""
-        return decide_edit(Edit(self.base, self.found, top), state, drift, renamed, redactions.refusal)
-
-
-def _check_top(top: str) -> None:
-    """Refuse top-level keys that could be recorded but never rendered."""
-    try:
-        dumps(strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")).encode()
-    except UnicodeEncodeError as error:
-        raise BadInputError("top", NOT_UNICODE) from error
-
-
-@attrs.frozen
 class Import:
     """A legacy file.
 
@@ -304,43 +294,6 @@ class Import:
         return Decision(legacy_import.seed_events(legacy), refused)
 
 
-def make_undo(ids: Sequence[str], session: str | None = None, reason: str = "") -> PlainEvents:
-    """Return the undoing of events by their ids, or of all events of a session so far."""
-    # Each event names as many ids as a line can hold.
-    parts = [tuple(ids[begin : begin + IDS_A_LINE]) for begin in range(0, len(ids), IDS_A_LINE)] or [()]
-    return PlainEvents(tuple(EventsVoided(part, session, reason) for part in parts))
-
-
-@attrs.frozen
-class PersonAnswer:
-    """A person's decision about a proposal, or about entries in a review.
-
-    Attributes:
-        event: The decision.
-        wish: The change that it makes, a person's or a curator's; None where it makes none.
-    """
-
-    event: ProposalDecided | PointReviewed
-    wish: Curation | PointProposed | None = None
-
-    def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
-        """Return the decision and the events of the change, in one batch.
-
-        Raises:
-            RedactedTextError: Its text was redacted meanwhile.
-            NothingToDoError: It cannot be made any more.
-        """
-        if isinstance(self.event, ProposalDecided):
-            redactions.check("reason", self.event.reason)
-        events: tuple[Event, ...] = ()
-        if isinstance(self.wish, PointProposed):
-            redactions.check("text", self.wish.text)
-            events = operations.make(self.wish, state)[0]
-        elif self.wish is not None:
-            events = self.wish(state, redactions, renamed).events
-        return Decision((self.event, *events))
-
-
 # Secrets
 
 
@@ -352,10 +305,10 @@ _WORDS: Final[dict[type, tuple[str, ...]]] = {
     BaselineSet: ("reason",),
     ProposalDecided: ("reason",),
 }
-"""Class → its fields with words of its sender."""
+"""Class → its fields with words of its sender. Other events hold only paths and reasons of Tallybook."""
 
 
-def _mask_request(decide: Decide, problems: list[Problem]) -> Decide:
+def _mask(value: Any, problems: list[Problem]) -> Any:
     """Return what is recorded with the secrets of models and transcripts masked; add a problem for each masked item.
 
     Texts that files held, or that a program saved in a dict, stay as they are.
@@ -365,35 +318,96 @@ def _mask_request(decide: Decide, problems: list[Problem]) -> Decide:
     """
     from tallybook.projections.surfaces.writing import secrets
 
-    if isinstance(decide, Update):
+    if isinstance(value, tuple):
+        return tuple(_mask(item, problems) for item in value)
+    masked: dict[str, Any] = {}
+    if isinstance(value, Update):
         names: dict[str, str] = {}
-        for text, name in decide.names.items():
+        for text, name in value.names.items():
             # Two texts that differ only in their secrets become one, under the first one's name.
             names.setdefault(secrets.mask(text), name)
-        payload = secrets.mask_payload(decide.payload, problems)
-        events = tuple(_mask_words(event, problems) for event in decide.plain_events)
-        return attrs.evolve(decide, payload=payload, names=names, plain_events=events)
-    if isinstance(decide, PlainEvents):
-        return PlainEvents(tuple(_mask_words(event, problems) for event in decide.events))
-    if isinstance(decide, PersonAnswer):
-        return attrs.evolve(decide, event=_mask_words(decide.event, problems))
-    return cast("Decide", _mask_words(decide, problems))
+        masked = {"names": names, "payload": secrets.mask_payload(value.payload, problems)}
+    for field in ("event", "events", "plain_events"):
+        if hasattr(value, field):
+            masked[field] = _mask(getattr(value, field), problems)
+    for field in _WORDS.get(type(value), ()):
+        place = f"note on {value.name}" if field == "note" else field
+        masked[field] = secrets.mask_item(place, getattr(value, field) or "", problems)
+    return attrs.evolve(value, **masked) if masked else value
 
 
-def _mask_words(value: Any, problems: list[Problem]) -> Any:
-    """Return an event or a curation with its free words masked.
+# Votes: limits on agents' ratings
 
-    Other events hold only paths and reasons of Tallybook.
+HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
+DISPUTE: Final = "a person's entry"
+"""The cause of a proposal that stands for a vote which would have pruned what a person typed or imported."""
+VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES, pack, unpack)
+"""How the votes are saved: a vote is decided under the lock, where folding all of a long history takes seconds."""
+ALREADY_RATED: Final = "was rated in this session, or in one that it continues"
+
+
+def _count_votes(decision: Decision, request: Request, state: Playbook, read: Callable[[], Votes]) -> Decision:
+    """Return a decision with what the votes in it come to, of an agent or a reflection on a session.
+
+    One vote counts an entry and lineage, a session with those that resumed or forked it. A further vote has no effect,
+    and one that would prune a person's entry is a proposal. By a mark, helpful counts only where the lineage cited the
+    entry, and is neutral elsewhere.
     """
-    from tallybook.projections.surfaces.writing import secrets
+    if not any(_find_rated(event, state) for event in decision.events):
+        return decision
+    votes = read()
+    notes = {event.name: event.note or "" for event in decision.events if isinstance(event, PointNoted)}
+    counted = [(event, _count_vote(event, request, state, votes, notes)) for event in decision.events]
+    dropped = {
+        event.name for event, result in counted if isinstance(event, PointRated) and not isinstance(result, PointRated)
+    }
+    events: list[Event] = []
+    for _, result in counted:
+        if isinstance(result, PlaybookUpdated):
+            events.append(result.evolve(rated=result.rated - len(dropped), ignored=result.ignored + len(dropped)))
+        elif result is not None and not (isinstance(result, PointNoted) and result.name in dropped):
+            events.append(result)
+    if dropped and all(isinstance(event, PlaybookUpdated | PointProposed) for event in events):
+        # Nothing is left that an update would close.
+        events = [event for event in events if isinstance(event, PointProposed)]
+    spent = (getattr(event, "name", "") for event, result in counted if result is None)
+    ignored = (*decision.ignored, *(IgnoredItem(name, ALREADY_RATED, name) for name in spent))
+    return attrs.evolve(decision, events=tuple(events), ignored=ignored)
 
-    words = {field: getattr(value, field) or "" for field in _WORDS.get(type(value), ())}
-    if not words:
-        return value
-    places = {"note": f"note on {value.name}"} if "note" in words else {}
-    return attrs.evolve(
-        value, **{field: secrets.mask_item(places.get(field, field), text, problems) for field, text in words.items()}
-    )
+
+def _find_rated(event: Event, state: Playbook) -> Entry | None:
+    """Return the entry on which an event votes; None where it is no vote that can count."""
+    is_vote = isinstance(event, PointRated) and event.rating in RATINGS
+    if not is_vote and not (isinstance(event, PointProposed) and event.verb == RATE):
+        return None
+    name = getattr(event, "name", "")
+    return state.entries.get(state.merged.get(name, name))
+
+
+def _count_vote(event: Any, request: Request, state: Playbook, votes: Votes, notes: Mapping[str, str]) -> Any:
+    """Return what a vote comes to, None where its lineage has voted on the entry; any other event as it is."""
+    entry = _find_rated(event, state)
+    if entry is None:
+        return event
+    name, session = event.name, request.by.get("session", "")
+    if session:
+        if votes.has("rated", session, name):
+            return None
+        # A second vote of the same batch is not in the ledger yet, and has no effect either.
+        votes.sessions[session].rated[name] = None
+    if request.by["rater"] != AGENT or not isinstance(event, PointRated):
+        return event
+    if event.rating == HARMFUL:
+        worse = attrs.evolve(entry, harmful=entry.harmful + 1)
+        if votes.maker_of(name).is_persons and state.prunes(worse):
+            if name in votes.disputed:
+                # A person is asked once.
+                return event.evolve(rating=NEUTRAL)
+            votes.disputed.add(name)
+            return PointProposed(RETIRE, name, (), DISPUTE, "", "", notes.get(name, "").partition(": ")[2])
+    by_marks = isinstance(request.decide, Update) and request.decide.by_marks
+    is_courtesy = by_marks and event.rating == HELPFUL and not votes.has("cited", session, name)
+    return event.evolve(rating=NEUTRAL) if is_courtesy else event
 
 
 # As JSON in the spool
@@ -424,20 +438,34 @@ def _to_rows(events: Iterable[Event]) -> list[list[Any]]:
     return [[draft.kind, draft.v, draft.body, draft.free] for draft in map(encode, events)]
 
 
-def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
+def requests_from_json(
+    values: Any, key: str, when: Any, names_since: Callable[[int], Mapping[str, str]] | None = None
+) -> list[Request]:
     """Return the requests of one spool file.
 
     Args:
         values: A list of what `request_to_json` returned, read again and not trusted.
         key: Names the file, so that each request is recorded once.
         when: When they were sent, not trusted either.
+        names_since: In a shared project: returns name as of an own event number → the entry's present name, where it
+            changed since.
 
     Raises:
         BadInputError: One of them is not a request, or they are not a list; none of them may be recorded.
+        MissingLinesError: Lines of the shared book as of then are missing.
     """
     if not isinstance(values, list):
         raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
-    return [_from_json(value if isinstance(value, dict) else {}, f"{key}:{i}", when) for i, value in enumerate(values)]
+    requests = []
+    for index, value in enumerate(values):
+        fields = value if isinstance(value, dict) else {}
+        request, position = _from_json(fields, f"{key}:{index}", when), fields.get("position")
+        if names_since and isinstance(request.decide, Update) and type(position) is int and position > 0:
+            # A sync can give pending entries other names.
+            names = names_since(position)
+            request.decide = request.decide.with_names(names) if names else request.decide
+        requests.append(request)
+    return requests
 
 
 def _from_json(fields: Mapping[str, Any], key: str, when: Any) -> Request:
@@ -450,13 +478,12 @@ def _from_json(fields: Mapping[str, Any], key: str, when: Any) -> Request:
     if not fits:
         # On a line it would be damage for ever.
         raise BadInputError("at", "is not a time as the ledger writes it")
-    given, position, payload = fields.get("key"), fields.get("position"), fields.get("payload")
+    given, payload = fields.get("key"), fields.get("payload")
     return Request(
         _decide_from_json(fields),
         fields.get("by", {}),
         given if isinstance(given, str) and given else key,
         when,
-        position if type(position) is int and position > 0 else None,
         payload if isinstance(payload, str) and is_digest(payload) and given else "",
     )
 
