@@ -17,7 +17,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.console import output, story_text, terminal
-from tallybook.projections.surfaces.console.story_text import ROWS, print_chart
+from tallybook.projections.surfaces.console.story_text import ROWS
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ CHANGES = [
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.print_playbook(console, POINTS, AT),
     "story": lambda console: story_text.print_story(
-        console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
+        console, PRUNED | {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
     ),
-    "chart": lambda console: story_text.print_chart(console, PRUNED),
+    "chart": lambda console: story_text.print_story(console, PRUNED, chart=True),
     "blame": lambda console: terminal.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
     "graveyard": lambda console: terminal.print_graveyard(console, [POINTS[2] | GRAVE]),
     "answer": lambda console: ignore(terminal.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
@@ -99,7 +99,7 @@ def test_a_text_is_shown_literally(text: str, expected: str, width: int) -> None
     """Markup, emoji names, control characters and reversed text are shown, never interpreted."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
     assert expected in shown(lambda console: terminal.print_playbook(console, [point], None), width)
-    assert expected in shown(lambda console: story_text.print_story(console, KEPT | {"text": text}, {}), width)
+    assert expected in shown(lambda console: story_text.print_story(console, KEPT | {"text": text}), width)
 
 
 @pytest.fixture
@@ -168,8 +168,9 @@ STORIES: dict[str, Told] = {
 
 
 def draw(told: Mapping[str, Any], width: int = 40, encoding: str = "utf-8") -> str:
-    """Return the chart of a story in a pipe of this width and encoding."""
-    return shown(lambda console: print_chart(console, told), width, encoding)
+    """Return the chart of a story in a pipe of this width and encoding: what is printed after its sentences."""
+    text = shown(lambda console: story_text.print_story(console, told), width, encoding)
+    return shown(lambda console: story_text.print_story(console, told, chart=True), width, encoding).removeprefix(text)
 
 
 GOLDEN = {

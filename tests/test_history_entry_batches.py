@@ -27,8 +27,7 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PointMatched, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
-from tallybook.projections.entry_history.answers import explain
-from tallybook.projections.entry_history.view import ENTRIES, entries_view
+from tallybook.projections.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.moments import find
@@ -100,7 +99,7 @@ def read(log: JsonlLog, name: str) -> list[int]:
 def test_a_due_prune_is_followed_to_the_update_that_does_it(log: JsonlLog) -> None:
     """After ratings without an update the batches up to the next update of another entry are read."""
     assert [5, 10, 11, 13, 15] == read(log, "kpt_002")
-    assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
+    assert "pruned" == commands.why(project_of(log), "kpt_002")["status"]
 
 
 def test_a_pending_redaction_hides_its_text(log: JsonlLog) -> None:
@@ -108,7 +107,7 @@ def test_a_pending_redaction_hides_its_text(log: JsonlLog) -> None:
     ids = [record.id for batch in decode(log.read()) for record in batch.records]
     write_pending(log.folder, PendingRedaction((ids[1],), ("no such text",), "private", HUMAN))
     check(log)
-    assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
+    assert "[redacted]" == commands.why(project_of(log), "kpt_001")["text"]
 
 
 def test_what_was_joined_to_an_entry_is_in_its_story(log: JsonlLog) -> None:
@@ -121,7 +120,7 @@ def test_what_was_joined_to_an_entry_is_in_its_story(log: JsonlLog) -> None:
         ],
     )
     check(log)
-    assert 4 == commands.why(project_of(log), "kpt_001")[0]["helpful"]
+    assert 4 == commands.why(project_of(log), "kpt_001")["helpful"]
 
 
 @pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])

@@ -122,7 +122,7 @@ def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> No
     assert ["one", "their second"] == texts(then)
     assert f"event 7, {then.state.last_updated[:16].replace('T', ' ')} UTC" == then.moment.partition(", the")[0]
     assert then.moment.endswith(f"the end of the ledger in commit {name[:12]}, which has another history than this one")
-    story, _ = commands.why(tracked, "kpt_001", moments.find(tracked, "git:HEAD"))
+    story = commands.why(tracked, "kpt_001", moments.find(tracked, "git:HEAD"))
     assert (1, 0) == (story["helpful"], story["harmful"])
     assert ["one", "our second"] == [point["text"] for point in commands.show(tracked)["key_points"]]
     with pytest.raises(BadInputError, match="has another history than this one; give the commit's date and time"):

@@ -184,11 +184,11 @@ def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
     tables = document["stories"]
     assert (len(names), 0) == (len(tables["stories"]), tables["omitted"])
     for told in tables["stories"]:
-        story, extras = commands.why(here, names[told["entry"]])
-        assert list(tell_story(story, extras)) == told["sentences"]
-        assert [event["seq"] for event in extras["deciding"]] == told["deciding"]
+        story = commands.why(here, names[told["entry"]])
+        assert list(tell_story(story)) == told["sentences"]
+        assert [event["seq"] for event in story["deciding"]] == told["deciding"]
         others = [[names[name], status, relation, names[of]] for name, status, relation, of in told["others"]]
-        assert [[row[key] for key in ("name", "status", "relation", "of")] for row in extras["lineage"]] == others
+        assert [[row[key] for key in ("name", "status", "relation", "of")] for row in story["lineage"]] == others
 
 
 def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) -> None:

@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
     PointRetired,
 )
 from tallybook.projections.comparisons import diff
-from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses
+from tallybook.projections.entry_history import ENTRIES, EntryStatuses
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 

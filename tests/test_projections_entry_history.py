@@ -22,8 +22,12 @@ from tallybook.ledger.events import (
     PointRemoved,
     PointRetired,
 )
-from tallybook.projections.entry_history.answers import (
+from tallybook.projections.entry_history import (
+    ENTRIES,
+    EntryStatuses,
+    Story,
     blame,
+    entries_view,
     explain,
     find_by_words,
     find_exit,
@@ -31,7 +35,6 @@ from tallybook.projections.entry_history.answers import (
     lineage,
     story_json,
 )
-from tallybook.projections.entry_history.view import ENTRIES, EntryStatuses, Story, entries_view
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.inject import interval, lower_bound
@@ -59,15 +62,10 @@ def teller(batches: Sequence[Batch], name: str = "kpt_001") -> Callable[..., Sto
     return lambda until=None: fold_history(entries_view({name}), lambda: batches, until).stories[name]
 
 
-def answer(batches: Sequence[Batch], name: str = "kpt_001") -> tuple[dict[str, Any], dict[str, Any]]:
+def answer(batches: Sequence[Batch], name: str = "kpt_001") -> dict[str, Any]:
     """Return what `why` answers about a name in a history."""
     tell = teller(batches, name)
     return explain(tell(), fold_history(ENTRIES, lambda: batches), tell)
-
-
-def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
-    """Return the stable answer about a name after these batches."""
-    return answer(history(stretches), name)[0]
 
 
 def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
@@ -118,16 +116,16 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
     for name in [*book.entries, "kpt_404"]:
-        assert answer(batches, name)[1]["vanished_by"] is None
+        assert answer(batches, name)["vanished_by"] is None
     for name in book.used - set(book.entries):
-        extras, seen = answer(batches, name)[1], presence(batches, name)
+        story, seen = answer(batches, name), presence(batches, name)
         (place,) = [
             index
             for index, batch in enumerate(batches)
-            if extras["vanished_by"]["seq"] in {record.seq for record in batch.records}
+            if story["vanished_by"]["seq"] in {record.seq for record in batch.records}
         ]
-        assert any(seen) == extras["stood"]
-        if extras["stood"]:
+        assert any(seen) == story["stood"]
+        if story["stood"]:
             assert place == max(index for index, is_present in enumerate(seen) if is_present)
             assert find_exit(teller(batches, name)(), teller(batches, name)) is not None
 
@@ -163,7 +161,7 @@ def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]], t
 
 def test_a_pruned_entry_names_the_event_and_the_rule_that_pruned_it() -> None:
     """After three harmful ratings the update prunes (REQ-SCORE-007); a later rating is ignored."""
-    story = told(LEARNED, *[HARMED] * 3, HARMED)
+    story = answer(history([LEARNED, *[HARMED] * 3, HARMED]))
     assert ("pruned", 0, 3, "harmful >= 3 AND harmful > helpful") == tuple(
         story[key] for key in ("status", "helpful", "harmful", "rule")
     )
@@ -179,7 +177,7 @@ def test_ratings_of_a_merged_name_count_for_the_target() -> None:
     """The merged story ends with the merge and names the entry of later ratings; the other story counts them."""
     late = [PointRated("kpt_001", "harmful"), PointRated("kpt_001", "neutral"), CLOSED]
     batches = history([LEARNED, [PointRated("kpt_001", "helpful")], [PointMerged("kpt_002", ("kpt_001",), "")], late])
-    gone, stays = (answer(batches, name)[0] for name in ("kpt_001", "kpt_002"))
+    gone, stays = (answer(batches, name) for name in ("kpt_001", "kpt_002"))
     assert ("merged", 1, 0, 5) == (gone["status"], gone["helpful"], gone["harmful"], gone["decided_by"]["seq"])
     assert ["counts for kpt_002", "counts nothing"] == [row["reason"] for row in gone["ignored"]]
     assert [("point.added", 0, 0), ("point.merged", 1, 0), ("point.rated", 1, 1)] == [
@@ -191,12 +189,12 @@ def test_ratings_of_a_merged_name_count_for_the_target() -> None:
 def test_an_undone_event_is_listed_as_undone() -> None:
     """It has its own kind, outside the trail; the entry is as if the event had never been."""
     batches = history([LEARNED, HARMED, [EventsVoided(("id-1", "id-4"), None, "")]])
-    story, extras = answer(batches)
+    story = answer(batches)
     assert ("undone", TEXT, [], 6) == (story["status"], story["text"], story["trail"], story["decided_by"]["seq"])
     assert [("point.added", None, "undone"), ("point.rated", "harmful", "undone")] == [
         (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
     ]
-    assert (6, [1, 6]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
+    assert (6, [1, 6]) == (story["vanished_by"]["seq"], [event["seq"] for event in story["deciding"]])
     assert "kept" == story_json(teller(batches)(5))["status"]
 
 

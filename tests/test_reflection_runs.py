@@ -110,7 +110,7 @@ def test_a_rater_rates_pending_sessions(awaiting: Project, client: Client, capsy
     assert "s1: 1 rated, learned kpt_002, 1,250 tokens\n" == capsys.readouterr().out
     points = {point["name"]: point for point in commands.show(awaiting)["key_points"]}
     assert (1, "Run the tests first.") == (points["kpt_001"]["helpful"], points["kpt_002"]["text"])
-    story, _ = commands.why(awaiting, "kpt_001")
+    story = commands.why(awaiting, "kpt_001")
     rated = [step for step in story["trail"] if step["kind"] == "point.rated"]
     assert [("reflector", "s1", "claude-haiku-4-5")] == [
         (step["by"]["rater"], step["by"]["session"], step["by"]["model"]) for step in rated

@@ -12,13 +12,13 @@ from helpers.cache_places import caches_of
 from helpers.long_ledgers import make_long
 from helpers.shared_machines import HUMAN, SharedMachine, make_pair
 from tallybook.ledger.codec import decode
-from tallybook.projections.entry_history.answers import explain
-from tallybook.projections.entry_history.view import ENTRIES, entries_view
+from tallybook.projections.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints, stories
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
+from tallybook.projections.surfaces.sharing import own_history
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ def read_stories(machine: SharedMachine) -> dict[str, Any]:
         def tell(until: int | None, name: str = name) -> Any:
             return fold_history(entries_view({name}), lambda: batches, until).stories[name]
 
-        story, more = explain(tell(None), state, tell)
-        stories.add_arrivals(machine.project, story, more)
-        answers[name] = story, more
+        answers[name] = explain(tell(None), state, tell)
+        own_history.add_arrivals(log.own, answers[name])
     return answers
 
 

@@ -81,7 +81,7 @@ def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFi
     assert REDACTED in told
     (row,) = [row for row in list_events(here) if row["seq"] == 4]
     assert None is row["free"]
-    assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")[0]["trail"]]
+    assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")["trail"]]
 
 
 def test_lines_that_the_chain_needs_are_listed(here: Project) -> None:

@@ -21,8 +21,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.names import format_names
-from tallybook.projections.entry_history.answers import brief
-from tallybook.projections.entry_history.view import affected_names
+from tallybook.projections.entry_history import affected_names, brief
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import files, inputs, scoring

@@ -362,14 +362,9 @@ def drift(project: Project, state: Playbook | None = None) -> str | None:
     return None
 
 
-def why(project: Project, words: str, moment: Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stable answer to `why`, and the extra parts of the story, as ``stories.story_of`` finds it."""
-    from tallybook.projections.entry_history.answers import explain
-    from tallybook.projections.surfaces.history.stories import add_arrivals, story_of
-
-    story, more = explain(*story_of(project, words, moment))
-    add_arrivals(project, story, more)
-    return story, more
+def why(project: Project, words: str, moment: Moment | None = None) -> dict[str, Any]:
+    """Return what `why` answers about an entry, as ``stories.explain_entry`` finds it."""
+    return stories.explain_entry(project, words, moment)[0]
 
 
 def history_at(project: Project, moment: Moment | None) -> Callable[[], Iterator[Batch]]:

@@ -36,7 +36,7 @@ from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
-    from tallybook.projections.entry_history.view import EntryStatuses
+    from tallybook.projections.entry_history import EntryStatuses
 
 
 MAX_NAMES = 3

@@ -61,6 +61,10 @@ PRUNED: dict[str, Any] = {
         {**LEARNED, "seq": 12, "kind": "playbook.updated", "helpful": 1, "harmful": 3},
     ],
     "ignored": [ignored(5, "counts nothing", "neutral"), ignored(14, "already pruned"), ignored(16, "already pruned")],
+    **dict.fromkeys(("origin", "original", "vanished_by")),
+    **{field: [] for field in ("notes", "deciding", "lineage")},
+    **{field: {"count": 0, "last": None} for field in ("told", "cited")},
+    "stood": True,
 }
 KEPT = PRUNED | {"status": "kept", "rule": None, "decided_by": None, "trail": PRUNED["trail"][:5], "ignored": []}
 BRIEF = {"seq": 812, "at": AT, "by": BY, "summary": 'learned kpt_004 "Write tests…"'}

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tallybook.projections.comparisons import Exclusion, alternative_view
-from tallybook.projections.entry_history.view import entries_view
+from tallybook.projections.entry_history import entries_view
 from tallybook.projections.lift import lift_view
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.entry import POLICIES

@@ -139,12 +139,14 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
 
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:
     """Print the entries that left, or the last change of each, and notes about their moment."""
-    from tallybook.projections.entry_history import answers
+    from tallybook.projections import entry_history
     from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.history.stories import STATUS_FORM, WITH_EDIT, as_of
 
     find_rows, print_rows = (
-        (answers.graveyard, terminal.print_graveyard) if form == "--gone" else (answers.blame, terminal.print_blame)
+        (entry_history.graveyard, terminal.print_graveyard)
+        if form == "--gone"
+        else (entry_history.blame, terminal.print_blame)
     )
     shown = as_of(project, STATUS_FORM, when)
     rows = shown.without_numbers(find_rows(shown.state))
@@ -343,7 +345,6 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     told, cited, stood, vanished_by, deciding, lineage, stale}, or {matches}; stale is {sessions, unused, gone, says},
     without --at only
     """
-    from tallybook.projections.entry_history.answers import explain
     from tallybook.projections.surfaces.history import stories
 
     name = " ".join(words)
@@ -353,7 +354,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     mine = personal.find(project) if when is None else None
     owner = project if mine is None else _owner(project, mine, name)
     try:
-        story, standing, tell = stories.story_of(owner, name, moment)
+        story, statuses = stories.explain_entry(owner, name, moment)
     except stories.AmbiguousEntryError as error:
         if as_json:
             answer({"matches": error.matches})
@@ -362,13 +363,12 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
 
             terminal.print_lines(f"{match['name']}  {match['status']}  {match['text']}" for match in error.matches)
         raise
-    explained, extras = explain(story, standing, tell)
+    entry = story["name"]
     if when is None:
         from tallybook.projections.surfaces import review
 
-        extras["stale"] = review.explain(owner, story.entry, standing)
-    stories.add_arrivals(owner, explained, extras)
-    note_pending(owner, moment, standing.book, story.name)
+        story["stale"] = review.explain(owner, statuses.book.entries.get(entry), statuses)
+    note_pending(owner, moment, statuses.book, entry)
     others = []
     if mine is not None:
         from tallybook.projections.surfaces.cli.curation import linked_names
@@ -377,20 +377,22 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         other = project if is_mine else mine
         # Damage of the other playbook does not keep this story back.
         with suppress(TallybookError):
-            others = [commands.why(other, link) for link in linked_names(project, mine, story.name, is_mine=is_mine)]
+            others = [commands.why(other, link) for link in linked_names(project, mine, entry, is_mine=is_mine)]
     if as_json:
-        answer(explained | extras | ({"linked": [linked | details for linked, details in others]} if others else {}))
+        answer(story | ({"linked": others} if others else {}))
     else:
-        note_moment(moment, standing)
-        _print_story(explained, extras, as_of=when is not None, **parts)
         from tallybook.projections.surfaces import lift
+        from tallybook.projections.surfaces.console import story_text, terminal
 
-        lift_lines = lift.entry_lines(owner, story.name, moment)
+        note_moment(moment, statuses)
+        console = terminal.console_for()
+        story_text.print_story(console, story, as_of=when is not None, **parts)
+        lift_lines = lift.entry_lines(owner, entry, moment)
         say(*(line for line in lift_lines if moment is None or not moment.commit))
-        for linked, details in others:
+        for linked in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
-            _print_story(linked, details, as_of=False, **parts)
-    if explained["status"] != "unknown":
+            story_text.print_story(console, linked, **parts)
+    if story["status"] != "unknown":
         return 0
     note(*_score_hint(project, name))
     return EXIT_NO
@@ -427,12 +429,3 @@ def _score_hint(project: Project, name: str) -> Iterator[str]:
         yield f"{score} is a component of the scores; run: tallybook score --component {score} --detail"
     elif score in config.score_ids:
         yield f"{score} is a score; run: tallybook score --session --detail"
-
-
-def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bool, trail: bool, as_of: bool) -> None:
-    from tallybook.projections.surfaces.console import story_text, terminal
-
-    console = terminal.console_for()
-    story_text.print_story(console, explained, extras, trail=trail, as_of=as_of)
-    if chart:
-        story_text.print_chart(console, explained)

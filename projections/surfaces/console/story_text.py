@@ -73,15 +73,15 @@ _COUNTS_FOR: Final = "counts for "
 
 
 def print_story(
-    console: Console, story: Story, extras: Mapping[str, Any], *, trail: bool = False, as_of: bool = False
+    console: Console, story: Story, *, trail: bool = False, chart: bool = False, as_of: bool = False
 ) -> None:
     """Print the story of one entry.
 
     Args:
-        console: Where to print.
+        console: Where to print; it decides on columns, encoding and colour.
         story: The story.
-        extras: The additions of ``tallybook.projections.entry_history.answers.explain``; tests leave some out.
         trail: Whether to print every event about the entry as well.
+        chart: Whether to draw its counts over time as well.
         as_of: Whether the story is that of an earlier moment.
     """
     heading = make_text(console, story["name"], "bold")
@@ -90,54 +90,54 @@ def print_story(
     if story["text"] is not None:
         print_indented(console, make_text(console, story["text"]))
         console.print()
-    for sentence in tell_story(story, extras, as_of=as_of):
+    for sentence in tell_story(story, as_of=as_of):
         print_text(console, sentence)
-    _print_deciding(console, story, extras.get("deciding", ()))
-    _print_other_names(console, extras.get("lineage", ()))
+    _print_deciding(console, story)
+    _print_other_names(console, story["lineage"])
     if trail:
         _print_trail(console, story)
+    if chart:
+        _print_chart(console, story)
 
 
 # Sentences
 
 
-def tell_story(story: Story, extras: Mapping[str, Any], *, as_of: bool = False) -> Iterator[str]:
+def tell_story(story: Story, *, as_of: bool = False) -> Iterator[str]:
     """Yield the sentences of a story; the arguments are as for `print_story`."""
     # That an entry was joined to another is told once, as its fate.
     if any(row["kind"] != "point.matched" for row in story["trail"][:1]):
-        yield from _origin(story["trail"][0], story, extras)
+        yield from _origin(story["trail"][0], story)
     if rated := [row for row in story["trail"] if row["kind"] == "point.rated"]:
         ratings = Counter(row["rating"] for row in rated)
         raters = Counter(format_author(row["by"]) for row in rated)
         counts = ", ".join(f"{count} {rating}" for rating, count in ratings.items())
         authors = ", ".join(f"{rater} ({count})" for rater, count in raters.most_common())
         yield f"Rated {_times(len(rated))}: {counts}; by {authors}."
-    yield from _notes(extras.get("notes", ()))
-    uses = [(verb, extras[key]) for verb, key in (("injected", "told"), ("cited", "cited")) if extras.get(key)]
-    parts = [
-        f"{verb} {_times(use['count'])}, last {format_time(use['last']['at'])}" for verb, use in uses if use["count"]
-    ]
-    if parts:
+    yield from _notes(story["notes"])
+    uses = [(verb, use) for verb, use in (("injected", story["told"]), ("cited", story["cited"])) if use["count"]]
+    if uses:
+        parts = (f"{verb} {_times(use['count'])}, last {format_time(use['last']['at'])}" for verb, use in uses)
         yield f"{_capitalise('; '.join(parts))}."
-    if says := extras.get("stale", {}).get("says"):
+    if says := story.get("stale", {}).get("says"):
         yield f"{_capitalise(says)}."
     yield from _changes(story)
     yield _fate(story, as_of=as_of)
-    if day := extras.get("until"):
+    if day := story.get("until"):
         yield f"It holds until {day}, in UTC, and is not injected after that day."
-    left_by, decided_by = extras.get("vanished_by"), story["decided_by"]
+    left_by, decided_by = story["vanished_by"], story["decided_by"]
     # After an undo, the event that decides now need not be the one that took the entry out at the time.
-    if left_by and extras.get("stood", True) and (decided_by is None or left_by["seq"] != decided_by["seq"]):
+    if left_by and story["stood"] and (decided_by is None or left_by["seq"] != decided_by["seq"]):
         yield f"It was in the playbook until event {left_by['seq']}: {left_by['summary']}."
     yield from _events_without_effect(story)
 
 
-def _origin(first: Row, story: Story, extras: Mapping[str, Any]) -> Iterator[str]:
-    shape = f" (as {extras['origin']})" if extras.get("origin") else ""
+def _origin(first: Row, story: Story) -> Iterator[str]:
+    shape = f" (as {story['origin']})" if story["origin"] else ""
     counts = f", with {format_counts(first)}" if first["helpful"] or first["harmful"] else ""
     yield f"{_capitalise(_describe(first, story))}{shape} {_when(first)}{counts}."
-    if extras.get("original"):
-        yield f"That file had it as {extras['original']}"
+    if story["original"]:
+        yield f"That file had it as {story['original']}"
 
 
 def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -252,8 +252,9 @@ def _times(count: int) -> str:
 # What follows the sentences
 
 
-def _print_deciding(console: Console, story: Story, deciding: Sequence[Mapping[str, Any]]) -> None:
+def _print_deciding(console: Console, story: Story) -> None:
     """Print the events that decided, as ``log`` shows them: ratings, and of the others the first and the last."""
+    deciding = story["deciding"]
     if not deciding:
         return
     rated = {row["seq"] for row in story["trail"] if row["kind"] == "point.rated"}
@@ -334,13 +335,8 @@ class _Step:
     is_present: bool
 
 
-def print_chart(console: Console, story: Mapping[str, Any]) -> None:
-    """Print the counts of an entry over time.
-
-    Args:
-        console: Where to print; it decides on columns, encoding and colour.
-        story: The story of the entry as ``why --json`` has it.
-    """
+def _print_chart(console: Console, story: Story) -> None:
+    """Print the counts of an entry over time."""
     rows = [row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL]
     if not rows:
         print_text(console, "There is nothing to draw: this entry has no counted event.")

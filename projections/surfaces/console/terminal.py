@@ -284,7 +284,7 @@ def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | N
 
     Args:
         console: Where to print.
-        rows: As ``entry_history.answers.blame`` has them; an event number is None where a manual edit is not recorded.
+        rows: As ``entry_history.blame`` has them; an event number is None where a manual edit is not recorded.
         at: The moment that they show, None for now.
     """
     if not rows:
@@ -309,7 +309,7 @@ def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str
 
     Args:
         console: Where to print.
-        rows: As ``entry_history.answers.graveyard`` has them; an event number is None as for ``print_blame``.
+        rows: As ``entry_history.graveyard`` has them; an event number is None as for ``print_blame``.
         at: The moment that they show, None for now.
     """
     if not rows:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tallybook.projections.comparisons import diff
-from tallybook.projections.entry_history.view import EntryStatuses
+from tallybook.projections.entry_history import EntryStatuses
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.stories import STATUS_FORM, AsOf, as_of
 from tallybook.projections.surfaces.workspace.project import Project

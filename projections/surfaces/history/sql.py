@@ -21,8 +21,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.entry_history.answers import blame, graveyard
-from tallybook.projections.entry_history.view import ENTRIES
+from tallybook.projections.entry_history import ENTRIES, blame, graveyard
 from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.fold import UndoneEvent, fold, history
 from tallybook.projections.playbook.inject import interval

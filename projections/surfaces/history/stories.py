@@ -24,16 +24,18 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
-from tallybook.projections.entry_history.answers import entry_rows, find_by_words, name_event
-from tallybook.projections.entry_history.view import (
+from tallybook.projections.entry_history import (
     ENTRIES,
     LINKING,
     EntryStatuses,
     EventReference,
     NamedEvent,
-    Story,
     Uses,
     entries_view,
+    entry_rows,
+    explain,
+    find_by_words,
+    name_event,
 )
 from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
 from tallybook.projections.playbook.render import pack, unpack
@@ -195,19 +197,17 @@ class AmbiguousEntryError(TallybookError):
         super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
 
 
-def story_of(
-    project: Project, words: str, moment: Moment | None = None
-) -> tuple[Story, EntryStatuses, Callable[[int | None], Story]]:
-    """Return the story of the entry of a name, or of the only one that had a text with these words.
+def explain_entry(project: Project, words: str, moment: Moment | None = None) -> tuple[dict[str, Any], EntryStatuses]:
+    """Return what `why` answers about the entry of a name, or about the only one that had a text with these words.
 
     Returns:
-        The story, that of an unknown entry where nothing fits; the status of every name at its moment; and a function
-        that returns the story as of an earlier event number, None for that moment.
+        As ``entry_history.explain``, about an unknown entry where nothing fits; of a shared book each row says when it
+        came in here. And the status of every name at that moment.
 
     Raises:
         AmbiguousEntryError: The words fit several.
     """
-    log = open_log(project)
+    log = opened = open_log(project)
     is_apart = moment is not None and moment.is_apart
     until = None if moment is None or is_apart else moment.seq
     if has_book(log) and until is not None:
@@ -243,23 +243,18 @@ def story_of(
         if names:
             name, fold_as_of = names[0], fold_with(names[0])
             folded = fold_as_of(end)
-    return folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name]
+    answer = explain(folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name])
+    if has_book(opened):
+        from tallybook.projections.surfaces.sharing import own_history
+
+        own_history.add_arrivals(opened.own, answer)
+    return answer, state
 
 
 def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
     """Return whether an entry ever had a name, or with ``by_words`` a text with these words."""
     state = fold_view(STATUS_FORM, open_log(project))
     return bool(find_by_words(state, words)) if by_words else find_name(words, state.book.used) is not None
-
-
-def add_arrivals(project: Project, *answers: dict[str, Any]) -> None:
-    """Add to each row about an event of a shared book when it came in here; without a book do nothing."""
-    log = open_log(project)
-    if has_book(log):
-        from tallybook.projections.surfaces.sharing import own_history
-
-        for value in answers:
-            own_history.add_arrivals(log.own, value)
 
 
 # The batches about an entry

@@ -406,10 +406,10 @@ class Ledger:
             AmbiguousEntryError: The words fit several entries; ``matches`` lists them.
         """
         check(str, words=words)
-        story, more = commands.why(self.project, words, self._moment(at))
+        story = commands.why(self.project, words, self._moment(at))
         if story["status"] == "unknown":
             raise UnknownEntryError(words)
-        return plain(story | more)
+        return plain(story)
 
     def diff(self, first: int | str, second: int | str | None = None) -> dict[str, Any]:
         """Return what changed in the playbook between two moments as ``tallybook diff --json`` prints it.

@@ -28,8 +28,7 @@ from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import shared_number
-from tallybook.projections.entry_history.answers import explain
-from tallybook.projections.entry_history.view import EntryStatuses, entries_view
+from tallybook.projections.entry_history import EntryStatuses, entries_view, explain
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
@@ -404,23 +403,22 @@ def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choi
 def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices: Choices) -> dict[str, Any]:
     """Return a story as the page shows it: ``{entry, sentences, deciding, others}``."""
     state, numbers = as_of(film.last), film.names
-    story, extras = explain(state.stories[name], state, lambda until: as_of(until).stories[name])
-    shown = extras
+    story = explain(state.stories[name], state, lambda until: as_of(until).stories[name])
     if not choices.with_quotes:
-        left_by = extras["vanished_by"]
+        left_by = story["vanished_by"]
         # Its own summary quotes a reason, or names a session.
         summary = left_by and {**left_by, "summary": film.words_of(left_by["seq"])}
-        shown = {**extras, "notes": [], "original": None, "vanished_by": summary}
+        story |= {"notes": [], "original": None, "vanished_by": summary}
     if not choices.with_texts:
         for row in (*story["trail"], *story["ignored"], story["decided_by"]):
             if row is not None:
                 row["by"] = {"rater": row["by"]["rater"]}
-    sentences = tell_story(story, shown)
+    sentences = tell_story(story)
     return {
         "entry": numbers[name],
         "sentences": [mask(sentence) for sentence in sentences],
-        "deciding": [event["seq"] for event in extras["deciding"]],
+        "deciding": [event["seq"] for event in story["deciding"]],
         "others": [
-            [numbers[row["name"]], row["status"], row["relation"], numbers[row["of"]]] for row in extras["lineage"]
+            [numbers[row["name"]], row["status"], row["relation"], numbers[row["of"]]] for row in story["lineage"]
         ],
     }

@@ -1,0 +1,668 @@
+"""What happened to entries: the status of every name ever used, the stories of some names, and answers from both.
+
+A story goes from the origin of an entry to the reason why it left the playbook. It needs the events of its own entry
+alone, so stories are folded for the names that a question is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import unicodedata
+
+import attrs
+
+from tallybook.ledger import events
+from tallybook.ledger.events import Entry
+from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.projections.event_rows import by_json, kind_of, reference, summary, when_json
+from tallybook.projections.fold import State, UndoneEvent, View, batch_view
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, text_of
+from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.view import CHANGES, UNDONE, UNKNOWN, Playbook, settle
+
+if TYPE_CHECKING:
+    from tallybook.ledger.records import Batch, EventRecord
+
+_BESIDE_KINDS: Final = (events.PointPinned, events.PointUnpinned, events.PointPlaced, events.PointLimited)
+"""Kinds of steps that change neither text nor counts."""
+LINKING: Final = (events.PointMerged, events.PointMatched, events.EventsVoided, events.EventRedacted)
+"""Kinds that change what the events of other entries mean."""
+
+
+SAME_TEXT: Final = "same text"
+SAME_WORDS: Final = "same words"
+WENT_INTO: Final = "went into"
+TOOK_IN: Final = "took in"
+MAX_RATINGS: Final = 10
+"""Most ratings among the events that decided: the last ones."""
+
+_NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
+"""Kinds of steps that never add an entry or take it out."""
+_LEAVING_KINDS: Final = (events.PlaybookUpdated, events.PointRemoved, events.PointRetired, events.PointMerged)
+"""Kinds of steps that take an entry out of the playbook."""
+_WORD: Final = re.compile(r"\w+")
+
+
+# The states
+
+
+class EventPlace(NamedTuple):
+    """A reference to an event by its place in a batch: the head of its line is decoded only when asked for.
+
+    Attributes:
+        batch: The batch of the event.
+        number: Its index in the batch, from 0.
+    """
+
+    batch: Batch
+    number: int
+
+    @property
+    def record(self) -> EventRecord:
+        """Return the event with its author and time."""
+        return self.batch.records[self.number]
+
+
+class NamedEvent(NamedTuple):
+    """An event as answers name it, which a checkpoint holds in place of an ``EventPlace``.
+
+    Attributes:
+        row: ``{seq, id, at, by, summary}``.
+        kind: Its kind.
+        reason: Its reason, None without one.
+        into: The entry that a merge left, None for other kinds.
+    """
+
+    row: dict[str, Any]
+    kind: str
+    reason: str | None
+    into: str | None
+
+
+EventReference = EventPlace | NamedEvent
+
+
+@attrs.frozen
+class Uses:
+    """How often an entry was injected, or cited.
+
+    Attributes:
+        count: How often, 0 or more.
+        last: The last such event, None without one.
+    """
+
+    count: int = 0
+    last: EventReference | None = None
+
+
+@attrs.frozen
+class EntryChange:
+    """An event that named an entry.
+
+    Attributes:
+        record: The event; ``playbook.updated`` for a prune, ``event.redacted`` for a redacted text.
+        helpful: Helpful count after the event; where the event took the entry out, the last count.
+        harmful: Harmful count, in the same way.
+        reason: Why it changed nothing: counts nothing, not in the playbook, already pruned, already in the playbook,
+            undone, or counts for the entry that this one was merged into; empty for an event that changed the entry.
+    """
+
+    record: EventRecord
+    helpful: int = 0
+    harmful: int = 0
+    reason: str = ""
+
+
+@attrs.define
+class Story:
+    """The story of one name.
+
+    Attributes:
+        name: The name.
+        book: The playbook, since the effect of an event on one entry can depend on others. Where only the batches of
+            this entry were folded, the other entries in it are incomplete.
+        last: The last state of the entry, None where it never existed.
+        decision: The event that took it out; None while it is in the playbook, and where it never was.
+        trail: The events that changed it, in order.
+        ignored: The events that changed nothing, in order.
+        notes: The notes about it; in a shared history the own ones come before the entry, which the book brings.
+        last_exit: The event of the last batch that ended without the entry while the moment before had it; None where
+            no moment had it: an entry added and taken out in one batch was in the playbook at no moment.
+        last_undo_batch: The last batch with an undo, None without one. Moments before it showed another history.
+    """
+
+    name: str
+    book: Playbook
+    last: Entry | None = None
+    decision: EventRecord | None = None
+    trail: list[EntryChange] = attrs.field(factory=list)
+    ignored: list[EntryChange] = attrs.field(factory=list)
+    notes: list[EventRecord] = attrs.field(factory=list)
+    last_exit: EventRecord | None = None
+    last_undo_batch: Batch | None = None
+
+    @property
+    def entry(self) -> Entry | None:
+        """Return the entry, None where it is not in the playbook."""
+        return self.book.entries.get(self.name)
+
+    @property
+    def status(self) -> str:
+        """Return the status of the name, as the playbook has it."""
+        return self.book.status_of(self.name)
+
+    @property
+    def undone_addition(self) -> UndoneEvent | None:
+        """Return the event that had brought an undone entry, with its undo; None for an entry of another status."""
+        undone = [row.record.event for row in self.ignored if isinstance(row.record.event, UndoneEvent)]
+        added = [event for event in undone if isinstance(event.event, events.MAKERS)]
+        return added[-1] if added and self.status == UNDONE else None
+
+
+@attrs.define
+class EntryStatuses(State):
+    """The status of every name as of a moment, and the stories of some.
+
+    Attributes:
+        book: The playbook.
+        last_changes: Name → the event that last changed its counts, text or status, in the order of first use.
+        texts: Name → every text that it had, in order, without redacted ones.
+        undone: Name whose addition was undone → its text and the undo; such a name counts as never added.
+        injections: Name → how often it was injected into a session.
+        citations: Name → how often an agent cited it.
+        links: Last event number of each batch with one of the kinds LINKING → its offset in the log.
+        stories: Name → its story.
+    """
+
+    book: Playbook = attrs.field(factory=Playbook)
+    last_changes: dict[str, EventReference] = attrs.field(factory=dict)
+    texts: dict[str, dict[str, None]] = attrs.field(factory=dict)
+    undone: dict[str, tuple[str, EventRecord | NamedEvent]] = attrs.field(factory=dict)
+    injections: dict[str, Uses] = attrs.field(factory=dict)
+    citations: dict[str, Uses] = attrs.field(factory=dict)
+    links: dict[int, int] = attrs.field(factory=dict)
+    stories: dict[str, Story] = attrs.field(factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Return every name ever used; names whose addition was undone come last."""
+        return [*self.last_changes, *(name for name in self.undone if name not in self.last_changes)]
+
+    def text(self, name: str) -> str:
+        """Return the text that a name has, or had last."""
+        entry = self.book.entries.get(name) or self.book.gone.get(name)
+        return entry.text if entry is not None else self.undone[name][0]
+
+
+def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
+    """Return the names that an event can change."""
+    if isinstance(event, events.PlaybookUpdated):
+        return tuple(book.due)
+    name = getattr(event, "name", None)
+    if name is None:
+        return ()
+    return (name, book.merged.get(name, name), *getattr(event, "merged", ()))
+
+
+def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
+    """Apply a batch event by event; line heads are decoded only for events of a story."""
+    was_present: dict[str, bool] = {}
+    has_changes = False
+    for index, event in enumerate(batch.events):
+        if isinstance(event, events.PlaybookInjected):
+            _count_uses(state.injections, dict.fromkeys(event.names), EventPlace(batch, index))
+            continue
+        if isinstance(event, events.PointCited):
+            _count_uses(state.citations, (event.name,), EventPlace(batch, index))
+            continue
+        changes = type(event) in CHANGES
+        has_changes = has_changes or changes
+        is_told = state.stories and (changes or isinstance(event, events.PointNoted))
+        before = [(story, story.entry) for story in (_stories_with(state, event) if is_told else ())]
+        _apply_event(state, batch, index)
+        if isinstance(event, events.EventsVoided):
+            for story in state.stories.values():
+                story.last_undo_batch = batch
+        for story, entry in before:
+            was_present.setdefault(story.name, entry is not None)
+            _add_event(story, batch.records[index], entry)
+    for name, is_old in was_present.items():
+        story = state.stories[name]
+        # An entry that one batch adds and takes out is in the playbook at no moment.
+        if is_old or story.entry is not None:
+            story.last_exit = story.decision
+    # An injection or a citation is no change of the playbook, whose stamp stays.
+    if has_changes:
+        settle(state.book, batch)
+
+
+def _count_uses(uses: dict[str, Uses], names: Iterable[str], place: EventPlace) -> None:
+    uses |= {name: Uses(uses[name].count + 1 if name in uses else 1, place) for name in names}
+
+
+def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
+    """Apply one event to the playbook, and record which names it changed."""
+    event = batch.events[index]
+    change = CHANGES.get(type(event))
+    if change is None:
+        return
+    entries = state.book.entries
+    if isinstance(event, events.PointRated):
+        # The most frequent event takes a short way: a rating changes one entry's counts and no text.
+        name = event.name if event.name in entries else state.book.merged.get(event.name, event.name)
+        before_rating = entries.get(name)
+        change(state.book, event, batch)
+        if entries.get(name) is not before_rating:
+            state.last_changes[name] = EventPlace(batch, index)
+        return
+    before = [(name, entries.get(name)) for name in affected_names(state.book, event)]
+    change(state.book, event, batch)
+    # A change of the order replaces the playbook's dict.
+    entries = state.book.entries
+    for name, old in before:
+        new = entries.get(name)
+        if new is not old and new != old:
+            state.last_changes[name] = EventPlace(batch, index)
+            # Two redacted texts are not one text; compared, they would make entries of different advice related.
+            if new is not None and new.text != REDACTED:
+                state.texts.setdefault(name, {})[new.text] = None
+    inner = event.event if isinstance(event, UndoneEvent) else event
+    if isinstance(inner, LINKING):
+        state.links[batch.last] = batch.begin
+    if isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS):
+        state.undone[event.event.name] = (text_of(event.event), event.by)
+
+
+# Stories
+
+
+def _stories_with(state: EntryStatuses, event: Any) -> list[Story]:
+    """Return the stories that an event can be in."""
+    if isinstance(event, events.EventRedacted):
+        return [story for story in state.stories.values() if _is_about(story, event)]
+    inner = event.event if isinstance(event, UndoneEvent) else event
+    # An undone update pruned nothing, and what is due now says nothing of what it had pruned.
+    if inner is not event and isinstance(inner, events.PlaybookUpdated):
+        return []
+    names = dict.fromkeys(affected_names(state.book, inner))
+    return [state.stories[name] for name in names if name in state.stories]
+
+
+def _is_about(story: Story, event: Any) -> bool:
+    """Say whether an event is about the entry: by its name, or by the name of an entry merged into it."""
+    if isinstance(event, events.EventRedacted):
+        # A redaction names an event and no entry.
+        return event.id in {step.record.id for step in (*story.trail, *story.ignored)}
+    inner = event.event if isinstance(event, UndoneEvent) else event
+    name = getattr(inner, "name", None)
+    into = story.book.merged.get(name or "")
+    return name is not None and (story.name in {name, into} or story.name in getattr(inner, "merged", ()))
+
+
+def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
+    """Add an event to the story by its effect on the entry."""
+    event, after, is_about = record.event, story.entry, _is_about(story, record.event)
+    if isinstance(event, events.PointNoted) and is_about:
+        story.notes.append(record)
+    if after is None and before is not None:
+        story.decision = record
+        story.trail.append(EntryChange(record, before.helpful, before.harmful))
+    elif after is not None and (after is not before or (isinstance(event, _BESIDE_KINDS) and is_about)):
+        story.decision, story.last = None, after
+        story.trail.append(EntryChange(record, after.helpful, after.harmful))
+    # An entry that was joined to another is not in the playbook, so the event that joined it ends its story.
+    elif isinstance(event, events.PointMatched) and event.name == story.name:
+        story.decision, story.last = record, Entry(event.name, text_of(event), event.helpful, event.harmful)
+        story.trail.append(EntryChange(record, event.helpful, event.harmful))
+    elif isinstance(event, _NEUTRAL_KINDS) and is_about and story.last is not None:
+        story.trail.append(EntryChange(record, story.last.helpful, story.last.harmful))
+    elif is_about and not isinstance(event, events.PointNoted):
+        story.ignored.append(EntryChange(record, reason=_reason(story, event)))
+
+
+def _reason(story: Story, event: Any) -> str:
+    """Return why an event changed nothing."""
+    if isinstance(event, UndoneEvent):
+        return "undone"
+    into = story.book.entries.get(story.book.merged.get(story.name, ""))
+    if into is not None and isinstance(event, events.PointRated):
+        return f"counts for {into.name}" if add_rating(into, event.rating) is not into else "counts nothing"
+    if story.entry is None:
+        return "already pruned" if story.status == "pruned" else "not in the playbook"
+    return "counts nothing" if isinstance(event, events.PointRated | events.PointMerged) else "already in the playbook"
+
+
+def entries_view(names: Collection[str] = (), policy: Policy = SPEC_POLICY) -> View[EntryStatuses]:
+    """Return the view of the status of every name under a policy, with the stories of some names."""
+
+    def start() -> EntryStatuses:
+        book = Playbook(policy=policy)
+        return EntryStatuses(book=book, stories={name: Story(name, book) for name in names})
+
+    # References need the index of an event, so whole batches are applied.
+    kinds = (*CHANGES, events.PlaybookInjected, events.PointCited, *([events.PointNoted] if names else ()))
+    return batch_view(start, kinds, _apply_batch)
+
+
+ENTRIES: Final = entries_view()
+
+
+# Events as answers name them
+
+
+def brief(record: EventRecord, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return an event as answers name it: ``{seq, id, at, by, summary}``; ``seqs`` is as for ``summary``."""
+    event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
+    return reference(record) | {"summary": summary(event, seqs)}
+
+
+def name_event(place: EventReference | EventRecord) -> NamedEvent:
+    """Return the event of a reference as answers name it."""
+    if isinstance(place, NamedEvent):
+        return place
+    record = place.record if isinstance(place, EventPlace) else place
+    event: Any = record.event
+    into = event.name if isinstance(event, events.PointMerged) else None
+    return NamedEvent(brief(record), kind_of(event)[0], getattr(event, "reason", None) or None, into)
+
+
+def _describe_prune(entry: Entry, rule: str) -> str:
+    """Return what an update did to an entry that it pruned; its own summary counts what it had of all entries."""
+    return f"{entry.name} pruned with {entry.helpful} helpful and {entry.harmful} harmful: {rule}"
+
+
+# The status of every name
+
+
+def blame(state: EntryStatuses) -> list[dict[str, Any]]:
+    """Return each entry of the playbook with the event that last changed its counts, text or status.
+
+    Returns:
+        ``{name, text, helpful, harmful, event}`` in the playbook's order; ``event`` as ``brief``.
+    """
+    return [
+        entry_json(entry) | {"event": name_event(state.last_changes[entry.name]).row}
+        for entry in state.book.entries.values()
+    ]
+
+
+def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
+    """Return every entry that left the playbook and why, the last to leave at the end.
+
+    Returns:
+        ``{name, text, helpful, harmful, status, rule, reason, into, event}``: the counts when it left; ``rule``, None
+        unless it was pruned; ``reason`` of the event, or None; ``into``, the entry that it was merged into, or None;
+        ``event`` that took it out, as ``brief``.
+    """
+    rows = []
+    for name in state.names:
+        if name in state.book.entries:
+            continue
+        # Of an entry whose addition was undone the playbook has the name alone.
+        entry = state.book.gone.get(name) or Entry(name, state.text(name))
+        status = state.book.status_of(name)
+        event = name_event(state.undone[name][1] if status == UNDONE else state.last_changes[name])
+        rule = state.book.policy.rule if status == "pruned" else None
+        summary_of_prune = {} if rule is None else {"summary": _describe_prune(entry, rule)}
+        rows.append(
+            entry_json(entry)
+            | {"status": status, "rule": rule, "reason": event.reason, "into": state.book.merged.get(name)}
+            | {"event": event.row | summary_of_prune}
+        )
+    return sorted(rows, key=lambda row: int(row["event"]["seq"]))
+
+
+# Entries by their words, and the other names of their advice
+
+
+# A lineage compares every text of an entry with those of all names, so each text comes up again and again.
+@lru_cache(maxsize=4096)
+def normalize_words(text: str) -> str:
+    """Return a text's words without case, white space, punctuation and Unicode variants, to compare texts by.
+
+    A text without any word stays as it is.
+    """
+    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold())) or text
+
+
+def find_by_words(state: EntryStatuses, words: str) -> list[str]:
+    """Return the names that had a text with these words, in the order of first use.
+
+    Args:
+        state: The status of every name.
+        words: Parts of words, in any order; no words match nothing. Where exactly one entry had these words and no
+            others, it is the only match.
+    """
+    normalized = normalize_words(words)
+    texts = {name: {normalize_words(text) for text in _texts(state, name)} for name in state.names}
+    exact = [name for name, normalized_texts in texts.items() if normalized in normalized_texts]
+    if len(exact) == 1 or not normalized.strip():
+        return exact
+    parts = normalized.split()
+    return [
+        name
+        for name, normalized_texts in texts.items()
+        if any(all(part in text for part in parts) for text in normalized_texts)
+    ]
+
+
+def _texts(state: EntryStatuses, name: str) -> list[str]:
+    """Return every text that a name had, undone ones included, redacted ones not."""
+    undone = [state.undone[name][0]] if name in state.undone else []
+    return [*state.texts.get(name, ()), *(text for text in undone if text != REDACTED)]
+
+
+def entry_rows(state: EntryStatuses, names: list[str]) -> list[dict[str, Any]]:
+    """Return entries as a list to choose from: ``{name, status, text}`` each."""
+    return [{"name": name, "status": state.book.status_of(name), "text": state.text(name)} for name in names]
+
+
+def lineage(state: EntryStatuses, name: str) -> list[dict[str, Any]]:
+    """Return the other names that the advice of an entry has had, the nearest first.
+
+    Names are related where one was merged into the other or both had a text with the same words; relations chain.
+
+    Returns:
+        ``{name, status, text, relation, of}`` each: ``relation`` is its relation to the name ``of``: SAME_TEXT,
+        SAME_WORDS (differing in case, white space or punctuation), WENT_INTO or TOOK_IN.
+    """
+    if state.book.status_of(name) == UNKNOWN:
+        return []
+    kin = {name: ("", "")}
+    queue = [name]
+    # The list grows while it is read, so the nearest names come first.
+    for current in queue:
+        for other, relation in _kin(state, current):
+            if other not in kin:
+                kin[other] = (relation, current)
+                queue.append(other)
+    del kin[name]
+    rows = entry_rows(state, list(kin))
+    return [row | {"relation": kin[row["name"]][0], "of": kin[row["name"]][1]} for row in rows]
+
+
+def _kin(state: EntryStatuses, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the names directly related to another, each with the relation."""
+    texts = set(_texts(state, name))
+    words = set(map(normalize_words, texts))
+    into = state.book.merged
+    for other in state.names:
+        if other == name:
+            continue
+        if into.get(other) == name:
+            yield other, WENT_INTO
+        elif into.get(name) == other:
+            yield other, TOOK_IN
+        elif theirs := _texts(state, other):
+            if not texts.isdisjoint(theirs):
+                yield other, SAME_TEXT
+            elif not words.isdisjoint(map(normalize_words, theirs)):
+                yield other, SAME_WORDS
+
+
+# What `why` answers
+
+
+def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], Story]) -> dict[str, Any]:
+    """Return what `why` answers about an entry.
+
+    Args:
+        story: The story.
+        statuses: The status of every name as of the same moment.
+        story_as_of: Returns the story as of an earlier event number; called where something was undone.
+
+    Returns:
+        ``story_json``, and ``{origin, original, notes, told, cited, stood, vanished_by, deciding, lineage}``. A note is
+        ``{seq, at, by, note}``, ``note`` None once redacted. ``told`` (injections) and ``cited`` are
+        ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
+        ``stood`` says whether the entry was in the playbook at any moment. ``vanished_by`` is the deciding event
+        whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
+        ``lineage``. Only an entry that holds until a date has ``until``.
+    """
+    last = find_exit(story, story_as_of) if story.entry is None else None
+    exit_event = last
+    if story.entry is None and last is None:
+        # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
+        addition = story.undone_addition
+        exit_event = story.decision or (None if addition is None else addition.by)
+    seeds: list[Any] = [step.record.event for step in story.trail if isinstance(step.record.event, events.PointSeeded)]
+    # By number, because one rating can be among the last ones and the one before a prune.
+    deciding = {record.seq: record for record in _deciding_events(story)}
+    if exit_event is not None:
+        deciding[exit_event.seq] = exit_event
+    answer = story_json(story) | {
+        "origin": seeds[-1].origin if seeds else None,
+        "original": seeds[-1].original if seeds else None,
+        "notes": list(map(_note_json, story.notes)),
+        "told": _uses_json(statuses.injections, story.name),
+        "cited": _uses_json(statuses.citations, story.name),
+        "stood": story.entry is not None or last is not None,
+        "vanished_by": None if exit_event is None else _brief(story, exit_event),
+        "deciding": [_brief(story, deciding[seq]) for seq in sorted(deciding)],
+        "lineage": lineage(statuses, story.name),
+    }
+    return answer | ({"until": day} if (day := story.book.until.get(story.name)) else {})
+
+
+def _note_json(record: Any) -> dict[str, Any]:
+    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}
+
+
+def _uses_json(uses: Mapping[str, Uses], name: str) -> dict[str, Any]:
+    use = uses.get(name, Uses())
+    return {"count": use.count, "last": use.last and name_event(use.last).row}
+
+
+def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
+    """Return an event as `brief`; of an update, which pruned the entry, by which counts and rule."""
+    known = [row.record for row in (*story.trail, *story.ignored)]
+    row = brief(record, {event.id: event.seq for event in known})
+    if isinstance(record.event, events.PlaybookUpdated):
+        step = next((step for step in story.trail if step.record.seq == record.seq), None)
+        last = step or story.last or Entry(story.name, "")
+        row["summary"] = _describe_prune(Entry(story.name, "", last.helpful, last.harmful), story.book.policy.rule)
+    return row
+
+
+def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord | None:
+    """Return the event whose batch took an absent entry out of the playbook, None where it never was in it.
+
+    The playbook as of the moment before that batch has the entry, and no later one has. An undo changes how the
+    history before it reads; where one comes after the exit in the story, the story as of before the undo decides.
+    """
+    while (batch := story.last_undo_batch) is not None:
+        begin = batch.records[0].seq
+        if story.last_exit is not None and story.last_exit.seq > batch.last:
+            break
+        before = story_as_of(begin - 1)
+        if before.entry is not None:
+            is_later = story.last_exit is not None and story.last_exit.seq >= begin
+            undo = next(record for record in batch.records if isinstance(record.event, events.EventsVoided))
+            return story.last_exit if is_later else undo
+        story = before
+    return story.last_exit
+
+
+def _deciding_events(story: Story) -> Iterator[EventRecord]:
+    """Yield the events that decided about an entry, in no order.
+
+    These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
+    most, and the last harmful one before a prune; the undos of its events, and the undone event that had added it.
+    """
+    ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
+    yield from ratings[-MAX_RATINGS:]
+    yield from _turning_points(story)
+    for ignored in story.ignored:
+        undone_event: Any = ignored.record.event
+        if isinstance(undone_event, UndoneEvent):
+            yield undone_event.by
+            if isinstance(undone_event.event, events.MAKERS):
+                yield ignored.record
+
+
+def _turning_points(story: Story) -> Iterator[EventRecord]:
+    """Yield the events that added the entry or took it out, and the last harmful rating before each prune."""
+    is_present, last_harmful = False, None
+    for step in story.trail:
+        record, event = step.record, step.record.event
+        is_merge_into_it = isinstance(event, events.PointMerged) and event.name == story.name
+        # An entry that is out can have a note or a redaction, which does not bring it back.
+        if isinstance(event, _NEUTRAL_KINDS):
+            continue
+        if not is_present:
+            yield record
+            is_present = True
+        elif isinstance(event, _LEAVING_KINDS) and not is_merge_into_it:
+            if isinstance(event, events.PlaybookUpdated) and last_harmful is not None:
+                yield last_harmful
+            yield record
+            is_present = False
+        elif isinstance(event, events.PointRated) and event.rating == "harmful":
+            last_harmful = record
+
+
+def story_json(story: Story) -> dict[str, Any]:
+    """Return a story in the stable shape that ``why --json`` answers.
+
+    Returns:
+        ``{name, text, status, helpful, harmful, rule, decided_by, trail, ignored}``. Counts are the last ones;
+        ``rule`` is None unless it is pruned; ``decided_by`` is the event that took it out, or undid its addition.
+    """
+    last, decision = story.last, story.decision
+    text = None if last is None else last.text
+    if (addition := story.undone_addition) is not None:
+        text, decision = text_of(addition.event), addition.by
+    return {
+        "name": story.name,
+        "text": text,
+        "status": story.status,
+        "helpful": 0 if last is None else last.helpful,
+        "harmful": 0 if last is None else last.harmful,
+        "rule": story.book.policy.rule if story.status == "pruned" else None,
+        "decided_by": None if decision is None else reference(decision),
+        "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
+        "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
+    }
+
+
+def _head(record: EventRecord) -> dict[str, Any]:
+    """Return number, time, kind and author of a row of the trail; of a merge also the entries."""
+    event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
+    merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, events.PointMerged) else {}
+    if isinstance(event, events.PointMatched):
+        # A join reads as what it is to people: a merge into the entry that has the text.
+        merge = {"name": event.to, "merged": [event.name]}
+    return (
+        merge
+        | when_json(record)
+        | {
+            "seq": record.seq,
+            "at": record.at,
+            "kind": events.KIND_OF[type(event)],
+            "by": by_json(record.by),
+            "rating": getattr(event, "rating", None),
+        }
+    )
