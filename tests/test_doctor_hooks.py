@@ -21,8 +21,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.doctor import agents
 from tallybook.projections.surfaces.install import hook_entries, places
-from tallybook.projections.surfaces.install.hook_entries import hook_command
-from tallybook.projections.surfaces.workspace.installation import tool_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command, tool_command
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

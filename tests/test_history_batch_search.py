@@ -19,7 +19,7 @@ from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.scan import find_batches
 from tallybook.projections.conditions import parse, search, turn_json
-from tallybook.projections.surfaces.cli import compare
+from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_a_condition_changes_where_the_whole_history_changes_it(
     for text in CONDITIONS:
         for last in (False, True):
             expected = search(parse(text), lambda: decode(log.read()), (begin, None), last=last)
-            found = compare.find(project_of(log), text, (str(begin), None), last=last)
+            found = history.find(project_of(log), text, (str(begin), None), last=last)
             assert turn_json(expected) == turn_json(found)
     log.close()
 

@@ -18,8 +18,7 @@ from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, documents, group
 import tallybook
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install import hook_entries
-from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command, remark
-from tallybook.projections.surfaces.workspace.installation import tool_command
+from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command, remark, tool_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

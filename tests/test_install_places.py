@@ -16,8 +16,7 @@ import pytest
 
 from helpers.agent_settings import BACKUP, CLAUDE, OURS, THEIRS, claude, on_path, tree
 from tallybook.projections.surfaces.install import hook_entries, plan
-from tallybook.projections.surfaces.workspace import installation
-from tallybook.projections.surfaces.workspace.installation import install_command, tool_command
+from tallybook.projections.surfaces.install.hook_entries import install_command, tool_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +204,7 @@ def test_pip_adds_it_to_this_environment() -> None:
 
 def test_uv_adds_it_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an environment that uv made."""
-    monkeypatch.setattr(installation, "find_spec", lambda _: None)
+    monkeypatch.setattr(hook_entries, "find_spec", lambda _: None)
     assert f"uv pip install --python {shlex.quote(sys.executable)} duckdb" == install_command("duckdb")
 
 

@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.reflection.prompts import (
     read_answer,
     write_prompt,
 )
-from tallybook.projections.surfaces.workspace.templates import load_template
+from tallybook.projections.surfaces.workspace.personal import load_template
 
 if TYPE_CHECKING:
     from helpers.transcripts import Client

@@ -40,9 +40,9 @@ from tallybook.projections.surfaces.reflection.marks import (
 )
 from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal
+from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import proposals, record
 from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, PlainEvents, Request
 from tallybook.projections.votes import VOTES

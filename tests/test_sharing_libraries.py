@@ -12,9 +12,9 @@ import pytest
 from tallybook.ledger import clock
 from tallybook.ledger.sharing.engine import UnreachableError
 from tallybook.ledger.storage import caches
+from tallybook.projections.surfaces.install.hook_entries import install_command
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership
-from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verbs of every day: show in its forms, sql, add, rate, record, why."""
+"""The verbs of every day: show in its forms, add, rate, record, why."""
 
 from __future__ import annotations
 
@@ -193,31 +193,6 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
         from tallybook.projections.surfaces.scores import configuration
 
         note(*filter(None, [configuration.line(project)]))
-
-
-@click.command(cls=Verb, example="tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
-@click.argument("query")
-@at_when
-def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> None:
-    """Query the ledger in SQL.
-
-    The database is SQLite. A QUERY of - is read from standard input. Tables: events, ratings, sessions, points (the
-    playbook) and graveyard; PRAGMA table_info(NAME) shows their columns. A query cannot write, nor read a file or an
-    address. --json prints one object a line for each row.
-
-    --json answers one row a line
-    """
-    from tallybook.projections.surfaces.console import terminal
-    from tallybook.projections.surfaces.history import sql as engine
-
-    result = engine.query(project, read_text(query, "a query"), find_moment(project, when))
-    note(*commands.spool_notes(project))
-    if as_json:
-        for row in result.rows:
-            answer(dict(zip(result.columns, row, strict=True)))
-        return
-    if terminal.print_rows(terminal.console_for(), result.columns, result.rows):
-        note(f"only {terminal.MAX_ROWS:,} rows are shown; use --json for all rows")
 
 
 _TEXT_CHARS: Final = 100

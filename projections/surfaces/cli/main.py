@@ -58,13 +58,13 @@ GROUPS: Final = {
         VerbRow("doctor", "doctor.cli", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
-        VerbRow("log", "cli.log", "List events, newest last", takes_mine=True),
-        VerbRow("diff", "cli.compare", "Compare the playbook at two moments", takes_mine=True),
-        VerbRow("bisect", "cli.compare", "Find the event that made a condition true", takes_mine=True),
+        VerbRow("log", "cli.history", "List events, newest last", takes_mine=True),
+        VerbRow("diff", "cli.history", "Compare the playbook at two moments", takes_mine=True),
+        VerbRow("bisect", "cli.history", "Find the event that made a condition true", takes_mine=True),
         VerbRow(
-            "what-if", "cli.compare", "Replay history under another policy or without some events", takes_mine=True
+            "what-if", "cli.history", "Replay history under another policy or without some events", takes_mine=True
         ),
-        VerbRow("sql", "cli.everyday", "Query the ledger in SQL", takes_mine=True),
+        VerbRow("sql", "cli.history", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
         VerbRow("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),

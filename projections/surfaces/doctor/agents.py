@@ -25,13 +25,19 @@ from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.injection import UNANSWERED
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.install.hook_entries import COMMAND, Call, call_of, find_fault, own_calls
+from tallybook.projections.surfaces.install.hook_entries import (
+    COMMAND,
+    Call,
+    call_of,
+    find_fault,
+    own_calls,
+    tool_command,
+)
 from tallybook.projections.surfaces.install.places import Installation
 from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.reflection.raters import CLIENTS, OWN
 from tallybook.projections.surfaces.review import load_reviews
 from tallybook.projections.surfaces.workspace import settings
-from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import proposals

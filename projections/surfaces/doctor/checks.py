@@ -29,12 +29,12 @@ from tallybook.projections.surfaces.console.output import METER, find_controls, 
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.install.hook_entries import tool_command
 from tallybook.projections.surfaces.page.document import find_pages
 from tallybook.projections.surfaces.scores.configuration import PLACE
 from tallybook.projections.surfaces.sharing import divisions, membership
 from tallybook.projections.surfaces.sharing.membership import ENGINES, Membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
-from tallybook.projections.surfaces.workspace.installation import tool_command
 from tallybook.projections.surfaces.workspace.project import Project, has_own_ledger, is_cut_off, repository_folders
 from tallybook.projections.surfaces.writing import secrets
 

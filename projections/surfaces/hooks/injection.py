@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tallybook.projections.playbook.inject import Draw, Selection
     from tallybook.projections.surfaces.agents.table import Agent, Payload
     from tallybook.projections.surfaces.hooks import blocks, citations, draws
-    from tallybook.projections.surfaces.workspace import personal, settings, templates
+    from tallybook.projections.surfaces.workspace import personal, settings
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
 else:
@@ -34,7 +34,7 @@ else:
     [inject] = import_lazily("tallybook.projections.playbook.inject")
     _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
     [blocks, citations, draws] = import_lazily(*(_HERE + name for name in ("blocks", "citations", "draws")))
-    [personal, settings, templates] = import_lazily(*(_THERE + name for name in ("personal", "settings", "templates")))
+    [personal, settings] = import_lazily(*(_THERE + name for name in ("personal", "settings")))
 
 SUBAGENT_START = "SubagentStart"
 PROMPT = "UserPromptSubmit"
@@ -193,11 +193,11 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
     """
     template = inject.PLACEHOLDER
     with suppress(OSError):
-        template = templates.load_template() or template
+        template = personal.load_template() or template
         # A program, whose sessions nobody watches, gets answers without marks.
         has_room = chosen.budget_chars >= MARKS_BUDGET_CHARS
         if has_room and chosen.marks != MARKS_OFF and (attended or chosen.marks_unattended):
-            lines = templates.load_template(templates.MARKS).splitlines()
+            lines = personal.load_template(personal.MARKS).splitlines()
             # An agent is not asked for lessons that the settings switch off.
             request = " ".join(line for line in lines if chosen.learned != MARKS_OFF or "kpt_new" not in line)
             template = f"{template.rstrip()}\n\n{request}\n"

@@ -1,4 +1,4 @@
-"""The hook command that is installed, and its entries in an agent's settings file.
+"""The hook command that is installed, its entries in an agent's settings file, and the commands that install packages.
 
 The line starts the interpreter directly, on a module whose name never changes (``tallybook.hook``). If that is gone,
 because Python was upgraded or moved, the line runs the installed command by its name. If that is missing as well,
@@ -10,6 +10,8 @@ other file names it by its path: the agent may be started in a shell without tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 import json
 import os
 from pathlib import Path, PurePath
@@ -17,7 +19,9 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
 
 import attrs
 
@@ -25,7 +29,6 @@ import tallybook
 from tallybook.ledger import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install.places import UNCHANGED, Installation
-from tallybook.projections.surfaces.workspace import installation
 
 COMMAND: Final = "tallybook"
 
@@ -165,7 +168,7 @@ def remark(command: str) -> str:
     why = why_not_found()
     if not why:
         return ""
-    works = f"slash commands work once `{installation.tool_command()}` has put it there for every shell"
+    works = f"slash commands work once `{tool_command()}` has put it there for every shell"
     if not call.python or fault:
         works = f"the hooks name {call.program}, and {works}" if call.program != COMMAND else f"hooks and {works}"
     return f"`{COMMAND}` {why}: {works}"
@@ -306,3 +309,67 @@ def _entries(hooks: object, files: Installation) -> Iterator[tuple[str, dict[str
             for entry in entries:
                 if isinstance(entry, dict) and isinstance(entry.get(files.key), str):
                     yield str(event), entry
+
+
+# The environment that Tallybook runs in
+
+_PIPX_FILE: Final = "pipx_metadata.json"
+_UV_FILE: Final = "uv-receipt.toml"
+_PATHS: Final = ("directory", "editable", "path")
+
+
+def install_command(package: str) -> str:
+    """Return the command line that adds a package where this Tallybook is installed.
+
+    It names the package itself: ``tallybook[EXTRA]`` can be resolved only where Tallybook came from an index.
+    """
+    prefix = Path(sys.prefix)
+    if (prefix / _PIPX_FILE).is_file():
+        return shlex.join(["pipx", "inject", prefix.name, package])
+    if (prefix / _UV_FILE).is_file():
+        return shlex.join(["uv", "tool", "install", *_uv_words(prefix / _UV_FILE, package)])
+    if find_spec("pip") is None:
+        return shlex.join(["uv", "pip", "install", "--python", sys.executable, package])
+    return shlex.join([sys.executable, "-m", "pip", "install", package])
+
+
+def tool_command() -> str:
+    """Return the command line that puts this Tallybook on PATH for every shell, whichever environment is active."""
+    try:
+        # An installer leaves this file where the package came from an address or a folder, not from an index.
+        source = json.loads(distribution(COMMAND).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        source = {}
+    url = str(source.get("url", COMMAND))
+    place = f"git+{url}" if "vcs_info" in source else unquote(url.removeprefix("file://"))
+    return shlex.join(["uv", "tool", "install", place])
+
+
+def _uv_words(receipt: Path, package: str) -> list[str]:
+    """Return what names the tool as it was installed, with its other packages and one more: uv keeps no others."""
+    try:
+        requirements = tomllib.loads(receipt.read_text(encoding="utf-8"))["tool"]["requirements"]
+        named: dict[str, dict[str, Any]] = {requirement["name"]: requirement for requirement in requirements}
+    except (OSError, ValueError, KeyError, TypeError):
+        named = {}
+    own = named.pop(COMMAND, {})
+    words = ["--editable"] if "editable" in own else []
+    for name, one in named.items():
+        words += ["--with", _source(name, one)]
+    return [*words, "--with", package, _source(COMMAND, own)]
+
+
+def _source(name: str, requirement: dict[str, Any]) -> str:
+    """Return what uv is given for one of its requirements, with its extras: uv removes the packages of the others."""
+    extras = f"[{','.join(named)}]" if (named := requirement.get("extras")) else ""
+    if isinstance(git := requirement.get("git"), str):
+        # uv keeps the revision and the folder in the address's query, and takes them in the places that pip has.
+        address, _, query = git.partition("?")
+        fields = dict(parse_qsl(query))
+        revision = f"@{fields['rev']}" if "rev" in fields else ""
+        folder = f"#subdirectory={fields['subdirectory']}" if "subdirectory" in fields else ""
+        return f"{name}{extras} @ git+{address}{revision}{folder}"
+    if isinstance(url := requirement.get("url"), str):
+        return f"{name}{extras} @ {url}" if extras else url
+    paths = (value for key in _PATHS if isinstance(value := requirement.get(key), str))
+    return next((f"{path}{extras}" for path in paths), f"{name}{extras}{requirement.get('specifier') or ''}")

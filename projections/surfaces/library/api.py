@@ -421,13 +421,10 @@ class Ledger:
         Raises:
             BadInputError: There is no such moment.
         """
-        # Few calls compare moments.
-        from tallybook.projections.surfaces.history import differences
-
         check(int | str, first=first)
         check(int | str | None, second=second)
         when = None if second is None else str(second)
-        return plain(differences.compare(self.project, str(first), when).json())
+        return plain(stories.compare(self.project, str(first), when).json())
 
     def _moment(self, at: int | str | None) -> Moment | None:
         check(int | str | None, at=at)

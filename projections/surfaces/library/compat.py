@@ -40,7 +40,7 @@ from tallybook.projections.playbook.entry import SPEC_POLICY, add_rating
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file, reading, stories
 from tallybook.projections.surfaces.history.reading import Opened
-from tallybook.projections.surfaces.workspace import templates
+from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import record, secrets
 from tallybook.projections.surfaces.writing.requests import Decide, PlainEvents, Request, Update
@@ -76,7 +76,7 @@ def generate_keypoint_name(existing_names: Iterable[str]) -> str:
     return names.generate_keypoint_name(given)
 
 
-def load_template(name: str = templates.PLAYBOOK) -> str:
+def load_template(name: str = personal.PLAYBOOK) -> str:
     """Return a template: the user's in ``~/.claude/prompts`` where it can be read, else the packaged one.
 
     Raises:
@@ -84,9 +84,9 @@ def load_template(name: str = templates.PLAYBOOK) -> str:
     """
     check_type(str, name=name)
     try:
-        return templates.load_template(name)
+        return personal.load_template(name)
     except (OSError, ValueError) as error:
-        raise BadInputError("name", f"{name!r} is not a template", f"use {templates.PLAYBOOK}") from error
+        raise BadInputError("name", f"{name!r} is not a template", f"use {personal.PLAYBOOK}") from error
 
 
 def get_project_dir() -> Path:
@@ -237,7 +237,7 @@ def format_playbook(playbook: Mapping[str, Any]) -> str:
     """
     check_type(Mapping, playbook=playbook)
     key_points = [render.entry_json(entry) for entry in _read_entries(playbook.get("key_points", []))]
-    return inject.prompt(key_points, load_template(templates.PLAYBOOK)) if key_points else ""
+    return inject.prompt(key_points, load_template(personal.PLAYBOOK)) if key_points else ""
 
 
 def _read_entries(key_points: object) -> tuple[Entry, ...]:

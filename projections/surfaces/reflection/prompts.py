@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_marks
 from tallybook.projections.surfaces.reflection.transcript import Line, shorten
-from tallybook.projections.surfaces.workspace.templates import load_template
+from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 

@@ -27,7 +27,6 @@ from tallybook.ledger.sharing.engine import Engine, MissingLibraryError, Store
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
-from tallybook.projections.surfaces.workspace.installation import install_command
 from tallybook.projections.surfaces.workspace.project import Project
 
 LOGINS = {"git": "token_env", "postgres": "password_file", "objects": "profile"}
@@ -256,6 +255,8 @@ def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> 
     try:
         store = ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
     except ImportError as error:
+        from tallybook.projections.surfaces.install.hook_entries import install_command
+
         package = LIBRARIES[part.engine]
         raise MissingLibraryError(part.engine, package, install_command(package)) from error
     return Engine(store, read_only=part.read_only)

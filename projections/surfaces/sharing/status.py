@@ -271,11 +271,11 @@ def rejoined_lines(done: Rejoined) -> list[str]:
 
 def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
-    from tallybook.projections.surfaces.history import differences
+    from tallybook.projections.surfaces.history import stories
 
     renamed = _renamed_since(project, before, after)
     changes = _renaming_lines(renamed)
-    for sign, text in differences.compare(project, str(before), str(after), renamed).lines():
+    for sign, text in stories.compare(project, str(before), str(after), renamed).lines():
         if sign:
             changes.append(f"{sign} {text}")
         else:
@@ -312,11 +312,11 @@ def _renaming_lines(renamed: dict[str, str]) -> list[str]:
 
 def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
-    from tallybook.projections.surfaces.history import differences
+    from tallybook.projections.surfaces.history import stories
 
     renamed = _renamed_since(project, before)
     say(*_renaming_lines(renamed))
-    difference = differences.compare(project, str(before), None, renamed)
+    difference = stories.compare(project, str(before), None, renamed)
     if any(difference.rows.values()):
         difference.print()
     say(*_redaction_lines(project, before))

@@ -1,1 +1,1 @@
-"""The project around a command: its folders, git, worktrees, settings, templates and caches."""
+"""The project around a command: its folders, git, worktrees, settings and templates."""

@@ -1,6 +1,6 @@
-"""Where a person keeps a playbook of their own, for all projects: in Claude's user folder.
+"""What a person keeps for all projects in Claude's user folder: a playbook of their own, and templates of prompts.
 
-No setting names it, and nothing that a project ships does. Standard library only: hooks look for it here.
+No setting names that playbook, and nothing that a project ships does. Standard library only: hooks load it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ FIXES = {
 }
 """Why the folder cannot be a person's own → what to do."""
 _RELATIVE, _INSIDE, _FOREIGN, _LINK = FIXES
+
+
+PLAYBOOK = "playbook.txt"
+"""The template around the entries that a session is given."""
+MARKS = "marks.txt"
+"""What asks an agent for marks, which follows that template: a line about ratings, one about lessons, a limit."""
 
 
 class PersonalPlaybook(Project):
@@ -147,3 +153,26 @@ def named_damage(mine: Project) -> Iterator[None]:
     except errors.DamagedLedgerError as error:
         what = f"your own playbook, {mine.root}: {error.problems[0]}; run `tallybook verify --mine`"
         raise DamagedPlaybookError(what) from error
+
+
+# Templates of prompts
+
+
+def load_template(name: str = PLAYBOOK) -> str:
+    """Return a template: the user's in ``~/.claude/prompts`` where it can be read, else the packaged one."""
+    import tallybook.prompts
+
+    own = os.path.join(os.path.expanduser("~"), ".claude", "prompts", name)
+    # Anything but a file, a pipe for example, could block the reader.
+    if os.path.isfile(own):
+        try:
+            return _read(own)
+        except OSError:
+            pass
+    return _read(os.path.join(os.path.dirname(tallybook.prompts.__file__), name))
+
+
+def _read(path: str) -> str:
+    # A byte that is not UTF-8 costs a character, not the session's playbook.
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
