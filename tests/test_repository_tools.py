@@ -5,14 +5,11 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 import inspect
-import json
 from math import isfinite
 import pkgutil
 import re
-import subprocess
-import sys
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -20,7 +17,7 @@ import pytest
 import yaml
 
 from benchmarks import __main__ as command
-from benchmarks import profiles, readme
+from benchmarks import table
 from benchmarks.table import Row
 from helpers.repository import ROOT
 from lift_simulation import chances
@@ -32,64 +29,43 @@ from tallybook.ledger.storage import caches
 if TYPE_CHECKING:
     from pathlib import Path
 
-LINES = {"append": 1, "append-batch": 1, "rewrite": 1, "replay": 1, "load": 1, "size": 1, "share-git": 4}
+LINES = {"append": 1, "replay": 1, "load": 2}
 """Row → how many lines of the table it has; the other rows take longer, and run where somebody measures."""
-
-
-def options(folder: Path) -> list[str]:
-    """Return the options for 600 events, one pair a row, and a folder of their own."""
-    return ["--events", "600", "--repeats", "1", "--folder", str(folder), "--json", str(folder / "figures.json")]
-
-
-def numbers(row: dict[str, Any]) -> list[float]:
-    """Return every figure of a row."""
-    return [*row["ratios"], *(row[field] for field in ("ratio", "low", "high", "ours", "theirs"))]
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_row_prints_its_ratios(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row prints finite positive figures, and deletes its files."""
+    """Every row has finite positive figures and prints them, and deletes its files."""
     # The command sets it for its process, which is this one: pytest removes it after the test.
     monkeypatch.setenv(caches.VARIABLE, "")
-    command.main([name, *options(tmp_path)])
-    told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
-    assert ([name] * LINES[name], []) == ([row["name"] for row in told["rows"]], told["left_out"])
-    assert [] == [figure for row in told["rows"] for figure in numbers(row) if not (isfinite(figure) and figure > 0)]
-    assert len(told["rows"]) == capsys.readouterr().out.count(f"\n| {name} ")
-    assert ["figures.json"] == [path.name for path in tmp_path.iterdir()]
+    rows = command.main([name, "--events", "600", "--repeats", "1", "--folder", str(tmp_path)])
+    assert [name] * LINES[name] == [row.name for row in rows]
+    assert [] == [
+        figure for row in rows for pair in row.pairs for figure in pair if not (isfinite(figure) and figure > 0)
+    ]
+    assert len(rows) == capsys.readouterr().out.count(f"\n| {name} ")
+    assert [] == [*tmp_path.iterdir()]
 
 
-# The table in the README, the picture and the profiles
-
-
-def row(name: str, ratio: float) -> Row:
+def row(name: str, theirs: float) -> Row:
     """Return a row of two pairs."""
-    return Row(name, "what", "rival", (ratio, ratio + 1), 1.0, 2.0, "s")
+    return Row(name, "what", "rival", [(1.0, theirs), (1.0, theirs + 1)], "s")
 
 
 def test_a_new_figure_replaces_the_old_one() -> None:
     """Other rows stay, in the order of the command's rows; a row that no longer exists is deleted."""
-    text = f"before\n{readme.BEGIN}{readme.END}behind\n"
+    text = f"before\n{table.BEGIN}{table.END}behind\n"
     order = ["append", "many"]
-    first = readme.merged(text, [row("many", 5), row("append", 1)], order, 1)
-    again = readme.merged(first, [row("append", 7)], order, 2)
+    first = table.merge_rows(text, [row("many", 5), row("append", 1)], order)
+    again = table.merge_rows(first, [row("append", 7)], order)
     assert ["append", "many"] == [line.split()[1] for line in again.splitlines() if line.startswith(("| a", "| m"))]
-    assert "| append | what | rival | 7.50 | 7.00 to 8.00 | 1.00, 2.00 s |" in again
+    assert "| append | what | rival | 7.50 | 7.00 to 8.00 | 1.00, 7.50 s |" in again
     assert "| many | what | rival | 5.50 |" in again
     assert again.startswith("before\n")
     assert again.endswith("behind\n")
-    assert "append" not in readme.merged(first, [], ["many"], 1)
-
-
-@pytest.mark.parametrize("path", [*profiles.PATHS][:1])
-def test_a_profile_is_one_command(path: str) -> None:
-    """The command prints the functions that take the most time."""
-    words = [sys.executable, "-m", "tests.benchmarks.profiles", path, "--events", "600"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (0, "") == (done.returncode, done.stderr)
-    assert len(done.stdout.splitlines()) > 10
+    assert "append" not in table.merge_rows(first, [], ["many"])
 
 
 def test_each_sweep_runs_a_module_that_exists() -> None:

@@ -1,8 +1,6 @@
 """Benchmarks: the cost of Tallybook against a rival or a floor, measured in one run and given as ratios.
 
-    python -m tests.benchmarks [ROW ...] [--events N] [--repeats N] [--runs N] [--folder DIR] [--json FILE] [--write]
-    python -m tests.benchmarks.growth [PANEL ...] [--write]
-    python -m tests.benchmarks.profiles PATH
+    python -m tests.benchmarks [ROW ...] [--events N] [--repeats N] [--folder DIR] [--write]
 
 The modules import one another as ``benchmarks``, like the tests: the folder of the tests is on the path.
 """

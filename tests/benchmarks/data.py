@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tallybook.ledger import clock
-from tallybook.ledger.codec import decode, encode
+from tallybook.ledger.codec import encode
 from tallybook.ledger.events import (
-    BookOpened,
     LedgerOpened,
     PlaybookAdopted,
     PlaybookUpdated,
@@ -22,15 +21,12 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.sharing.book import cut_runs
-from tallybook.ledger.sharing.landing import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tallybook.ledger.line import Position
-    from tallybook.ledger.sharing.engine import Run
 
 ENTRIES = 200
 WIDE = 2_000
@@ -41,7 +37,6 @@ BEGIN_US = 1_760_000_000_000_000
 # About what a reflector says: most ratings are helpful, so that nearly all entries live on.
 RATING_WORDS = ("helpful",) * 6 + ("neutral",) * 3 + ("harmful",)
 WRITE_BYTES = 1024 * 1024
-RUN_BYTES = 256 * 1024
 
 
 def text_of(number: int) -> str:
@@ -109,18 +104,13 @@ def build(folder: Path, kind: str, events: int) -> None:
         events: How long it is at least; the last batch is whole.
     """
     entries, updates = KINDS[kind]
-    begin(folder, entries, updates(), events)
-
-
-def begin(folder: Path, entries: int, updates: Iterator[Sequence[Draft]], events: int) -> None:
-    """Make a ledger that begins with so many entries and has at least so many events, unless it exists."""
     path = folder / LOG_NAME
     if path.exists():
         return
     folder.mkdir(parents=True)
     opening = [[encode(LedgerOpened(str(UUID(int=7)), FORMAT))], seeds(entries)]
     with path.open("wb", buffering=WRITE_BYTES) as file:
-        file.writelines(lines(chain(opening, updates), events))
+        file.writelines(lines(chain(opening, updates()), events))
     # A ledger that was merely copied has no head, and nothing is kept of it.
     with closing(JsonlLog(folder)) as log, log.transaction() as tx:
         tx.append([encode(PlaybookUpdated(0, 0, 0))], {"rater": "human"})
@@ -132,18 +122,3 @@ KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {
     "wide": (WIDE, partial(repeating, WIDE)),
 }
 """Name of a ledger → how many entries it begins with, and what yields its updates."""
-
-
-def runs_of(folder: Path) -> list[Run]:
-    """Return what a book shares of a ledger as runs of at most `RUN_BYTES`."""
-    by = {"rater": "test", "writer": "bench-0a1b2c3d"}
-    first = Stamp(START, "2026-11-23T12:00:00.000000Z", by, lambda: "opened", lambda: "salt")
-    batches = [frame([encode(BookOpened("book", "bench", 1, 1))], first)]
-    with closing(JsonlLog(folder)) as log:
-        for batch in decode(log.read()):
-            records = [record for record in batch.records if type(record.event) in SHARED]
-            if records:
-                ids = iter([record.id for record in records])
-                stamp = Stamp(batches[-1].position, records[0].at, by, ids.__next__, lambda: "salt")
-                batches.append(frame([encode(record.event) for record in records], stamp))
-    return cut_runs(batches, START, RUN_BYTES)

@@ -13,9 +13,8 @@ from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import data
-from benchmarks.commands import environment, installed
-from benchmarks.rivals import OLD_HOOK
-from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from benchmarks.processes import environment, installed
+from benchmarks.table import NotMeasuredError, Row, Setting, alternate
 from tallybook.ledger.storage import disk
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
@@ -44,6 +43,24 @@ PAYLOADS: Final[dict[str, dict[str, Any]]] = {
 }
 """Hook → what an agent sends it; the session is another each time, and its transcript the project's."""
 
+OLD_HOOK = """
+import json, os, sys
+path, what = sys.argv[1:]
+payload = json.load(sys.stdin)
+with open(path, encoding="utf-8") as file:
+    playbook = json.load(file)
+if what == "injection":
+    lines = ["[{name}] helpful={helpful} harmful={harmful} :: {text}".format(**one) for one in playbook["key_points"]]
+    print(json.dumps({"hookSpecificOutput": {"additionalContext": "\\n".join(lines)[:8000]}}))
+playbook["key_points"][6]["helpful"] += 1
+with open(path + ".tmp", "w", encoding="utf-8") as file:
+    json.dump(playbook, file, indent=2)
+    file.flush()
+    os.fsync(file.fileno())
+os.replace(path + ".tmp", path)
+"""
+"""A hook as playbook tools have it: load all of ``playbook.json``, count, and write all of it."""
+
 _numbers = count()
 
 
@@ -66,7 +83,7 @@ def _process(line: str, project: Project, given: Callable[[], bytes]) -> Callabl
         done = subprocess.run(["sh", "-c", line], input=stdin, capture_output=True, env=here, check=True)
         taken = perf_counter() - begin
         if done.stderr:
-            raise NoRivalError(f"{line}: {done.stderr.decode()}")
+            raise NotMeasuredError(f"{line}: {done.stderr.decode()}")
         return taken
 
     run()
@@ -121,17 +138,17 @@ def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[s
     entries, seq = len(commands.show(project)["key_points"]), commands.playbook(project).state.seq
     events = f"about {round(seq, -3):,}" if seq > 1_000 else "under 1,000"
     told = f"{what}, {how}, about {round(entries, -2):,} entries and {events} events"
-    return Row("hook", told, rival[0], faster(taken), *medians(taken, MILLISECONDS), "ms", "each started by a shell")
+    return Row("hook", told, rival[0], taken, "ms", MILLISECONDS)
 
 
 def rows(setting: Setting) -> Iterator[Row]:
     """Measure each hook on a short ledger and on a long one, then two of them against the old way.
 
     Raises:
-        NoRivalError: There is no shell, or the command is not installed.
+        NotMeasuredError: There is no shell, or the command is not installed.
     """
     if not shutil.which("sh"):
-        raise NoRivalError("hook: this system has no shell")
+        raise NotMeasuredError("hook: this system has no shell")
     for events in (SHORT, LONG):
         project = _project(setting.folder / f"hook-{events}", "alike", events)
         for what in PAYLOADS:

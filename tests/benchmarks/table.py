@@ -1,19 +1,26 @@
-"""The parts of every row: settings, alternating pairs, and the table of ratios."""
+"""Rows of measurements: pairs that ran one after the other, their ratios, and the table in the README."""
 
 from __future__ import annotations
 
+import os
+import platform
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
+from tallybook.ledger import clock
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+BEGIN, END = "<!-- benchmarks -->\n", "<!-- end of the benchmarks -->\n"
+HEADINGS = ("| row | what | against | ratio | min to max | ours, theirs | measured |", "|---|---|---|---|---|---|---|")
 
-class NoRivalError(Exception):
-    """A rival of a row is not installed."""
+
+class NotMeasuredError(Exception):
+    """What a row needs is not installed here."""
 
 
 @attrs.frozen
@@ -43,31 +50,28 @@ class Row:
         name: The requested row.
         what: The measured operation.
         against: Its rival or its floor.
-        ratios: One for each pair; for times, the rival's divided by ours, so that above 1 ours is faster.
-        ours: Our median, in ``unit``.
-        theirs: The rival's median, in ``unit``.
-        unit: Unit of the two medians.
-        note: What a reader must know of the conditions; empty without any.
+        pairs: The figures of each pair, as (ours, theirs).
+        unit: Unit of the figures.
+        scale: The figures are multiplied by this to be in the unit.
+        is_time: Whether less is better, so that a ratio is theirs divided by ours; else it is ours divided by theirs.
     """
 
     name: str
     what: str
     against: str
-    ratios: tuple[float, ...]
-    ours: float
-    theirs: float
+    pairs: Sequence[tuple[float, float]]
     unit: str
-    note: str = ""
+    scale: float = 1.0
+    is_time: bool = True
 
-    @property
-    def ratio(self) -> float:
-        """Return the median of the pairs' ratios."""
-        return median(self.ratios)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        spread = {"ratio": self.ratio, "low": min(self.ratios), "high": max(self.ratios)}
-        return attrs.asdict(self) | spread
+    def __str__(self) -> str:
+        """Render as a line of the table."""
+        ratios = [theirs / ours if self.is_time else ours / theirs for ours, theirs in self.pairs]
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        sides = ", ".join(figure(median(side) * self.scale) for side in zip(*self.pairs, strict=True))
+        when = f"{clock.utc_now().at[:10]}, {len(ratios)} pairs"
+        cells = (self.name, self.what, self.against, f"{median(ratios):.2f}", spread, f"{sides} {self.unit}", when)
+        return f"| {' | '.join(cells)} |"
 
 
 def alternate(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[tuple[float, float]]:
@@ -87,61 +91,25 @@ def alternate(ours: Callable[[], float], theirs: Callable[[], float], pairs: int
     return taken
 
 
-def medians(taken: Iterable[tuple[float, float]], scale: float = 1.0) -> tuple[float, float]:
-    """Return the median of either side, multiplied by ``scale``."""
-    ours, theirs = zip(*taken, strict=True)
-    return median(ours) * scale, median(theirs) * scale
-
-
-def faster(taken: Iterable[tuple[float, float]]) -> tuple[float, ...]:
-    """Return for each pair of times how many times as fast Tallybook is."""
-    return tuple(theirs / ours for ours, theirs in taken)
-
-
-def together(rows: Iterable[Row]) -> list[Row]:
-    """Return each row once, with the pairs of every run that measured it."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.name, row.what, row.against), []).append(row)
-    return [
-        attrs.evolve(
-            runs[0],
-            ratios=tuple(ratio for run in runs for ratio in run.ratios),
-            ours=median(run.ours for run in runs),
-            theirs=median(run.theirs for run in runs),
-        )
-        for runs in found.values()
-    ]
-
-
-HEADINGS = ("row", "what", "against", "ratio", "min to max", "ours", "theirs")
-LEGEND = (
-    "ratio: the median over the pairs of the rival's time divided by ours, so that above 1 Tallybook is faster;",
-    "for memory: the peak at that length divided by the peak at the shortest;",
-    "for a forecast that held: the share that did divided by the share that was to, and 1 is as stated;",
-    "for its error: the rival's divided by ours.",
-)
-
-
 def figure(value: float) -> str:
     """Return a number with about three significant digits."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 4
     return f"{value:,.{digits}f}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    spread = f"{min(row.ratios):.2f} to {max(row.ratios):.2f}"
-    sides = [f"{figure(side)} {row.unit}" for side in (row.ours, row.theirs)]
-    return (row.name, row.what, row.against, f"{row.ratio:.2f}", spread, *sides)
+def render(lines: Iterable[str]) -> str:
+    """Return lines as a table in Markdown, with the machine of the measurement."""
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return "\n".join([f"Last on {machine}.", "", *HEADINGS, *lines]) + "\n"
 
 
-def render(rows: Iterable[Row], left_out: Iterable[str]) -> str:
-    """Return the table in Markdown, with the notes and what was left out under it."""
-    kept = list(rows)
-    lines = [HEADINGS, *map(_cells, kept)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-    padded.insert(1, " | ".join("-" * width for width in widths))
-    notes = [f"- {row.name}, {row.what}: {row.note}" for row in kept if row.note]
-    notes += [f"- left out: {why}" for why in left_out]
-    return "\n".join([*(f"| {line} |" for line in padded), "", *LEGEND, "", *notes]) + "\n"
+def merge_rows(text: str, rows: Iterable[Row], order: Sequence[str]) -> str:
+    """Return the README with these rows in its table in place of earlier ones, in an order of their names."""
+    before, _, after_begin = text.partition(BEGIN)
+    table, end, after = after_begin.partition(END)
+    fresh = [(row.name, str(row)) for row in rows]
+    measured = {name for name, _ in fresh}
+    earlier = [(line.split("|")[1].strip(), line) for line in table.splitlines() if line.startswith("| ")][1:]
+    lines = [row for row in earlier if row[0] in order and row[0] not in measured] + fresh
+    lines.sort(key=lambda row: order.index(row[0]))
+    return f"{before}{BEGIN}{render(line for _, line in lines)}{end}{after}"

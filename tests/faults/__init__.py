@@ -68,20 +68,17 @@ class Tally:
         row: The requested row.
         store: The store with the faults.
         tried: How many faults were made.
-        counts: Heading → the number of such results; a dash (None) if the store has no such result. The
-            tallies of one row have the same headings in the same order.
+        counts: Heading → the number of such results; the tallies of one row have the same headings in the same order.
         note: A note on the conditions; empty without one.
-        failures: Broken promises of Tallybook, each with what repeats it; empty for a rival, and without any.
-        rival: Whether the store is another program's, which the summary leaves out.
+        failures: Broken promises, each with what repeats it.
     """
 
     row: str
     store: str
     tried: int
-    counts: Mapping[str, int | None]
+    counts: Mapping[str, int]
     note: str = ""
     failures: tuple[str, ...] = ()
-    rival: bool = False
 
 
 SUMMARY = ("acknowledged", "lost", "doubled", "believed")
@@ -125,6 +122,5 @@ def render(tallies: Iterable[Tally], left_out: Iterable[str]) -> str:
     lines += [f"- {tally.store}: {tally.note}" for tally in kept if tally.note]
     lines += [f"- FAILED, {tally.row}, {tally.store}: {failure}" for tally in kept for failure in tally.failures]
     lines += [f"- left out: {why}" for why in left_out]
-    ours = [tally for tally in kept if not tally.rival]
     lines += [""] if lines and lines[-1] else []
-    return "\n".join([*lines, *(_summary(ours) if ours else [])])
+    return "\n".join([*lines, *(_summary(kept) if kept else [])])

@@ -55,7 +55,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "share": _share,
     "forging": forging.rows,
 }
-"""Name of a row → what makes its faults; some make them to rivals as well."""
+"""Name of a row → what makes its faults."""
 
 
 def _at_least_one(text: str) -> int:

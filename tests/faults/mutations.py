@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from itertools import islice
-import json
 import os
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from benchmarks import data as drafts
-from faults import Setting, Tally, rivals
+from faults import Setting, Tally
 from tallybook.ledger import clock, damage
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
@@ -364,27 +363,16 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
         f"another place in {counts['elsewhere']:,}; "
         f"{counts['refused']:,} were refused as a ledger of a later version"
     )
-    found = rivals.outcomes(counts["verify"], counts["fold"], number, counts["silent"], counts["lost"])
+    found = {
+        "found by its check": counts["verify"],
+        "reported by reading": counts["fold"],
+        "read as before": number - counts["fold"] - counts["silent"],
+        "silently different": counts["silent"],
+        "rows lost": counts["lost"],
+    }
     return Tally("mutations", store, number, found, note, tuple(failures[:MAX_FAILURES]))
 
 
-# Rivals
-
-
-def events_of(image: Image) -> rivals.Rows:
-    """Return the same events as rows: (seq, kind, body and text in JSON)."""
-    rows: rivals.Rows = []
-    for batch in image.batches:
-        for seq, line in enumerate(split_lines(batch.data), batch.first):
-            _, what, free = split_line(line)
-            said = json.loads(what)
-            rows.append((seq, said["kind"], json.dumps([said["body"], json.loads(free or b"null")])))
-    return rows
-
-
 def rows(setting: Setting) -> Iterator[Tally]:
-    """Change Tallybook's log, then the rivals' files; the given number is for ours, rivals get up to rivals.COUNT."""
+    """Change Tallybook's log."""
     yield ours(setting, setting.times(COUNT), "Tallybook")
-    events = events_of(build(setting.folder / "rivals", 1))
-    for make in rivals.RIVALS:
-        yield rivals.against(make(setting.folder, events), events, setting, somewhere)
