@@ -51,21 +51,14 @@ class UndoResult:
     Attributes:
         outcome: The outcome of the request.
         events: Each undone event, as (event number, summary).
+        redo: The command that brings the events back.
         mine: The result in the person's own playbook; None where nothing was undone there.
-        option: What its commands need, as ``personal.option``.
     """
 
     outcome: Outcome
     events: tuple[tuple[int, str], ...]
+    redo: str = ""
     mine: UndoResult | None = None
-    option: str = ""
-
-    @property
-    def redo(self) -> str:
-        """Return the command that brings the events back."""
-        number = self.outcome.seq_from
-        own = [] if number is None else [_command(number, self.option)]
-        return " && ".join([*own, *([self.mine.redo] if self.mine else [])])
 
 
 def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
@@ -149,16 +142,16 @@ def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by
         try:
             done.append(_undo(owner, None, session, reason, by))
         except (BadInputError, NothingToDoError) as error:
-            done.append(UndoResult(recording.Outcome(), ()))
+            done.append(UndoResult(Outcome(), ()))
             problems.append(error)
     theirs, own = done
-    if not own.events:
-        if theirs.events:
-            return theirs
-        if isinstance(problems[0], NothingToDoError):
-            raise problems[0]
-        raise NothingToDoError(f"session {session}", "has nothing to undo any more", "see `tallybook log --mine`")
-    return attrs.evolve(theirs, mine=own)
+    if own.events:
+        return attrs.evolve(theirs, mine=own, redo=" && ".join(filter(None, (theirs.redo, own.redo))))
+    if theirs.events:
+        return theirs
+    if isinstance(problems[0], NothingToDoError):
+        raise problems[0]
+    raise NothingToDoError(f"session {session}", "has nothing to undo any more", "see `tallybook log --mine`")
 
 
 def _undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
@@ -243,7 +236,8 @@ def undo_events(
     ids = () if session else [record.id for record in records]
     outcome = commands.record_request(project, Request(make_undo(ids, session, reason), by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
-    return UndoResult(outcome, rows, option=personal.option(project))
+    redo = "" if outcome.seq_from is None else _command(outcome.seq_from, personal.option(project))
+    return UndoResult(outcome, rows, redo)
 
 
 def _own_batches(log: SharedLog, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -261,15 +255,12 @@ def _records_of(batches: Iterator[Batch], session: str, option: str) -> list[Eve
     """Return the events of a session that can be undone."""
     records = [record for batch in batches if batch.may_contain_text(session) for record in batch.records]
     own = [record for record in records if record.by.session == session]
-    records = [record for record in own if type(record.event) in _UNDOABLE]
-    if not records:
-        undoing = max((record.event.by.seq for record in own if isinstance(record.event, UndoneEvent)), default=None)
-        if undoing is None:
-            raise NothingToDoError(f"session {session}", "has nothing to undo")
-        raise NothingToDoError(
-            f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing, option)}"
-        )
-    return records
+    if records := [record for record in own if type(record.event) in _UNDOABLE]:
+        return records
+    undoing = max((record.event.by.seq for record in own if isinstance(record.event, UndoneEvent)), default=None)
+    if undoing is None:
+        raise NothingToDoError(f"session {session}", "has nothing to undo")
+    raise NothingToDoError(f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing, option)}")
 
 
 def _last_change(batches: Iterator[Batch], option: str, known: Collection[str] | None = None) -> list[EventRecord]:
@@ -287,14 +278,14 @@ def _last_change(batches: Iterator[Batch], option: str, known: Collection[str] |
         fold(PLAYBOOK, [batch], playbook)
         names = known or before_it.union(playbook.entries, playbook.merged)
         is_change = _is_change(batch, names) or len(playbook.entries) != len(before_it)
-        if is_change or any(isinstance(event, _REVERSALS) for event in batch.events):
+        if is_change or _has(batch, *_REVERSALS):
             last, before = batch, candidate
         if is_change:
             candidate = batch
     if last is None:
         raise NothingToDoError("the ledger", "has nothing to undo")
     # An old playbook is not imported only to be undone at once, and a repeated undo does not walk back.
-    if last is candidate and not _is_import(last):
+    if last is candidate and not _has(last, events.PlaybookAdopted):
         return [record for record in last.records if type(record.event) in _UNDOABLE]
     raise _refusal(last, before, option)
 
@@ -315,18 +306,18 @@ def _is_change(batch: Batch, names: Collection[str]) -> bool:
     return any(map(is_change, batch.events))
 
 
-def _is_import(batch: Batch) -> bool:
-    return any(isinstance(event, events.PlaybookAdopted) for event in batch.events)
+def _has(batch: Batch, *kinds: type[events.Event]) -> bool:
+    return any(isinstance(event, kinds) for event in batch.events)
 
 
 def _refusal(last: Batch, before: Batch | None, option: str) -> NothingToDoError:
     """Return why plain undo leaves the last change alone, with the commands that a person may want."""
     first = last.records[0].seq
     hints = [f"to undo {_describe(before, option)}"] if before is not None else ["nothing before it can be undone"]
-    if _is_import(last):
+    if _has(last, events.PlaybookAdopted):
         what = f"is an import, event {first}, which needs its number"
         hints.insert(0, f"to undo it, run: {_command(first, option)}")
-    elif any(isinstance(event, events.EventsVoided) for event in last.events):
+    elif _has(last, events.EventsVoided):
         what = f"is itself an undo, event {first}"
         hints.insert(0, f"to bring back what it undid, run: {_command(first, option)}")
     else:
@@ -359,25 +350,26 @@ def _find_named(batches: Iterator[Batch], target: str, typed: str, option: str) 
         target: The number or the id.
         typed: What an error calls it.
         option: What commands need, as ``personal.option``.
+
+    Raises:
+        BadInputError: There is no such event, or it is of a kind that cannot be undone.
+        NothingToDoError: It is undone already.
     """
     number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
     for batch in batches:
         may_be, end = end < number <= batch.last or batch.may_contain_ids({target}), batch.last
         for record in batch.records if may_be else ():
-            if target in {str(record.seq), record.id}:
-                return _take_whole(record, batch, option)
+            if target not in {str(record.seq), record.id}:
+                continue
+            if isinstance(record.event, UndoneEvent):
+                by = record.event.by.seq
+                hint = f"run: {_command(by, option)}"
+                raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", hint)
+            if type(record.event) not in UNDOABLE:
+                what = "is not an event of the playbook or of a score"
+                raise BadInputError(f"event {record.seq}", what, "nothing was recorded")
+            # One rating of an update can be wrong, but nobody wants the end of an update or the head of an import
+            # undone alone.
+            is_alone = is_of_entry(events.KIND_OF[type(record.event)])
+            return [record] if is_alone else [other for other in batch.records if type(other.event) in UNDOABLE]
     raise BadInputError(f"event {typed}", "is not in the ledger", f"see `tallybook log{option}`")
-
-
-def _take_whole(record: EventRecord, batch: Batch, option: str) -> list[EventRecord]:
-    if isinstance(record.event, UndoneEvent):
-        by = record.event.by.seq
-        raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by, option)}")
-    if type(record.event) not in UNDOABLE:
-        hint = "nothing was recorded"
-        raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
-    # One rating of an update can be wrong, but nobody wants the end of an update or the head of an import undone
-    # alone.
-    if is_of_entry(events.KIND_OF[type(record.event)]):
-        return [record]
-    return [record for record in batch.records if type(record.event) in UNDOABLE]
