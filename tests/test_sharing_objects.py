@@ -169,7 +169,7 @@ def test_a_bucket_that_keeps_versions_is_named_with_the_command(s3_bucket: Bucke
         key = "teams/one/main/runs/000000000001.jsonl"
         until = "Mode=COMPLIANCE,RetainUntilDate=2099-01-01"
         assert 0 == aws(f"aws s3api put-object-retention --bucket {bucket} --key {key} --retention {until}").returncode
-    remains = engine.describe_remains()
+    remains = engine.store.describe_remains()
     assert (kind != "plain") == ("keeps versions of erased runs, and an object lock forbids" in remains)
     engine.replace(end, make_runs(1, "repaired"))
     engine.erase_former()

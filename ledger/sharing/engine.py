@@ -110,63 +110,52 @@ class Store(ABC):
         """Close connections, and remove temporary files."""
 
 
+WAIT: Final = "events wait in the own ledger; run `tallybook sync` later"
+READ_ONLY: Final = "is read-only here: "
+"""What stands in a message before the reason for which an engine lets this user read, not write."""
+
+
 class EngineError(TallybookError):
-    """An engine did not do what was asked of it; the own ledger is as it was."""
+    """An engine did not do what was asked of it; the own ledger is as it was.
+
+    Attributes:
+        address: The engine's address, which never holds a password.
+        why: Why it did not.
+        what: What the message says of it: the error in a few words, and why.
+        hint: What to do.
+    """
 
     exit_code = EXIT_NOT_WRITTEN
+    words = ""
+    default_hint = "events wait in the own ledger"
 
-    def __init__(self, address: str, what: str, hint: str) -> None:
-        """Build the message ``address: what; hint``. An address never holds a password."""
+    def __init__(self, address: str, why: str, hint: str = "") -> None:
+        """Build the message ``address: what; hint``."""
         self.address = address
-        self.what = what
-        self.hint = hint
-        super().__init__(f"{address}: {what}; {hint}")
-
-
-WAIT: Final = "events wait in the own ledger; run `tallybook sync` later"
+        self.why = why
+        self.what = f"{self.words}{why}"
+        self.hint = hint or self.default_hint
+        super().__init__(f"{address}: {self.what}; {self.hint}")
 
 
 class UnreachableError(EngineError):
     """The engine does not answer, or does not let this user read."""
 
-    def __init__(self, address: str, why: str, hint: str = WAIT) -> None:
-        """Say why."""
-        self.why = why
-        super().__init__(address, f"cannot be reached: {why}", hint)
-
-
-READ_ONLY: Final = "is read-only here: "
-"""What stands in a message before the reason for which an engine lets this user read, not write."""
+    words = "cannot be reached: "
+    default_hint = WAIT
 
 
 class ReadOnlyError(EngineError):
-    """The engine lets this user read, not write."""
+    """The engine lets this user read, not write, for its own reason."""
 
-    def __init__(self, address: str, why: str) -> None:
-        """Give the engine's own reason."""
-        self.why = why
-        super().__init__(address, f"{READ_ONLY}{why}", "events wait in the own ledger")
-
-
-class FormerLayoutError(EngineError):
-    """The engine holds a book as an earlier version stored it."""
-
-    exit_code = 2
-
-    def __init__(self, address: str, what: str, removal: str) -> None:
-        """Name what holds it, and the command that removes that."""
-        hint = f"every own ledger has all of its events: run `{removal}`, then `tallybook sync` on each machine"
-        super().__init__(address, f"{what} is of an earlier version", hint)
+    words = READ_ONLY
 
 
 class MissingLibraryError(EngineError):
-    """The client library of an engine is not installed."""
+    """The client library of an engine is not installed: a package, and the command that installs it here."""
 
     exit_code = 2
-
-    def __init__(self, engine: str, package: str, command: str) -> None:
-        """Name its package, and the command that installs it where this Tallybook is."""
-        super().__init__(engine, f"needs the package {package}", f"run: {command}")
+    words = "needs the package "
 
 
 RUN_BYTES: Final = 1024 * 1024
@@ -291,6 +280,7 @@ class Engine:
     """Reads and appends the runs of one book, in whatever store.
 
     Attributes:
+        store: What holds the runs.
         address: Where it is, for messages, without a password.
         run_bytes: How many bytes the runs of one append should have together, at most; a batch alone may have more.
         read_only: Whether nothing is written to it.
@@ -301,12 +291,7 @@ class Engine:
         self.address = store.address
         self.run_bytes = run_bytes
         self.read_only = read_only
-        self._store = store
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return what in the store's settings endangers the book, as of the last read."""
-        return self._store.warnings
+        self.store = store
 
     def read(self, after: int, limit: int | None = None, since: End = NOTHING) -> Contents:
         """Return what the engine holds after an event number.
@@ -357,7 +342,16 @@ class Engine:
             ReadOnlyError: This user may not write.
             UnreachableError: The engine cannot be reached, so that nothing was stored.
         """
-        return self._put(expected, runs)
+        if self.read_only:
+            raise ReadOnlyError(self.address, READER)
+        end = expected
+        for run in runs:
+            data = _encode(run)
+            tag = self.store.put(end.number + 1, data)
+            if tag is None and (tag := self._find_tag(end.number + 1, data)) is None:
+                return None
+            end = end.after_run(run.last, run.after, tag)
+        return end
 
     def seal(self, expected: End, place: Place) -> End | None:
         """State after the expected end that the book is in another place now, and return the end, as `append` does.
@@ -371,7 +365,7 @@ class Engine:
         # A head that is too long is no head, and the book would go on here.
         if len(_encode(run)) > _HEAD_BYTES:
             raise BadInputError(place.address, "is too long", "use a shorter address; nothing was moved")
-        return self._put(expected, [run])
+        return self.append(expected, [run])
 
     def replace(self, expected: End, runs: Sequence[Run]) -> End | None:
         """Let the book begin with these runs, in place of all before, and return the end after them, as `append` does.
@@ -383,7 +377,7 @@ class Engine:
         first, *others = runs or [Run(1, 0, GENESIS, GENESIS, b"")]
         # Several runs are not stored at once: readers go on with the former ones until the last of these is there.
         whole = (runs[-1].last, runs[-1].after) if runs else (0, GENESIS)
-        return self._put(expected, [first._replace(fresh=whole), *others])
+        return self.append(expected, [first._replace(fresh=whole), *others])
 
     def erase_former(self) -> bool:
         """Replace the bytes of runs that fresh ones replaced by nothing; return whether there were any.
@@ -398,27 +392,19 @@ class Engine:
         if not runs or not runs[0].fresh:
             return False
         first = int(runs[0].place.removeprefix(_PLACE))
-        if all(entry.size == 0 for entry in self._store.list(0) if entry.number < first):
+        if all(entry.size == 0 for entry in self.store.list(0) if entry.number < first):
             return False
         if self.read_only:
             raise ReadOnlyError(self.address, READER)
-        if (segments := self._store.segments) is not None:
+        if (segments := self.store.segments) is not None:
             last = -(-(first - 1) // PAGE)
             for number in range(1, last + 1):
                 # Not free either: who has read these runs could still put them.
                 segments.put(number, b"")
             segments.erase(last + 1)
         # Last, because they show whether all is done.
-        self._store.erase(first)
+        self.store.erase(first)
         return True
-
-    def describe_remains(self) -> str:
-        """Return what keeps the bytes of erased runs, and the command that removes them; empty where nothing does.
-
-        Raises:
-            UnreachableError: The engine cannot be reached.
-        """
-        return self._store.describe_remains()
 
     def false_segments(self) -> Sequence[int]:
         """Return the numbers of the segments that are not what their runs make.
@@ -426,7 +412,7 @@ class Engine:
         Raises:
             UnreachableError: The engine cannot be reached.
         """
-        segments, entries = self._store.segments, self._list_new(NOTHING) or []
+        segments, entries = self.store.segments, self._list_new(NOTHING) or []
         if segments is None:
             return []
         false = []
@@ -439,14 +425,9 @@ class Engine:
                 false += [segment.number] * (stored != _join([found.get(entry, b"") for entry in group]))
         return false
 
-    @property
-    def knows_authors(self) -> bool:
-        """Return whether the engine says who stored a run."""
-        return self._store.knows_authors
-
     def close(self) -> None:
         """Close connections."""
-        self._store.close()
+        self.store.close()
 
     def _list_new(self, since: End) -> list[StoredRun] | None:
         """Return the numbers after a place up to the first gap; None where the engine no longer holds that place."""
@@ -455,7 +436,7 @@ class Engine:
         page = (number - 1) // PAGE * PAGE if number else 0
         place = End(0, "", f"{page}:")
         new = []
-        for entry in self._store.list(page):
+        for entry in self.store.list(page):
             # A number after a gap may be a late put of somebody who had seen what was lost since.
             if entry.number != place.number + 1:
                 break
@@ -468,7 +449,7 @@ class Engine:
 
     def _get(self, entries: Sequence[StoredRun]) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes, a full thousand from its segment where there is one."""
-        segments, place = self._store.segments, 0
+        segments, place = self.store.segments, 0
         if segments is not None and entries:
             place = -(entries[0].number - 1) % PAGE
             yield from self._get_runs(entries[:place])
@@ -492,37 +473,25 @@ class Engine:
         for entry, data in self._get_runs(group):
             found.append(data)
             yield entry, data
-        if stored is None and self._store.segments is not None and all(found) and not self.read_only:
+        if stored is None and self.store.segments is not None and all(found) and not self.read_only:
             # It is only a help, which this user may not be allowed to give.
             with suppress(EngineError):
-                self._store.segments.put(number, _join(found))
+                self.store.segments.put(number, _join(found))
 
     def _get_runs(self, entries: Sequence[StoredRun]) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes: none for those that were erased, and those that are too large."""
         for begin in range(0, len(entries), _GET):
             group = entries[begin : begin + _GET]
             wanted = [entry.number for entry in group if entry.size is None or 0 < entry.size <= MAX_RUN_BYTES]
-            found = self._store.get(wanted) if wanted else {}
+            found = self.store.get(wanted) if wanted else {}
             for entry in group:
                 yield entry, found.get(entry.number, b"")
-
-    def _put(self, expected: End, runs: Sequence[Run]) -> End | None:
-        if self.read_only:
-            raise ReadOnlyError(self.address, READER)
-        end = expected
-        for run in runs:
-            data = _encode(run)
-            tag = self._store.put(end.number + 1, data)
-            if tag is None and (tag := self._find_tag(end.number + 1, data)) is None:
-                return None
-            end = end.after_run(run.last, run.after, tag)
-        return end
 
     def _find_tag(self, number: int, data: bytes) -> str | None:
         """Return the tag of a run whose put was not confirmed and that is stored nevertheless; None for another one."""
         with suppress(UnreachableError):
-            tags = [entry.tag for entry in self._store.list(number - 1) if entry.number == number]
-            if tags and self._store.get([number]).get(number) == data:
+            tags = [entry.tag for entry in self.store.list(number - 1) if entry.number == number]
+            if tags and self.store.get([number]).get(number) == data:
                 return tags[0]
         return None
 

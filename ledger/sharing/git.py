@@ -20,15 +20,13 @@ import shlex
 import shutil
 import tempfile
 from time import sleep
-from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 import weakref
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.sharing.engine import (
     MAX_RUN_BYTES,
-    FormerLayoutError,
     ReadOnlyError,
     Store,
     StoredRun,
@@ -48,14 +46,12 @@ from tallybook.ledger.storage import disk
 _Answer = TypeVar("_Answer")
 LIMIT_S = 60.0
 REFERENCES = "refs/tallybook/"
-_FORMER = "refs/heads/tallybook/"
 _PATH = re.compile(r"(\d{6,})/(\d\d)/(\d\d)\.jsonl")
 _FOLDER = 64
 """How many names a folder has."""
 _NAME = {"NAME": "Tallybook", "EMAIL": "noreply@tallybook.invalid"}
 _AUTHOR = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER") for what, text in _NAME.items()}
 _ALTERNATES = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 # What git says where another push holds the reference at this moment.
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
 _PAUSES_S = (0.0, 0.1, 0.4)
@@ -81,25 +77,10 @@ _CONFIG = f"""\
 [pack]
 \tcompression = 1
 """
-# The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one.
-_FETCH = (
-    "fetch",
-    "--quiet",
-    "--depth=1",
-    "--no-tags",
-    "--no-prune",
-    "--no-recurse-submodules",
-    "--no-auto-maintenance",
-)
-_PUSH = (
-    "push",
-    "--porcelain",
-    "--no-verify",
-    "--no-follow-tags",
-    "--no-signed",
-    "--no-recurse-submodules",
-    "--no-thin",
-)
+# The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one; our own
+# switches hooks and maintenance off.
+_FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-prune", "--no-recurse-submodules")
+_PUSH = ("push", "--porcelain", "--no-follow-tags", "--no-signed", "--no-recurse-submodules", "--no-thin")
 # The whole of a long book takes longer than what is new.
 _WHOLE = 10
 
@@ -150,7 +131,6 @@ class GitStore(Store):
         check_book(book)
         self.address = check_address(address)
         self._options = token_options(self.address, login)
-        self._book = book
         self._reference = REFERENCES + book
         self._limit_s = limit_s
         # Texts are received there, so it goes with the store even where nobody closes that.
@@ -203,22 +183,17 @@ class GitStore(Store):
 
     def _look(self) -> None:
         """Learn the reference's last commit and its numbers, asking and fetching as little as possible."""
-        former = _FORMER + self._book
-        tip, branch = self._ask_tips(self._reference, former)
-        if not tip and branch:
-            removal = f"git push {self.address} --delete {former.removeprefix('refs/heads/')}"
-            raise FormerLayoutError(self.address, f"the branch tallybook/{self._book}", removal)
+        tip = self._ask_tip()
         if tip != self._tip:
             if tip and tip != self._kept_tip().strip():
                 tip = self._fetch(tip)
             self._tip, self._runs = tip, self._list_runs(tip) if tip else {}
 
-    def _ask_tips(self, *references: str) -> Sequence[str]:
-        """Ask the remote for the commits of references; empty for one that it does not have."""
-        done = self._git("ls-remote", "--quiet", "--", self.address, *references).require()
+    def _ask_tip(self) -> str:
+        """Ask the remote for the reference's commit; empty where it does not have it."""
+        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference).require()
         rows = (line.split("\t") for line in done.output.decode("ascii", "replace").splitlines())
-        tips = {name: id_ for id_, name in rows}
-        return [tips.get(name, "") for name in references]
+        return next((id_ for id_, name in rows if name == self._reference), "")
 
     def _fetch(self, tip: str, *, is_whole: bool = False) -> str:
         """Fetch the reference's last commit, whose id was this a moment ago, keep it, and return its id."""
@@ -281,7 +256,7 @@ class GitStore(Store):
                 raise
             except GitFailedError:
                 # The remote sends no single texts, or the reference was replaced since.
-                if tip := self._ask_tips(self._reference)[0]:
+                if tip := self._ask_tip():
                     self._fetch(tip, is_whole=True)
             sizes |= self._sizes(missing)
         small = [id_ for id_ in ids if sizes.get(id_, MAX_RUN_BYTES + 1) <= MAX_RUN_BYTES]
@@ -340,7 +315,7 @@ class GitStore(Store):
             sleep(pause)
             try:
                 done = self._git(*_PUSH, lease, "--", self.address, f"{commit}:{self._reference}")
-                tip = self._ask_tips(self._reference)[0] if done.code else commit
+                tip = self._ask_tip() if done.code else commit
             except GitFailedError:
                 self._tip = None
                 return False
@@ -428,26 +403,19 @@ class GitStore(Store):
 
     # ---- How git is run ----
 
-    def _local(
-        self, *words: str, given: bytes = b"", is_kept: bool = False, variables: Mapping[str, str] = _NOTHING
-    ) -> bytes:
-        """Return the output of a command that reads or writes objects.
+    def _local(self, *words: str, **options: Any) -> bytes:
+        """Return the output of a command that reads or writes objects; the options are those of ``_git``.
 
         Raises:
             _DamagedError: It failed.
         """
-        done = self._git(*words, given=given, is_kept=is_kept, variables=variables)
+        done = self._git(*words, **options)
         if done.code:
             raise _DamagedError(done.reason)
         return done.output
 
     def _git(
-        self,
-        *words: str,
-        given: bytes = b"",
-        is_kept: bool = False,
-        variables: Mapping[str, str] = _NOTHING,
-        limit_s: float = 0.0,
+        self, *words: str, is_kept: bool = False, variables: Mapping[str, str] | None = None, **options: Any
     ) -> Done:
         """Run git; objects are stored in the repository, or where they are kept, and found in either."""
         folders = [os.path.join(self._path, "objects"), self._objects][:: -1 if is_kept else 1]
@@ -455,9 +423,8 @@ class GitStore(Store):
         return run_git(
             [*self._options, f"--git-dir={self._path}", *words],
             folder=self._folder,
-            given=given,
-            limit_s=limit_s or self._limit_s,
-            variables={**places, **variables},
+            variables=places | dict(variables or {}),
+            **{"limit_s": self._limit_s, **options},
         )
 
 

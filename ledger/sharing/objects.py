@@ -6,8 +6,9 @@ A folder is for tests and for disks that nobody else uses: obstore flushes nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
 import os
@@ -22,6 +23,7 @@ import obstore.store
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing.engine import (
+    EngineError,
     MissingLibraryError,
     ReadOnlyError,
     Store,
@@ -84,17 +86,13 @@ class ObjectStore(Store):
     def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers of the objects; other names are passed over."""
         entries = []
-        try:
+        with self._answered():
             for rows in obstore.list(self._connect(), prefix=self._folder, offset=self._key(after)):
                 for row in rows:
                     match = _KEY.fullmatch(row["path"].removeprefix(self._folder))
                     # A folder lists what is left of a put that was cut short, and in no order.
                     if match and int(match[1]) > after:
                         entries.append(StoredRun(int(match[1]), row["e_tag"] or "", row["size"]))
-        except UnreachableError:
-            raise
-        except Exception as error:
-            raise UnreachableError(self.address, _reason(error)) from error
         return sorted(entries)
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
@@ -105,14 +103,9 @@ class ObjectStore(Store):
             return {number: data for number, data in found if data is not None}
 
     def _get(self, number: int) -> bytes | None:
-        try:
+        with self._answered(), suppress(FileNotFoundError):
             return bytes(obstore.get(self._connect(), self._key(number)).bytes())
-        except FileNotFoundError:
-            return None
-        except UnreachableError:
-            raise
-        except Exception as error:
-            raise UnreachableError(self.address, _reason(error)) from error
+        return None
 
     def put(self, number: int, data: bytes) -> str | None:
         """Create an object, unless there is one of this number."""
@@ -129,12 +122,8 @@ class ObjectStore(Store):
         """Say that a store with versions keeps them, which obstore cannot delete."""
         if not (entries := self.list(0)) or self._parts.scheme == "file":
             return ""
-        try:
+        with self._answered():
             version = obstore.head(self._connect(), self._key(entries[-1].number)).get("version")
-        except UnreachableError:
-            raise
-        except Exception as error:
-            raise UnreachableError(self.address, _reason(error)) from error
         if version is None:
             return ""
         if self._parts.scheme != "s3":
@@ -168,6 +157,16 @@ class ObjectStore(Store):
             # All other failures are one class, an answer that was lost after the store took the object among them.
             return None
         return result["e_tag"] or ""
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Say of a question that fails that the store cannot be reached."""
+        try:
+            yield
+        except EngineError:
+            raise
+        except Exception as error:
+            raise UnreachableError(self.address, _reason(error)) from error
 
     def _connect(self) -> Any:
         """Return the library's store, which asks nothing yet."""
@@ -203,7 +202,7 @@ def _profile(name: str) -> Any:
         boto3 = import_module("boto3")
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
-        raise MissingLibraryError(f"--profile {name}", "boto3", "pip install boto3") from error
+        raise MissingLibraryError(f"--profile {name}", "boto3", "run: pip install boto3") from error
     return Boto3CredentialProvider(boto3.Session(profile_name=name))
 
 

@@ -25,7 +25,6 @@ from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engine import (
     WAIT,
     EngineError,
-    FormerLayoutError,
     ReadOnlyError,
     Store,
     StoredRun,
@@ -70,11 +69,6 @@ FROM (SELECT 1) AS always LEFT JOIN pg_catalog.pg_class AS c
 
 _UNKNOWN: Final = ("08007", "40003")
 """The server itself does not know."""
-_NO_BOOK: Final = ("3F000", "42P01", "42883", "23503")
-"""A missing schema, table or function, and a book that the table of books does not have."""
-_NO_RIGHT: Final = ("25006", "42501")
-"""A server or a session that may only read, and a missing right."""
-_NO_COLUMN: Final = "42703"
 _CANCELLED: Final = "57014"
 
 # What the library logs of a broken connection would go to standard error; it is an error of the engine as well.
@@ -97,6 +91,19 @@ def grant_command(book: str, role: str, right: str) -> str:
     """Return the SQL with which an operator grants a role a right on a book: ``read``, ``write`` or ``own``."""
     texts = ", ".join("'" + text.replace("'", "''") + "'" for text in (book, role, right))
     return f"SELECT tallybook.grant_book({texts});"
+
+
+class _NoBookError(UnreachableError):
+    """The database has no tables for books, or not this book."""
+
+
+_ERRORS: Final[dict[str, type[EngineError]]] = {
+    # A missing schema, table or function, and a book that the table of books does not have.
+    **dict.fromkeys(("3F000", "42P01", "42883", "23503"), _NoBookError),
+    # A server or a session that may only read, and a missing right.
+    **dict.fromkeys(("25006", "42501"), ReadOnlyError),
+}
+"""State of a statement that failed → its error."""
 
 
 class PostgresStore(Store):
@@ -138,7 +145,7 @@ class PostgresStore(Store):
         if not rows:
             self._find_maker()
             return []
-        self.warnings = tuple(server_warnings(*rows[0][:2]))
+        self.warnings = tuple(_warnings(*rows[0][:2]))
         entries = [StoredRun(*row[2:]) for row in rows if row[2] is not None]
         self._sizes |= {entry.number: entry.size or 0 for entry in entries}
         return entries
@@ -221,16 +228,11 @@ class PostgresStore(Store):
 
     def _failure(self, error: psycopg.Error) -> EngineError:
         """Return the error for a statement's failure, with the server's reason."""
+        if error.sqlstate == _CANCELLED:
+            return self._no_answer()
         reason = error.diag.message_primary or str(error)
-        if error.sqlstate in _NO_RIGHT:
-            return ReadOnlyError(self.address, reason)
-        if error.sqlstate == _NO_COLUMN:
-            return FormerLayoutError(
-                self.address, "the schema tallybook", "psql ADDRESS -c 'DROP SCHEMA tallybook CASCADE'"
-            )
-        if error.sqlstate in _NO_BOOK:
-            return _NoBookError(self.address, reason)
-        return self._no_answer() if error.sqlstate == _CANCELLED else _unreachable(self.address, reason)
+        known = _ERRORS.get(error.sqlstate or "")
+        return _unreachable(self.address, reason) if known is None else known(self.address, reason)
 
     def _no_answer(self) -> UnreachableError:
         return UnreachableError(self.address, f"no answer within {self._timeout:g} seconds")
@@ -262,11 +264,7 @@ class PostgresStore(Store):
         self.close()
 
 
-class _NoBookError(UnreachableError):
-    """The database has no tables for books, or not this book."""
-
-
-def server_warnings(fsync: str, commit: str) -> Iterator[str]:
+def _warnings(fsync: str, commit: str) -> Iterator[str]:
     """Yield what in a server's settings endangers a book."""
     if fsync != "on":
         yield "the server has fsync off: a crash of its machine can lose events that it confirmed"

@@ -33,7 +33,7 @@ class ShakyEngine(Engine):
     """An engine that has troubles, of a store in memory or a real one.
 
     Attributes:
-        store: What it holds its runs in.
+        inner_store: What it holds its runs in, without the faults.
         before_append: What another machine does before the next append.
         faults: Lets the next put go wrong.
         refusal: What the next append raises; None for nothing.
@@ -42,9 +42,9 @@ class ShakyEngine(Engine):
     def __init__(self, draw: random.Random, engine: Engine | None = None) -> None:
         """Begin with runs of a few batches, on an engine that holds nothing; None for one in memory."""
         self.draw = draw
-        self.store = MemoryStore() if engine is None else engine._store
-        self.memory = self.store if isinstance(self.store, MemoryStore) else None
-        self.faults = FaultyStore(self.store)
+        self.inner_store = MemoryStore() if engine is None else engine.store
+        self.memory = self.inner_store if isinstance(self.inner_store, MemoryStore) else None
+        self.faults = FaultyStore(self.inner_store)
         super().__init__(self.faults, draw.choice((600, 4_000, 2_000_000)))
         self.before_append: Callable[[], None] | None = None
         self.refusal: EngineError | None = None
@@ -62,7 +62,7 @@ class ShakyEngine(Engine):
     def put(self, runs: list[Run]) -> None:
         """Let somebody with the right to replace everything put this there."""
         # What a machine stores late comes after it.
-        engine = Engine(self.store, self.run_bytes)
+        engine = Engine(self.inner_store, self.run_bytes)
         if self.memory is not None:
             self.memory.runs.clear()
             assert engine.append(NOTHING, runs) is not None

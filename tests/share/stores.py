@@ -64,7 +64,7 @@ def open_book(name: str, folder: Path) -> Iterator[Callable[[], Engine]]:
 
 def _put_all(connect: Callable[[], Engine], writer: int, numbers: int) -> list[int]:
     """Put a run of its own under each number in turn, and return the numbers that were free."""
-    store, data = connect()._store, b"%d" % writer
+    store, data = connect().store, b"%d" % writer
     won = [
         number
         for number in range(1, numbers + 1)
@@ -94,7 +94,7 @@ def race(name: str, folder: Path, processes: int = PROCESSES, numbers: int = NUM
         }
 
         def read() -> None:
-            store = connect()._store
+            store = connect().store
             store.list(0)
             results[0][1].send(store.get([*winners]))
 

@@ -347,7 +347,7 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         out = f", run {without} and what follows it" if without else ""
         what = f"stores the book {part.name} anew, without what does not count{out}"
         # Who may not go on because of it must know before it begins.
-        remains = engine.describe_remains()
+        remains = engine.store.describe_remains()
         what = f"{what} ({remains})" if remains else what
         _require_consent("repair", what, options, as_json=as_json)
         check, left = operations.repair(project, engine, without)

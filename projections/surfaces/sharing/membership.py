@@ -258,5 +258,5 @@ def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> 
         from tallybook.projections.surfaces.install.hook_entries import install_command
 
         package = LIBRARIES[part.engine]
-        raise MissingLibraryError(part.engine, package, install_command(package)) from error
+        raise MissingLibraryError(part.engine, package, f"run: {install_command(package)}") from error
     return Engine(store, read_only=part.read_only)

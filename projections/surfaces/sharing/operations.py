@@ -449,7 +449,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
 def erase_former(engine: Engine) -> str:
     """Erase the runs that fresh ones replaced; return what is left, with what to do, or nothing."""
     try:
-        if engine.erase_former() and (remains := engine.describe_remains()):
+        if engine.erase_former() and (remains := engine.store.describe_remains()):
             return f"{engine.address}: {remains}"
     except ReadOnlyError as error:
         return (

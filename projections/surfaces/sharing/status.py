@@ -112,7 +112,7 @@ def examine(project: Project, part: Membership) -> ShareStatus:
             known = NOTHING if current is None else current.read_to
             # From where the last sync read, one question is enough if nothing is new.
             contents = engine.read(history.frontier.seq, since=known)
-            engine_end, warnings = contents.end.seq, engine.warnings
+            engine_end, warnings = contents.end.seq, engine.store.warnings
             moved = None if contents.seal is None else contents.seal.place
     except TallybookError as error:
         reason = str(error)
@@ -363,7 +363,7 @@ def find_members(copy: Replica, writer: str, engine: Engine | None) -> list[Memb
             member = members.setdefault(label, Member(label, is_this=label == writer))
             member.events += batch.last - batch.first + 1
             member.last_seen, member.behind = batch.position.at, 0 if member.is_this else end - batch.last
-    if engine is not None and engine.knows_authors:
+    if engine is not None and engine.store.knows_authors:
         for run in engine.read(0).runs:
             for label in find_writers(run.data) & members.keys():
                 members[label].author = run.author
