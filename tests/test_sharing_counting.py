@@ -49,3 +49,11 @@ def test_rules_change_only_where_a_run_begins() -> None:
     runs = cut_runs(batches, START, 1_000_000)
     assert [1, 2] == [run.first for run in runs]
     assert 1 == len(count(runs, START, set()).batches)
+
+
+def test_runs_whose_bytes_end_elsewhere_do_not_count() -> None:
+    """Two runs that prove themselves only together are skipped, as by a reader who meets them one after the other."""
+    first, second, third = RUNS[1:4]
+    moved = [first._replace(data=first.data + second.data), second._replace(data=b""), third]
+    counted = count(moved, OPENED.position, {"opened"}, 1)
+    assert ([], 3) == (counted.batches, len(counted.skipped))

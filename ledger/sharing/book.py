@@ -267,27 +267,29 @@ def count(runs: Sequence[Run], after: Position, known: set[str], rules: int = 0)
     skipped: list[SkippedRun] = []
     data: list[bytes] = []
     digest = choose_digest(sum(len(run.data) for run in runs))
-    # Runs that fit are proven together, which is much faster in catching up; only of others each is looked at.
     for group in _groups(runs):
-        if whole := _count_whole(group, after, known, rules, digest):
-            batches += whole
-            data += [run.data for run in group]
-            after = whole[-1].position
-            continue
-        for run in group:
-            found, fault = _verify(run, after, known, digest)
-            if found and not fault:
-                rules, fault = judge(found, rules, run.first)
-                if rules > NEWEST:
-                    why = f"it changes the book to rules {rules}, and this version knows {NEWEST}"
-                    return Counted(batches, skipped, data, rules, _skip(run, why))
-            if fault:
-                skipped.append(_skip(run, fault))
+        # Runs that fit are proven together, which is much faster in catching up; only of others each is looked at.
+        together = group[0]._replace(
+            last=group[-1].last, after=group[-1].after, data=b"".join([run.data for run in group])
+        )
+        for run in (together, *group):
+            found, fresh, fault = _verify(run, after, known, digest)
+            verdict = judge(found, rules, run.first) if found and not fault else RunVerdict(rules, fault)
+            if run is together and (verdict.fault or not _is_each_whole(group, found, after) or may_change(fresh)):
+                continue
+            if verdict.rules > NEWEST:
+                why = f"it changes the book to rules {verdict.rules}, and this version knows {NEWEST}"
+                return Counted(batches, skipped, data, verdict.rules, _skip(run, why))
+            rules = verdict.rules
+            if verdict.fault:
+                skipped.append(_skip(run, verdict.fault))
             elif found:
-                known.update(find_ids(run.data))
+                known.update(find_ids(fresh))
                 batches += found
-                data += [batch.raw for batch in found]
+                data.append(fresh)
                 after = found[-1].position
+            if run is together:
+                break
     return Counted(batches, skipped, data, rules)
 
 
@@ -335,28 +337,15 @@ def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
         yield group
 
 
-def _count_whole(group: Sequence[Run], after: Position, known: set[str], rules: int, digest: Digest) -> list[RawBatch]:
-    """Return the batches of runs that all count, and add their ids to those that are known; else nothing."""
-    first, last = group[0], group[-1]
-    if (first.first, first.before) != (after.seq + 1, after.chain):
-        return []
-    data = b"".join([run.data for run in group])
-    found = verify_run(data, after, (), digest).batches
-    ids = {*find_ids(data)}
-    end = last.last, last.after, after.offset + len(data)
-    is_whole = found and (found[-1].last, found[-1].chain, found[-1].end) == end
-    # An id that comes twice makes the set smaller than the number of lines.
-    if not is_whole or len(ids) != last.last - after.seq or not known.isdisjoint(ids):
-        return []
-    # Where a run changes the rules depends on where it begins.
-    if may_change(data) or judge(found, rules, first.first).fault:
-        return []
-    known |= ids
-    return found
+def _is_each_whole(group: Sequence[Run], batches: Sequence[RawBatch], after: Position) -> bool:
+    """Return whether each of some runs has the batches that it states, as it must for who reads it alone."""
+    ends = {(batch.last, batch.chain, batch.end) for batch in batches}
+    offsets = accumulate(len(run.data) for run in group)
+    return all((run.last, run.after, after.offset + end) in ends for run, end in zip(group, offsets, strict=True))
 
 
-def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[list[RawBatch], str]:
-    """Return the batches of a run after a position, and why it cannot count; empty where it may."""
+def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[Sequence[RawBatch], bytes, str]:
+    """Return the batches of a run after a position, their bytes, and why it cannot count; empty where it may."""
     data, fault = _bytes_after(run, after)
     found = [] if fault else verify_run(data, after, (), digest).batches
     end = (found[-1].last, found[-1].chain, found[-1].end - after.offset) if found else (*after[:2], 0)
@@ -365,7 +354,7 @@ def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple
     ids = find_ids(data)
     if not fault and (len({*ids}) < len(ids) or not known.isdisjoint(ids)):
         fault = "an event of it is in the book already"
-    return found, fault
+    return found, data, fault
 
 
 def _bytes_after(run: Run, position: Position) -> tuple[bytes, str]:
