@@ -255,7 +255,7 @@ def test_an_append_waits_for_the_disk_where_the_server_would_not(
     end = anna.append(NOTHING, make_runs(1))
     assert (end, warnings, [(effective,)]) == (
         anna.read(0).end,
-        anna.warnings,
+        anna.store.warnings,
         server.execute("SELECT setting FROM public.seen", name),
     )
 

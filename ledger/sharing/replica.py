@@ -73,8 +73,8 @@ class Current:
     is_given: bool = True
 
 
-def read_current(ledger: StrPath) -> Current | None:
-    """Return which copy is the present one; None where there is none."""
+def read_current(ledger: StrPath) -> Current:
+    """Return which copy is the present one, and how far it is; the first one, which has nothing, where nothing says."""
     with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
         fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT)))
         seq, chain, offset = fields["upto"]
@@ -85,7 +85,7 @@ def read_current(ledger: StrPath) -> Current | None:
         if str(copy).isdigit() and {*map(type, numbers)} == {int} and {*map(type, (chain, *read_to[1:]))} == {str}:
             is_given = fields.get("is_given", True) is True
             return Current(copy, Position(seq, chain, offset), taken, (first, last), erased, read_to, is_given)
-    return None
+    return Current("1")
 
 
 def write_current(ledger: StrPath, current: Current) -> None:
@@ -111,8 +111,7 @@ def find_copy(ledger: StrPath, chain: str) -> Replica:
     Returns:
         The present copy where none has that place.
     """
-    current = read_current(ledger)
-    present = Replica(ledger, "1" if current is None else current.copy)
+    present = Replica(ledger, read_current(ledger).copy)
     if not chain or present.has(chain):
         return present
     # Moments from before a rejoin are in the copy of the former history.
@@ -165,7 +164,7 @@ def set_aside_foreign(ledger: StrPath, ends: Sequence[tuple[int, str]]) -> str:
         ledger: The ledger's folder.
         ends: Event numbers and chain values where this machine may have left it; none where nobody noted that.
     """
-    copy = Replica(ledger, (read_current(ledger) or Current("1")).copy)
+    copy = Replica(ledger, read_current(ledger).copy)
     if not ends or not os.path.lexists(copy.folder):
         return ""
     with suppress(TallybookError, OSError):
@@ -442,6 +441,6 @@ def note_erased(ledger: StrPath, current: Current, seq: int) -> Current:
         CannotWriteError: The disk refuses.
     """
     stored = read_current(ledger)
-    if stored is not None and stored.erased != seq:
+    if stored.erased != seq:
         write_current(ledger, attrs.evolve(stored, erased=seq))
     return attrs.evolve(current, erased=seq)

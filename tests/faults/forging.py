@@ -309,7 +309,7 @@ class Trial:
     def __init__(self, folder: Path) -> None:
         """Let both share a book, each with an entry of its own."""
         self.machines = make_machines(folder, "anna", "ben")
-        self.store: MemoryStore = self.machines[0].engine._store  # type: ignore[assignment]
+        self.store: MemoryStore = self.machines[0].engine.store  # type: ignore[assignment]  # that of memory
         self.rated = 0
         self.problems: list[str] = []
         self._numbers = 0

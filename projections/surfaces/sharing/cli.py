@@ -28,7 +28,6 @@ from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import membership, operations, status
 from tallybook.projections.surfaces.sharing.membership import Membership
-from tallybook.projections.surfaces.sharing.operations import Preview
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult
 from tallybook.projections.surfaces.workspace.project import Project
@@ -84,17 +83,17 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     # A person is asked with what would leave in sight, so the book is read first.
     with closing(membership.open_engine(part, project.ledger)) as engine:
         shown = operations.preview(project, engine, part.name)
-    if part.read_only and not shown.book:
+    if part.read_only and not shown["book"]:
         hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
         raise BadInputError(part.address, f"holds no book {part.name}", hint)
     former = membership.last_known(project)
     if former is not None and operations.moves(former, part):
-        shown = attrs.evolve(shown, former=former.shown_address)
+        shown["former"] = former.shown_address
     if not as_json:
         say(*_preview_lines(shown, read_only=part.read_only))
     what, question = _purpose(project, part, shown)
     if options["dry_run"]:
-        return _print(attrs.asdict(shown), "Nothing was changed: this was a dry run.", as_json=as_json)
+        return _print(shown, "Nothing was changed: this was a dry run.", as_json=as_json)
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = status.own_end(project)
     result = operations.join(project, part)
@@ -105,10 +104,10 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     return _print_result(project, result, as_json=as_json)
 
 
-def _purpose(project: Project, part: Membership, shown: Preview) -> tuple[str, str]:
+def _purpose(project: Project, part: Membership, shown: Mapping[str, Any]) -> tuple[str, str]:
     """Return what joining does and the question about it, and note what a person may not expect."""
     former = membership.last_known(project)
-    if former is not None and shown.former:
+    if former is not None and shown["former"]:
         place = operations.find_moved(project, former)
         if place is None:
             note(f"This moves the book {former.name} of {former.shown_address} to {part.address}, the same bytes")
@@ -116,8 +115,8 @@ def _purpose(project: Project, part: Membership, shown: Preview) -> tuple[str, s
         note(f"The book {former.name} of {former.shown_address} moved to {place.address}")
         return "goes on in the place of the book that this project shares", "Go on there?"
     # Two projects that name one book would mix their playbooks.
-    if shown.project and (own := _project_name(project)) and own != shown.project:
-        note(f"The book was made for the project {shown.project}, and this one is {own}")
+    if shown["project"] and (own := _project_name(project)) and own != shown["project"]:
+        note(f"The book was made for the project {shown['project']}, and this one is {own}")
         return f"joins the book of another project at {part.address}", "Share it nevertheless?"
     if part.read_only:
         return f"takes the entries of the book at {part.address} into the playbook", "Join it?"
@@ -207,15 +206,14 @@ def _login(engine: str, options: Mapping[str, Any]) -> str:
     return login and str(Path(login).absolute()) if engine == "postgres" else login
 
 
-def _preview_lines(shown: Preview, *, read_only: bool) -> list[str]:
-    place = f"{shown.name} at {shown.address}"
-    if not shown.book:
-        first = f"Makes the book {place}."
-    else:
-        entries = "" if shown.entries is None else f", {format_count(shown.entries, 'entry', 'entries')}"
-        first = f"Joins the book {place}: {format_count(shown.events, 'event')}{entries}."
-    outgoing = ", ".join(f"{number:,} {kind}" for kind, number in sorted(shown.outgoing.items()))
-    entries = format_count(shown.own_entries, "entry", "entries")
+def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
+    place = f"{shown['name']} at {shown['address']}"
+    first = f"Makes the book {place}."
+    if shown["book"]:
+        entries = "" if shown["entries"] is None else f", {format_count(shown['entries'], 'entry', 'entries')}"
+        first = f"Joins the book {place}: {format_count(shown['events'], 'event')}{entries}."
+    outgoing = ", ".join(f"{number:,} {kind}" for kind, number in sorted(shown["outgoing"].items()))
+    entries = format_count(shown["own_entries"], "entry", "entries")
     if read_only:
         return [first, "Publishes nothing: this machine only reads the book."]
     return [
@@ -320,16 +318,14 @@ def _open_book(project: Project) -> Iterator[tuple[Membership, Engine]]:
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    part = membership.require(project)
-    found = status.examine(project, part)
+    state = status.examine(project, membership.require(project))
     with suppress(TallybookError):
         status.store_missed(project)
     # Who reads the state has seen all results, so no later command tells them.
     with sync_results.new_results(project):
-        stored = sync_results.read(project)
-    moved = None if found.moved is None else found.moved._asdict()
-    lines = [*status.status_lines(found), *(line for result in stored for line in status.lines(result))]
-    return _print(attrs.asdict(found) | {"moved": moved, "results": stored}, *lines, as_json=as_json)
+        state["results"] = sync_results.read(project)
+    results = (line for result in state["results"] for line in status.lines(result))
+    return _print(state, *status.status_lines(state), *results, as_json=as_json)
 
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
-from tallybook.ledger.sharing.engine import NOTHING, Engine, EngineError, Place, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engine import Engine, EngineError, Place, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.replica import BookRedaction, find_redactions
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
@@ -43,60 +43,36 @@ _MOVE_TRIES = 20
 _LOG_HINT = "see `tallybook log`; nothing was published"
 
 
-@attrs.frozen
-class Preview:
-    """What joining would do.
-
-    Attributes:
-        address: The engine's address, without a password.
-        name: Name of the book.
-        book: Id of the book; empty where it would be made.
-        project: The name that the book was made with; empty where it would be made.
-        events: How many events the book has.
-        entries: How many entries its playbook has; None where the book is long and they were not counted.
-        outgoing: Kind → how many own events would be published.
-        own_entries: How many entries the own playbook has.
-        former: Address of the place that the project shares now; empty where it shares none, or this one.
-    """
-
-    address: str
-    name: str
-    book: str
-    project: str
-    events: int
-    entries: int | None
-    outgoing: Mapping[str, int]
-    own_entries: int
-    former: str = ""
-
-
-def preview(project: Project, engine: Engine, name: str) -> Preview:
+def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
     """Return what joining a book would publish and bring; nothing is changed.
 
     Of a long book only the beginning is read, for joining it reads all of it.
+
+    Returns:
+        Address and name of the book; its id and the name that it was made with, empty where it would be made; how many
+        events it has, and entries, None where it is long; kind → how many own events would be published; how many
+        entries the own playbook has; and under ``former`` nothing, for the place that the project shares now.
 
     Raises:
         EngineError: The engine cannot be reached.
     """
     contents = engine.read(0, syncing.PIECE_BYTES)
     batches = count(contents.runs, START, set()).batches
-    book: Any = next(decode(batches)).events[0] if batches else None
+    opened: Any = next(decode(batches)).events[0] if batches else None
     log = SharedLog(project.ledger)
-    landed = log.landed() if log.exists() else []
-    outgoing = Counter(KIND_OF[type(event.event)] for batch, _ in landed for event in batch.events)
-    own = len(log.playbook().entries) if log.exists() else 0
-    entries = None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries)
-    last = batches[-1].last if batches else 0
-    return Preview(
-        address=engine.address,
-        name=name,
-        book=book.book if book else "",
-        project=book.name if book else "",
-        events=last,
-        entries=entries,
-        outgoing=dict(outgoing),
-        own_entries=own,
-    )
+    exists = log.exists()
+    landed = log.landed() if exists else []
+    return {
+        "address": engine.address,
+        "name": name,
+        "book": opened.book if opened else "",
+        "project": opened.name if opened else "",
+        "events": batches[-1].last if batches else 0,
+        "entries": None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries),
+        "outgoing": dict(Counter(KIND_OF[type(event.event)] for batch, _ in landed for event in batch.events)),
+        "own_entries": len(log.playbook().entries) if exists else 0,
+        "former": "",
+    }
 
 
 def join(project: Project, part: Membership) -> SyncResult:
@@ -160,8 +136,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
 def find_moved(project: Project, part: Membership) -> Place | None:
     """Return where a book is now, as its engine says; None where it did not move, or the engine does not answer."""
     with suppress(TallybookError), closing(open_engine(part, project.ledger)) as engine:
-        current = replica.read_current(project.ledger)
-        since = NOTHING if current is None else current.read_to
+        since = replica.read_current(project.ledger).read_to
         seal = engine.read(since.seq, since=since).seal
         return None if seal is None else seal.place
     return None
@@ -190,12 +165,10 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
     if has_spool and SharedLog(project.ledger).history.pending:
         more = syncing.sync(machine_of(project, part, limit_s), engine)
         _finish(project, part, more.end)
+        numbers = ("taken", "published", "tries", "restored")
         result = attrs.evolve(
             more,
-            taken=result.taken + more.taken,
-            published=result.published + more.published,
-            tries=result.tries + more.tries,
-            restored=result.restored + more.restored,
+            **{name: getattr(result, name) + getattr(more, name) for name in numbers},
             skipped=[*result.skipped, *(run for run in more.skipped if run not in result.skipped)],
             set_aside=result.set_aside or more.set_aside,
         )
@@ -304,10 +277,7 @@ def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:
 
 
 def _book_id(project: Project) -> str:
-    current = replica.read_current(project.ledger)
-    if current is None:
-        return ""
-    return ledger_id(Path(project.ledger, replica.FOLDER, current.copy, LOG_NAME))
+    return ledger_id(Path(project.ledger, replica.FOLDER, replica.read_current(project.ledger).copy, LOG_NAME))
 
 
 def _moved_meanwhile(address: str, verb: str) -> EngineError:

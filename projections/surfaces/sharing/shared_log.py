@@ -176,7 +176,7 @@ class SharedLog(JsonlLog):
     def _start(self) -> tuple[Position, int]:
         """Return the position from which the own ledger has to be read, and the frontier's event number there."""
         current = replica.read_current(self.ledger_folder)
-        if current is not None and current.upto.seq:
+        if current.upto.seq:
             with disk.hold_open(self.log_file) as fd:
                 if has_position(fd, current.upto):
                     return current.upto, current.taken
@@ -379,7 +379,7 @@ class SharedLog(JsonlLog):
             self._landing = ground, [*land(self.history.pending, ground, frame)]
             self.stamp(ground.state, ground.state)
             current = replica.read_current(self.ledger_folder)
-            if current is not None and current.block[0]:
+            if current.block[0]:
                 # The next name comes from this machine's own block.
                 ground.state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
         return self._landing

@@ -19,7 +19,7 @@ from tallybook.ledger.errors import LockHeldError, MissingLinesError, TallybookE
 from tallybook.ledger.line import LOG_NAME, WRITER
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.engine import NOTHING, READ_ONLY, READER, Engine, Place
+from tallybook.ledger.sharing.engine import READ_ONLY, READER, Engine
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count, format_time, note, say
@@ -34,105 +34,48 @@ from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, Sy
 from tallybook.projections.surfaces.workspace.project import Project
 
 
-@attrs.frozen
-class AsideCopy:
-    """A copy of the book that was set aside.
-
-    Attributes:
-        folder: Its folder.
-        readable: Whether every byte of it verifies.
-        end: The last event number of it that is whole; None where even that cannot be read.
-        missing: How many events are in it alone, where ``sync --rejoin`` took another history in its place.
-    """
-
-    folder: str
-    readable: bool
-    end: int | None
-    missing: int = 0
-
-
-@attrs.frozen
-class ShareStatus:
-    """The state of one project's part in a book.
-
-    Attributes:
-        name: Name of the book.
-        book: Its id.
-        engine: Name of the engine.
-        address: Its address, without a password.
-        writer: Label of this machine.
-        reachable: Whether the engine answered.
-        reason: Why it did not; empty where it did.
-        own_end: Number of the last own event.
-        taken: The last event number of the book that the playbook contains.
-        engine_end: The last event number that the engine states; None where it does not answer.
-        pending: How many own batches are not in the book.
-        warnings: What in the engine's settings endangers the book, as far as the engine says.
-        notes: Nothing; earlier versions named here how an engine stores it.
-        read_only: Why this machine could not publish at the last sync; empty where it could, or had nothing to publish.
-        set_aside: Copies of the book that were set aside because they were damaged or not of this machine, or which
-            have events that another history lacks which was taken in their place.
-        moved: Where the book is now, as the engine says; None where it did not move or the engine does not answer.
-    """
-
-    name: str
-    book: str
-    engine: str
-    address: str
-    writer: str
-    reachable: bool
-    reason: str
-    own_end: int
-    taken: int
-    engine_end: int | None
-    pending: int
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    read_only: str = ""
-    set_aside: tuple[AsideCopy, ...] = ()
-    moved: Place | None = None
-
-
 def own_end(project: Project) -> int:
     """Return the number of the last own event."""
     return open_log(project).head().seq
 
 
-def examine(project: Project, part: Membership) -> ShareStatus:
-    """Return the state of a project's part in a book; an engine that does not answer is part of it."""
+def examine(project: Project, part: Membership) -> dict[str, Any]:
+    """Return the state of a project's part in a book; an engine that does not answer is part of it.
+
+    Returns:
+        Name and id of the book; engine, address and this machine's label; whether the engine answered, and why not;
+        the numbers of the last own event, of the last event of the book that the playbook contains, and of the last
+        one that the engine states, None where it does not answer; how many own batches are not in the book; what in
+        the engine's settings endangers it; nothing under ``notes``; why this machine could not publish at the last
+        sync; copies of the book that were set aside; and where the book is now, None where it did not move.
+    """
     log = SharedLog(project.ledger)
-    history = log.history
-    reason, engine_end, address = "", None, part.shown_address
-    warnings: tuple[str, ...] = ()
-    moved: Place | None = None
+    state: dict[str, Any] = {
+        **{name: getattr(part, name) for name in ("name", "book", "engine")},
+        "address": part.shown_address,
+        "writer": part.writer,
+        "reachable": True,
+        "reason": "",
+        "own_end": log.head().seq,
+        "taken": log.history.frontier.seq,
+        "engine_end": None,
+        "pending": log.count_pending(),
+        "warnings": (),
+        "notes": (),
+        "read_only": READER if part.read_only else _read_only(project),
+        "set_aside": list(_aside_copies(log)),
+        "moved": None,
+    }
     try:
         with closing(membership.open_engine(part, project.ledger)) as engine:
-            address = engine.address
-            current = replica.read_current(project.ledger)
-            known = NOTHING if current is None else current.read_to
+            state["address"] = engine.address
             # From where the last sync read, one question is enough if nothing is new.
-            contents = engine.read(history.frontier.seq, since=known)
-            engine_end, warnings = contents.end.seq, engine.store.warnings
-            moved = None if contents.seal is None else contents.seal.place
+            contents = engine.read(state["taken"], since=replica.read_current(project.ledger).read_to)
+            state |= {"engine_end": contents.end.seq, "warnings": engine.store.warnings}
+            state["moved"] = None if contents.seal is None else contents.seal.place._asdict()
     except TallybookError as error:
-        reason = str(error)
-    return ShareStatus(
-        name=part.name,
-        book=part.book,
-        engine=part.engine,
-        address=address,
-        writer=part.writer,
-        reachable=not reason,
-        reason=reason,
-        own_end=log.head().seq,
-        taken=history.frontier.seq,
-        engine_end=engine_end,
-        pending=log.count_pending(),
-        warnings=warnings,
-        read_only=READER if part.read_only else _read_only(project),
-        set_aside=tuple(_aside_copies(log)),
-        moved=moved,
-    )
+        state |= {"reachable": False, "reason": str(error)}
+    return state
 
 
 def _read_only(project: Project) -> str:
@@ -142,44 +85,47 @@ def _read_only(project: Project) -> str:
     return next((text.partition(READ_ONLY)[2] for text in problems if READ_ONLY in text), "")
 
 
-def _aside_copies(log: SharedLog) -> Iterator[AsideCopy]:
-    """Yield copies that were set aside, those that another history replaced until what they alone have came in."""
-    for name in replica.copy_names(log.ledger_folder):
-        copy = replica.Replica(log.ledger_folder, name)
+def _aside_copies(log: SharedLog) -> Iterator[dict[str, Any]]:
+    """Yield copies that were set aside, those that another history replaced until what they alone have came in.
+
+    Each with its folder, whether every byte of it verifies, its last whole event, None where even that cannot be read,
+    and how many events are in it alone.
+    """
+    copies = {name: 0 for name in replica.copy_names(log.ledger_folder) if name != log.copy.name}
+    for name in copies:
         with suppress(TallybookError, OSError):
-            if copy.folder != log.copy.folder and (missing := log.count_missing(copy)):
-                yield AsideCopy(copy.folder, copy.is_whole(), copy.end().seq, missing)
-    for name in replica.aside_names(log.ledger_folder):
-        copy, end = replica.Replica(log.ledger_folder, name), None
+            copies[name] = log.count_missing(Replica(log.ledger_folder, name))
+    former = {name: missing for name, missing in copies.items() if missing}
+    for name, missing in (former | dict.fromkeys(replica.aside_names(log.ledger_folder), 0)).items():
+        copy, end = Replica(log.ledger_folder, name), None
         with suppress(TallybookError, OSError):
             end = copy.end().seq
-        yield AsideCopy(copy.folder, copy.is_whole(), end)
+        yield {"folder": copy.folder, "readable": copy.is_whole(), "end": end, "missing": missing}
 
 
-def status_lines(status: ShareStatus) -> list[str]:
+def status_lines(state: Mapping[str, Any]) -> list[str]:
     """Return the state for people."""
-    engine = "reachable" if status.reachable else status.reason
-    book_end = "" if status.engine_end is None else f" of {status.engine_end}"
-    pending = format_count(status.pending, "own batch", "own batches")
-    return [
-        f"Book {status.name} ({status.book}) in {status.engine} at {status.address}: {engine}",
-        *([f"The book moved to {status.moved.address}; run: {share_command(*status.moved)}"] if status.moved else []),
-        f"This machine is {status.writer}; its own ledger ends at event {status.own_end}",
-        f"The playbook contains the book up to event {status.taken}{book_end}",
-        f"{pending} {'waits' if status.pending == 1 else 'wait'} to be published"
-        if status.pending
-        else "Everything of this machine is in the book",
-        *([f"Read-only: {status.read_only}"] if status.read_only else []),
-        *(f"Warning: {warning}" for warning in status.warnings),
-        *map(_aside_line, status.set_aside),
+    engine = "reachable" if state["reachable"] else state["reason"]
+    book_end = "" if state["engine_end"] is None else f" of {state['engine_end']}"
+    published = "Everything of this machine is in the book"
+    if state["pending"]:
+        waits = "waits" if state["pending"] == 1 else "wait"
+        published = f"{format_count(state['pending'], 'own batch', 'own batches')} {waits} to be published"
+    lines = [f"Book {state['name']} ({state['book']}) in {state['engine']} at {state['address']}: {engine}"]
+    if state["moved"]:
+        lines.append(f"The book moved to {state['moved']['address']}; run: {share_command(**state['moved'])}")
+    lines += [
+        f"This machine is {state['writer']}; its own ledger ends at event {state['own_end']}",
+        f"The playbook contains the book up to event {state['taken']}{book_end}",
+        published,
+        *([f"Read-only: {state['read_only']}"] if state["read_only"] else []),
+        *(f"Warning: {warning}" for warning in state["warnings"]),
     ]
-
-
-def _aside_line(copy: AsideCopy) -> str:
-    state = "readable" if copy.readable else "damaged"
-    end = "" if copy.end is None else f", up to event {copy.end} of its book"
-    alone = f"; {_import_hint(copy.missing, copy.folder)}" if copy.missing else ""
-    return f"Set aside: {copy.folder}, {state}{end}{alone}"
+    for copy in state["set_aside"]:
+        end = "" if copy["end"] is None else f", up to event {copy['end']} of its book"
+        alone = f"; {_import_hint(copy['missing'], copy['folder'])}" if copy["missing"] else ""
+        lines.append(f"Set aside: {copy['folder']}, {'readable' if copy['readable'] else 'damaged'}{end}{alone}")
+    return lines
 
 
 def _import_hint(missing: int, folder: str) -> str:
@@ -206,7 +152,7 @@ def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
     return rows
 
 
-def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
+def to_json(result: SyncResult | BookCheck | Rejoined) -> dict[str, Any]:
     """Return a result for programs."""
     return {name: _plain(value) for name, value in attrs.asdict(result, recurse=False).items()}
 
@@ -239,33 +185,27 @@ def result_lines(result: SyncResult, *, read_only: bool = False) -> list[str]:
 
 def rejoined_json(done: Rejoined) -> dict[str, Any]:
     """Return what taking another history did, for programs."""
-    return {
-        "copy": done.copy,
-        "kept": done.kept,
-        "taken": done.taken,
-        "landed": [
-            {"id": landing.record.id, "writer": landing.record.by.writer, "summary": summary(landing.event)}
-            for landing in done.landed
-        ],
-        "end": list(done.end),
-        "missing": done.missing,
-        "pending": done.pending,
-    }
+    landed = [
+        {"id": landing.record.id, "writer": landing.record.by.writer, "summary": summary(landing.event)}
+        for landing in done.landed
+    ]
+    value = to_json(done) | {"landed": landed}
+    del value["refusal"]
+    return value
 
 
 def rejoined_lines(done: Rejoined) -> list[str]:
     """Return what taking another history did, for people."""
-    rows = rejoined_json(done)
     lines = [
         f"The history of the book was taken: {format_count(done.taken, 'event')} that this machine did not have",
         f"The former copy is set aside: {done.kept}",
     ]
-    lines += [f"published again: {row['summary']}" for row in rows["landed"]]
+    lines += [f"published again: {summary(landing.event)}" for landing in done.landed]
     if done.missing:
         lines.append(_import_hint(done.missing, done.kept))
     if done.pending:
         lines.append(f"{format_count(done.pending, 'own batch', 'own batches')} wait for entries of others")
-    again = format_count(len(rows["landed"]), "event")
+    again = format_count(len(done.landed), "event")
     return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
 
 

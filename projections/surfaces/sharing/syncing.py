@@ -272,7 +272,7 @@ class Sync:
         self.result = SyncResult()
         self.log = SharedLog(machine.folder)
         self.replica = self.log.copy
-        self.current = attrs.evolve(replicas.read_current(machine.folder) or Current("1"), copy=self.replica.name)
+        self.current = attrs.evolve(replicas.read_current(machine.folder), copy=self.replica.name)
         self.deadline = clock.elapsed_s() + machine.limit_s
         # Own event number up to which batches are known to be in the book, and names that differ there.
         self.upto = 0
