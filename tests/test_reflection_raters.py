@@ -255,7 +255,7 @@ def test_what_codex_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str],
     with pytest.raises(RaterError) as error:
         raters.ask_rater("the prompt", Settings(rater="codex"))
     expected = raters.estimate_tokens("codex", "the prompt") if tokens < 0 else tokens
-    assert (cause, expected) == (error.value.cause, error.value.input_tokens)
+    assert (cause, expected) == (error.value.cause, error.value.spent[0])
     assert reason in error.value.reason
     assert len(steps) == len(codex.asked)
     assert (len(steps) == 3 and "stays" not in name) == ("the prompt" in codex.asked[-1]["prompt"])
@@ -313,7 +313,7 @@ def test_what_gemini_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str]
     stand_in("gemini").plans(step)
     with pytest.raises(RaterError) as error:
         raters.ask_rater("the prompt", Settings(rater="gemini"))
-    assert (cause, tokens) == (error.value.cause, error.value.input_tokens)
+    assert (cause, tokens) == (error.value.cause, error.value.spent[0])
     assert reason in error.value.reason
 
 
@@ -332,7 +332,7 @@ def test_a_client_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monke
     with pytest.raises(RaterError) as error:
         raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert "gemini gave no answer within 2 s" == error.value.reason
-    assert raters.estimate_tokens("gemini", "the prompt") == error.value.input_tokens
+    assert raters.estimate_tokens("gemini", "the prompt") == error.value.spent[0]
     pid = int((tmp_path / "pid").read_text())
     for _ in range(100):
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False).stdout.strip()
@@ -517,7 +517,7 @@ def test_what_comes_to_nothing_is_a_failure(address: Address, name: str) -> None
     address.steps = [step]
     error = refusal(address.url)
     expected = raters.estimate_tokens("openai", "the prompt") if tokens < 0 else tokens
-    assert (cause, expected) == (error.cause, error.input_tokens)
+    assert (cause, expected) == (error.cause, error.spent[0])
     assert reason in error.reason
     assert KEY not in str(error)
     assert 1 == len(address.asked)
@@ -571,7 +571,7 @@ def test_an_answer_that_does_not_end_is_not_waited_for(
     begin = time.monotonic()
     error = refusal(address.url)
     assert ("unavailable", "no answer in time") == (error.cause, error.reason)
-    assert raters.estimate_tokens("openai", "the prompt") == error.input_tokens
+    assert raters.estimate_tokens("openai", "the prompt") == error.spent[0]
     assert time.monotonic() - begin < 10
 
 

@@ -41,25 +41,6 @@ REFUSED: Final = "refused"
 UNUSABLE: Final = "unusable"
 
 
-class RaterQuestion(NamedTuple):
-    """What a rater is asked.
-
-    Attributes:
-        prompt: The prompt.
-        options: The settings that say who is asked, by which model and where.
-        tokens: About what it costs, the answer included; counts where the rater does not tell.
-    """
-
-    prompt: str
-    options: Settings
-    tokens: int
-
-    @property
-    def model(self) -> str:
-        """Return the model's name, empty for the rater's usual one."""
-        return self.options.model
-
-
 class Reply(NamedTuple):
     """What a rater answered.
 
@@ -85,29 +66,15 @@ class RaterError(TallybookError):
 
     def __init__(self, cause: str, reason: str, spent: tuple[int, int] = (0, 0), model: str = "") -> None:
         """Take the fields of ``reflection.failed``; the reason comes from a provider and may hold anything."""
-        self.cause, self.model = cause, _clean(model)
+        self.cause, self.spent, self.model = cause, spent, _clean(model)
         # Masked before it is cut, as half of a secret is not recognised.
         self.reason = " ".join(secrets.mask(_clean(reason)).split())[:_REASON_CHARS]
-        self.input_tokens, self.output_tokens = spent
         super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
 
 
 def _clean(text: object) -> str:
     """Return a text that UTF-8 can encode, empty for another value."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""
-
-
-def _accept(question: RaterQuestion, reply: Reply) -> Reply:
-    """Return a reply, unless the model ran a tool, refused or was cut off; without a cost, it has the expected one."""
-    spent = reply.spent if any(reply.spent) else (question.tokens, 0)
-    text, model, stop = _clean(reply.text), _clean(reply.model or question.model), str(reply.stop)
-    if reply.tool:
-        raise RaterError(UNUSABLE, f"{reply.tool}, although it has none", spent, model)
-    if stop in {"refusal", "content_filter"}:
-        raise RaterError(REFUSED, text or "it refused", spent, model)
-    if stop in {"max_tokens", "length"}:
-        raise RaterError(UNUSABLE, "the answer was cut off", spent, model)
-    return Reply(text, model, spent)
 
 
 def _count_tokens(usage: object, sent: tuple[str, ...], answered: tuple[str, ...]) -> tuple[int, int]:
@@ -142,36 +109,36 @@ _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """The field that bounds the answer: most servers know the first one, OpenAI's newer models demand the second."""
 
 
-def _ask_chat(question: RaterQuestion) -> Reply:
+def _ask_address(prompt: str, options: Settings) -> Reply:
     """Ask an address for a chat completion: the prompt alone, and no tool."""
-    address = question.options.address
+    address = options.address
     if not is_encrypted_or_local(address):
         what = "the `address` is not https, nor on this machine" if address else "no `address` is set"
         raise RaterError(UNAVAILABLE, f"{what}; set it in the section [reflection] of your own tallybook.toml")
-    if not question.model:
+    if not options.model:
         raise RaterError(UNAVAILABLE, "no `model` is set, and an address has no usual one; give --model, or set it")
-    key = _key(question)
+    key = _key(options)
     for limit in _LIMITS:
-        status, data = _post(question, key, limit)
+        status, data = _post(prompt, options, key, limit)
         if status != _BAD_REQUEST or _LIMITS[-1].encode() not in data:
             break
-    return _read_answer(question, key, status, data)
+    return _read_answer(options, key, status, data)
 
 
-def _key(question: RaterQuestion) -> str:
+def _key(options: Settings) -> str:
     """Return the key, empty where none is needed."""
-    if not question.options.key_variable:
+    if not options.key_variable:
         return ""
-    key = os.environ.get(question.options.key_variable, "").strip()
+    key = os.environ.get(options.key_variable, "").strip()
     # An error about a header that cannot be sent would show it.
     if not key or not key.isascii() or not key.isprintable():
         what = "is not set" if not key else "holds no key: it has characters that no key has"
-        raise RaterError(UNAVAILABLE, f"the environment variable {question.options.key_variable} {what}")
+        raise RaterError(UNAVAILABLE, f"the environment variable {options.key_variable} {what}")
     return key
 
 
-def _post(question: RaterQuestion, key: str, limit: str) -> tuple[int, bytes]:
-    """Return the status and the body that the address answers with."""
+def _post(prompt: str, options: Settings, key: str, limit: str) -> tuple[int, bytes]:
+    """Return the status and the body that the address answers with, within the time that a model has."""
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
@@ -180,11 +147,11 @@ def _post(question: RaterQuestion, key: str, limit: str) -> tuple[int, bytes]:
         def redirect_request(self, *_: Any) -> None:
             """Follow none: the key and the session would go to an address that nobody chose."""
 
-    address = question.options.address
+    address = options.address
     # A proxy is not this machine, and what goes there is not encrypted.
     opener = build_opener(NoRedirect, *([ProxyHandler({})] if is_local(address) else []))
-    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question.prompt}]
-    body = {"model": question.model, "messages": messages, "stream": False, limit: ANSWER_TOKENS}
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
+    body = {"model": options.model, "messages": messages, "stream": False, limit: ANSWER_TOKENS}
     headers = {"Content-Type": "application/json", "User-Agent": "tallybook"}
     headers |= {"Authorization": f"Bearer {key}"} if key else {}
     data = json.dumps(body).encode("utf-8", "replace")
@@ -201,8 +168,8 @@ def _post(question: RaterQuestion, key: str, limit: str) -> tuple[int, bytes]:
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
-            raise RaterError(UNAVAILABLE, "no answer in time", (question.tokens, 0), question.model) from error
-        raise RaterError(UNAVAILABLE, f"{address}: {reason}", model=question.model) from error
+            raise TimeoutError("no answer in time") from error
+        raise RaterError(UNAVAILABLE, f"{address}: {reason}", model=options.model) from error
 
 
 def _read(answer: Any, until: float) -> bytes:
@@ -217,7 +184,7 @@ def _read(answer: Any, until: float) -> bytes:
     return data
 
 
-def _read_answer(question: RaterQuestion, key: str, status: int, data: bytes) -> Reply:
+def _read_answer(options: Settings, key: str, status: int, data: bytes) -> Reply:
     fields = load_object(data)
     if status != 200:  # noqa: PLR2004 - the status of success
         error = fields.get("error", fields)
@@ -226,13 +193,13 @@ def _read_answer(question: RaterQuestion, key: str, status: int, data: bytes) ->
         what = what or (said if isinstance(said, str) else data[:_CHUNK_BYTES].decode("utf-8", "replace"))
         # Servers quote the key that they refuse.
         what = what.replace(key, "…") if key else what
-        raise RaterError(UNAVAILABLE, f"{question.options.address} answered {status}: {what}", model=question.model)
+        raise RaterError(UNAVAILABLE, f"{options.address} answered {status}: {what}", model=options.model)
     choices = fields.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
-        what = f"{question.options.address} answered with something that is not a chat completion"
-        raise RaterError(UNAVAILABLE, what, model=question.model)
+        what = f"{options.address} answered with something that is not a chat completion"
+        raise RaterError(UNAVAILABLE, what, model=options.model)
     spent = _count_tokens(fields.get("usage"), ("prompt_tokens",), ("completion_tokens",))
     model, tool = text_of(fields, "model"), "it called a tool" if message.get("tool_calls") else ""
     if refusal := text_of(message, "refusal"):
@@ -280,20 +247,20 @@ class _Call:
 
     Attributes:
         rater: The rater.
-        question: The question to it.
+        model: The model's name, empty for the rater's usual one.
         home: The folder.
     """
 
     rater: Rater
-    question: RaterQuestion
+    model: str
     home: Path
 
     def _fill(self, text: str) -> str:
-        model = self.question.model or self.rater.model
+        model = self.model or self.rater.model
         return text.replace("{model}", model).replace("{system}", SYSTEM).replace("{home}", str(self.home))
 
-    def ask(self) -> Reply:
-        """Run the command on the prompt, and return its answer.
+    def ask(self, prompt: str) -> Reply:
+        """Run the command on a prompt, and return its answer.
 
         Raises:
             RaterError: There is none.
@@ -304,17 +271,18 @@ class _Call:
             (self.home / name).write_text(text, encoding="utf-8")
         words = map(self._fill, self.rater.words[1:])
         more = self.rater.prepare(self) if self.rater.prepare else []
-        done = self.run([*words, *more], self.question.prompt)
+        done = self.run([*words, *more], prompt)
         reply = self.rater.read(done.stdout)
         if not reply.tool and (done.returncode or reply.text is None):
-            raise _failure(done, reply._replace(model=reply.model or self.question.model))
+            raise _failure(done, reply._replace(model=reply.model or self.model))
         return reply
 
     def run(self, words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[bytes]:
         """Run the command with these arguments and a text as its input.
 
         Raises:
-            RaterError: It cannot be run, or did not end in time.
+            RaterError: It cannot be run.
+            TimeoutError: It did not end in time.
         """
         command = self.rater.words[0]
         environment = {key: value for key, value in os.environ.items() if key not in _SESSION_VARIABLES}
@@ -340,8 +308,7 @@ class _Call:
                         os.killpg(process.pid, signal.SIGKILL) if os.name == "posix" else process.kill()
                     raise
         except subprocess.TimeoutExpired as error:
-            what = f"{command} gave no answer within {find_timeout_s():g} s"
-            raise RaterError(UNAVAILABLE, what, (self.question.tokens, 0), self.question.model) from error
+            raise TimeoutError(f"{command} gave no answer within {find_timeout_s():g} s") from error
         except OSError as error:
             raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
         return subprocess.CompletedProcess([command], process.returncode, output, errors)
@@ -431,7 +398,7 @@ def _prepare_codex(call: _Call) -> list[str]:
     (call.home / "models.json").write_text(json.dumps(catalog), encoding="utf-8")
     paths = {"model_catalog_json": "models.json", "model_instructions_file": "system.md"}
     settings = [f"{setting}={json.dumps(str(call.home / file))}" for setting, file in paths.items()]
-    model = ["--model", call.question.model] if call.question.model else []
+    model = ["--model", call.model] if call.model else []
     # An empty table of MCP servers would change nothing.
     if names := _find_servers(call, []):
         servers = ", ".join(f"{json.dumps(name)} = {{enabled = false}}" for name in names)
@@ -454,7 +421,7 @@ def _read_json(call: _Call, words: list[str]) -> Any:
     except (ValueError, RecursionError):
         value = None
     if done.returncode or value is None:
-        raise _failure(done, Reply(None, call.question.model))
+        raise _failure(done, Reply(None, call.model))
     return value
 
 
@@ -617,22 +584,33 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
     Raises:
         RaterError: It gave no answer, or one that cannot be used, or no rater is chosen.
     """
-    rater, question = options.rater, RaterQuestion(prompt, options, estimate_tokens(options.rater, prompt))
+    rater, expected = options.rater, (estimate_tokens(options.rater, prompt), 0)
     if rater == NO_RATER:
         raise RaterError(UNAVAILABLE, "no rater is chosen")
     try:
         if rater == ADDRESS:
-            reply = _accept(question, _ask_chat(question))
+            reply = _ask_address(prompt, options)
         else:
             row = _own_rater(options) if rater == OWN else CLIENTS[rater]
             with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
-                reply = _accept(question, _Call(row, question, Path(home)).ask())
+                reply = _Call(row, options.model, Path(home)).ask(prompt)
+    except TimeoutError as error:
+        raise RaterError(UNAVAILABLE, str(error), expected, options.model) from error
     except OSError as error:
         raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
+    # A rater that does not tell its cost has the expected one.
+    spent, text, model = reply.spent if any(reply.spent) else expected, _clean(reply.text), _clean(reply.model)
+    model = model or options.model
+    if reply.tool:
+        raise RaterError(UNUSABLE, f"{reply.tool}, although it has none", spent, model)
+    if reply.stop in ("refusal", "content_filter"):
+        raise RaterError(REFUSED, text or "it refused", spent, model)
+    if reply.stop in ("max_tokens", "length"):
+        raise RaterError(UNUSABLE, "the answer was cut off", spent, model)
     try:
-        return reply, read_answer(reply.text or "")
+        return Reply(text, model, spent), read_answer(text)
     except UnusableError as error:
-        raise RaterError(UNUSABLE, f"the answer {error}", reply.spent, reply.model) from error
+        raise RaterError(UNUSABLE, f"the answer {error}", spent, model) from error
 
 
 def estimate_tokens(rater: str, prompt: str) -> int:

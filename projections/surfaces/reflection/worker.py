@@ -481,10 +481,9 @@ def _reflect(state: _State, name: str) -> Result | None:
             result = Result(name, rated=rated, failed=failed, unknown=piece.unknown)
         return attrs.evolve(result, is_unmeasured=piece.is_last and numbers is None)
     except RaterError as error:
-        cost = (error.input_tokens, error.output_tokens)
-        failure = events.ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
+        failure = events.ReflectionFailed(state.plan.rater, error.cause, *error.spent, error.reason)
         _write(state, name, PlainEvents((failure,)), model=error.model)
-        return Result(name, sum(cost), failed=error.reason)
+        return Result(name, sum(error.spent), failed=error.reason)
     except BadInputError as error:
         # One odd session must not stop the others.
         return Result(name, failed=str(error))
