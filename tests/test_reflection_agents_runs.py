@@ -121,22 +121,6 @@ def test_a_session_is_reflected_on_once(
     assert path.stat().st_size == events(place, TranscriptRead)[-1].seen
 
 
-@EACH
-def test_what_is_written_later_is_read_alone(place: Project, recorded: RecordedSession, client: Client) -> None:
-    """Also if the worker stopped in between; the turns of both prompts are those of the session."""
-    path = recorded.put(place.root)
-    whole = path.read_bytes()
-    found = whole.splitlines(keepends=True)
-    for part in (b"".join(found[: len(found) // 2]) + found[-1][:30], whole):
-        path.write_bytes(part)
-        request = worker.reflection_request(recorded.session, len(part), "Stop", str(path), "tallybook")
-        record.write(place, [request])
-        assert worker.DONE == worker.work(place, CLAUDE)
-    first, second = map(sent, client.asked)
-    *subagents, own = recorded.turns.values()
-    assert "\n".join(turn for turns in (*subagents, own) for turn in turns) == f"{first}\n{second}"
-
-
 MORE = {
     CODEX: {
         "type": "response_item",

@@ -220,20 +220,6 @@ def test_a_fork_is_measured_without_what_it_copied(place: Project) -> None:
     assert [[1, 1], [1, 1], [2, 2]] == found
 
 
-def test_a_transcript_that_is_not_understood_is_said_to_be(place: Project, run: Run) -> None:
-    """`reflect`, and `doctor` later, name a session that was read and not measured."""
-    path = kept(place.root) / "s1.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('{"kind": "said", "words": "Fix it"}\n')
-    request = worker.reflection_request("s1", path.stat().st_size, "SessionEnd", str(path), "tallybook")
-    record.write(place, [request])
-    answer = run("reflect").out
-    assert "s1: 0 rated, 1 line not understood, not measured, as neither a prompt nor a call was understood" in answer
-    assert [] == events(place, SessionMeasured)
-    says = "1 of 1 session that were read not measured, as neither a prompt nor a call was understood"
-    assert says in " ".join(run("doctor").out.split())
-
-
 def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
     """`score`, `show --as-agent` and the page show the share of clean calls with its trend; for a person only."""
     assert "clean" not in run("score").out + run("show", "--as-agent").err

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.hook_calls import events
-from helpers.reference_model import point
-from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import PointNoted, PointProposed
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.ledger.events import PointNoted
 from tallybook.projections.surfaces.reflection.prompts import (
     PLAYBOOK_CHARS,
     PRUNED_SHOWN,
@@ -23,10 +17,6 @@ from tallybook.projections.surfaces.reflection.prompts import (
     write_prompt,
 )
 from tallybook.projections.surfaces.workspace.personal import load_template
-
-if TYPE_CHECKING:
-    from helpers.transcripts import Client
-
 
 ENTRY = {"name": "kpt_001", "text": "Use type hints", "helpful": 2, "harmful": 1}
 RATED = [{"name": "kpt_001", "rating": "helpful"}]
@@ -139,31 +129,3 @@ def test_a_template_of_the_user_replaces_the_packaged_one(own_template: Path) ->
     """The user's own is read as UTF-8, and bytes that are not UTF-8 are replaced."""
     own_template.write_bytes("Mine, ünï: {key_points} ".encode() + b"\xff\n")
     assert "Mine, ünï: {key_points} \ufffd\n" == load_template()
-
-
-def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
-    project: Path, client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A new entry starts without ratings, although the answer rates the name that it gets."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
-    client.plans(answer("Never push on Friday.", kpt_001="helpful", kpt_002="harmful"))
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    first, second = commands.show(place)["key_points"]
-    assert (1, 0) == (first["helpful"], first["harmful"])
-    assert point("kpt_002", "Never push on Friday.") == second
-    assert ["kpt_001"] == [note.name for note in events(place, PointNoted)]
-    said = "s1: 1 rated, learned kpt_002, ignored the rating of kpt_002: the prompt did not show it, 1,250 tokens\n"
-    assert said == capsys.readouterr().out
-
-
-def test_operations_become_proposals(project: Path, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """A reflection's DELETE of an entry that its prompt showed is a proposal; of any other name it counts nothing."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
-    wanted = [{"type": "DELETE", "target_id": name, "reason": "out of date"} for name in ("kpt_001", "kpt_999")]
-    client.plans(json.dumps({"new_key_points": ["Read the logs"], "evaluations": [], "operations": wanted}))
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    said = "s1: 0 rated, learned kpt_002, ignored operations[1]: no such entry in the playbook, 1,250 tokens\n"
-    assert said == capsys.readouterr().out
-    [proposed] = events(place, PointProposed)
-    assert ("delete", "kpt_001", "out of date") == (proposed.verb, proposed.name, proposed.reason)
-    assert ["kpt_001", "kpt_002"] == [entry["name"] for entry in commands.show(place)["key_points"]]

@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from helpers.reflection_settings import choose
 from helpers.transcripts import Script, answer, asked_for, client_in, kept, said
 from tallybook.ledger.codec import decode
 from tallybook.projections.event_rows import row
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.reflection.worker import DONE, Plan, Result, work
-from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,14 +49,6 @@ def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, li
     rows = [row(record) for batch in decode(open_log(project).read()) for record in batch.records]
     told = [row for row in rows if row["by"]["rater"] == "reflector"]
     return came[0], [{"kind": row["kind"], "body": row["body"], "by": row["by"]} for row in told]
-
-
-def test_what_failed_is_asked_again(owed: Project, client: Client) -> None:
-    """A person who asks does not wait, and the answer is recorded once."""
-    client.plans("no", TEXT)
-    assert reflected(owed, "claude")[0].failed
-    came, events = reflected(owed, "claude")
-    assert ("", 1) == (came.failed, [event["kind"] for event in events].count("point.rated"))
 
 
 def test_the_client_is_asked_with_nothing_of_a_session(owed: Project, client: Client) -> None:
@@ -114,53 +103,6 @@ def test_what_the_client_comes_to_nothing_with_is_a_failure(owed: Project, clien
     came, events = reflected(owed, "claude")
     assert (cause, tokens) == (events[-1]["body"]["cause"], came.tokens)
     assert reason in came.failed
-
-
-def own_command(folder: Path, prints: str) -> list[str]:
-    """Return a command of the user's own, which prints a text and stores what it was asked."""
-    script = folder / "own"
-    script.write_text(
-        f"#!{sys.executable}\nimport json, os, sys\n"
-        f"asked = {{'words': sys.argv[1:], 'prompt': sys.stdin.read(), 'beside': os.listdir()}}\n"
-        f"open({str(folder / 'asked')!r}, 'w').write(json.dumps(asked))\nprint({prints!r})\n"
-    )
-    script.chmod(0o755)
-    return [str(script), "-m", "{model}", "-s", "{system}", "--home={home}"]
-
-
-@pytest.mark.parametrize(("key", "prints"), [("", TEXT), ("said", json.dumps({"said": TEXT}))])
-def test_a_command_of_the_users_own_rates(owed: Project, tmp_path: Path, key: str, prints: str) -> None:
-    """It gets the prompt on standard input in an empty folder, model and system prompt where its words name them."""
-    words = own_command(tmp_path, prints)
-    choose(rater="command", command=words, model="m-1", answer_key=key)
-    assert 0 == main.run(["--project", str(owed.root), "reflect"])
-    asked = json.loads((tmp_path / "asked").read_text())
-    assert (["-m", "m-1", "-s"], []) == (asked["words"][:3], asked["beside"])
-    assert "Answer with one JSON object" in asked["words"][3]
-    assert "User: Fix it" in asked["prompt"]
-    kinds = [row(record)["kind"] for batch in decode(open_log(owed).read()) for record in batch.records]
-    assert 1 == kinds.count("point.rated")
-
-
-def test_a_command_that_answers_nothing_is_a_failure(owed: Project, tmp_path: Path) -> None:
-    """Output without the key of the answer, and no command at all, are one line each."""
-    plan = Plan(Settings(rater="command", command=own_command(tmp_path, "{}"), answer_key="said"))
-    came: list[Result] = []
-    work(owed, plan, came.append)
-    assert f"{tmp_path / 'own'} ended with 0: {{}}" == came[0].failed
-    work(owed, Plan(Settings(rater="command")), came.append)
-    assert "no `command` is set; set it in the section [reflection] of your own tallybook.toml" == came[1].failed
-
-
-def test_a_project_chooses_no_command(owed: Project, tmp_path: Path) -> None:
-    """The settings of a repository cannot name a command that runs."""
-    place = owed.root / ".claude" / "config" / "tallybook.toml"
-    place.parent.mkdir(exist_ok=True)
-    words = json.dumps(own_command(tmp_path, TEXT))
-    place.write_text(f'[reflection]\nrater = "command"\ncommand = {words}\n')
-    assert ("none", ()) == (settings.read(owed).rater, tuple(settings.read(owed).command))
-    choose(rater="command", command=["true"])
-    assert ("command", ("true",)) == (settings.read(owed).rater, tuple(settings.read(owed).command))
 
 
 MODELS = {"models": [{"slug": "m-1", "shell_type": "unified_exec", "apply_patch_tool_type": "freeform", "other": 1}]}

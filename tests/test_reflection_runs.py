@@ -20,18 +20,15 @@ from helpers.hook_calls import call
 from helpers.injections import give
 from helpers.reflection_settings import choose
 from helpers.repository import ROOT
-from helpers.transcripts import COMMAND, RECORDED, Script, answer, ask_again, asked_for, kept, run, said
+from helpers.transcripts import COMMAND, RECORDED, Script, answer, asked_for, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     PlaybookInjected,
     PointCited,
-    PointNoted,
     PointRated,
     ReflectionCompleted,
-    ReflectionFailed,
     ReflectionRequested,
-    ReflectionStarted,
     TranscriptRead,
 )
 from tallybook.ledger.storage import disk
@@ -91,43 +88,6 @@ def hook(event: str, script: Script, **fields: Any) -> str:
     return call(payload)
 
 
-def test_without_a_rater_citations_are_recorded(awaiting: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a rater no model is asked, and the answer says how to choose one."""
-    assert 0 == run_here(["reflect"])
-    out, err = capsys.readouterr()
-    assert "s1: 0 rated, 0 tokens\n" == out
-    assert "no rater is chosen" in err
-    assert ([PointCited("kpt_001", "message")], []) == (events(awaiting, PointCited), events(awaiting, PointNoted))
-    assert [] == events(awaiting, PointRated, ReflectionStarted)
-    assert 0 == run_here(["reflect"])
-    assert "no session awaits reflection\n" == capsys.readouterr().out
-
-
-def test_a_rater_rates_pending_sessions(awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """Entries that it names are rated and learned texts added, with the session as provenance."""
-    client.plans(TEXT)
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert "s1: 1 rated, learned kpt_002, 1,250 tokens\n" == capsys.readouterr().out
-    points = {point["name"]: point for point in commands.show(awaiting)["key_points"]}
-    assert (1, "Run the tests first.") == (points["kpt_001"]["helpful"], points["kpt_002"]["text"])
-    story = commands.why(awaiting, "kpt_001")
-    rated = [step for step in story["trail"] if step["kind"] == "point.rated"]
-    assert [("reflector", "s1", "claude-haiku-4-5")] == [
-        (step["by"]["rater"], step["by"]["session"], step["by"]["model"]) for step in rated
-    ]
-
-
-def test_the_answer_in_json_has_outcome_cost_and_pieces(
-    awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The JSON answer gives the outcome, the cost, and the result of each piece."""
-    client.plans(TEXT)
-    assert 0 == run_here(["reflect", "--rater", "claude", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert ("done", 1250, ["kpt_002"]) == (told["ended"], told["tokens"], told["pieces"][0]["added"])
-    assert awaiting.playbook.exists()
-
-
 def test_a_dry_run_sends_and_records_nothing(
     awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,69 +101,6 @@ def test_a_dry_run_sends_and_records_nothing(
     told = json.loads(capsys.readouterr().out)
     assert told["tokens"] == told["pieces"][0]["tokens"] > 4_000
     assert ([], before) == (client.asked, awaiting.ledger.joinpath("events.jsonl").read_bytes())
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (
-            ["--rater", "oracle"],
-            "is not a rater that Tallybook has; use one of none, claude, codex, gemini, openai, command",
-        ),
-        (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
-        (["--from", "{project}/.claude", "--rater", "claude"], "has no transcript"),
-        (["--from", "{project}"], "--from: needs a rater"),
-        (
-            ["--from", "{kept}", "--rater", "claude"],
-            "reflect --from: sends 1 prompt to a model; give --yes; nothing was changed",
-        ),
-        (["--tokens", "-1"], "--tokens"),
-    ],
-)
-def test_bad_input_is_one_line(
-    awaiting: Project, capsys: pytest.CaptureFixture[str], words: list[str], what: str
-) -> None:
-    """The line says what, where, and what to do; nothing is recorded and no model is asked."""
-    before = events(awaiting, object)
-    assert 2 == run_here(["reflect", *(word.format(project=awaiting.root, kept=kept(awaiting.root)) for word in words)])
-    err = capsys.readouterr().err
-    assert what in err
-    assert 1 == len([line for line in err.splitlines() if line.startswith("tallybook: ")])
-    assert before == events(awaiting, object)
-
-
-def test_old_transcripts_are_reflected_on_from_the_oldest(
-    awaiting: Project, client: Client, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each session of a folder is reflected on once, at the time when it happened, after an estimate."""
-    folder = tmp_path_factory.mktemp("old")
-    for session, day in (("b", "20"), ("a", "21"), ("c", "19")):
-        Script(folder / f"{session}.jsonl", session).user("Hello", timestamp=f"2026-11-{day}T10:00:00.000Z")
-    client.plans(NOTHING)
-    assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
-    out, err = capsys.readouterr()
-    assert "note: 3 sessions in 3 pieces, about " in err
-    assert ["s1", "c", "b", "a"] == [line.partition(":")[0] for line in out.splitlines()]
-    heads = [record for batch in decode(open_log(awaiting).read()) for record in batch.records]
-    read = {record.by.session: record.when for record in heads if isinstance(record.event, TranscriptRead)}
-    assert "2026-11-19T10:00:00.000000Z" == read["c"]
-    assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
-    assert ("every session in the folder was reflected on\n", 4) == (capsys.readouterr().out, len(client.asked))
-
-
-def test_a_days_budget_is_kept(awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """No piece begins that could cost more than is left of the budget; the rest stays pending."""
-    client.plans(TEXT)
-    assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "4000"])
-    assert "note: a day's tokens are too few for a single piece; the rest stays pending\n" == capsys.readouterr().err
-    assert ([], []) == (client.asked, events(awaiting, ReflectionStarted, TranscriptRead))
-    assert 0 == run_here(["reflect", "--rater", "claude", "--tokens", "6000"])
-    script = Script(kept(awaiting.root) / "s1.jsonl").user("more")
-    ask_again(awaiting, script)
-    capsys.readouterr()
-    assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "5500"])
-    assert "note: the day's tokens are spent; the rest stays pending\n" == capsys.readouterr().err
-    assert 1 == len(client.asked)
 
 
 @pytest.mark.usefixtures("diagnostic_mode")
@@ -271,16 +168,6 @@ def test_a_span_is_rated_once_however_it_is_delivered(awaiting: Project, client:
     settle(awaiting, TranscriptRead, 2)
     assert 1 == len(events(awaiting, PointRated))
     assert [1, 1] == ["Fix it" in client.asked[0]["prompt"], "Fix it" not in client.asked[-1]["prompt"]]
-
-
-def test_a_missing_transcript_is_reported_once(awaiting: Project, client: Client, script: Script) -> None:
-    """It is no longer pending, and no model is asked."""
-    script.path.unlink()
-    client.plans(TEXT)
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert [ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")] == events(awaiting, ReflectionFailed)
-    assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert ([], 1) == (client.asked, len(events(awaiting, ReflectionFailed, ReflectionRequested)) - 1)
 
 
 def test_a_failure_of_the_background_worker_is_noted(awaiting: Project) -> None:

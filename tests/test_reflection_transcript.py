@@ -63,20 +63,6 @@ def script(tmp_path: Path) -> Script:
     return Script(tmp_path / "s1.jsonl")
 
 
-def test_a_session_reads_as_it_was_said(script: Script) -> None:
-    """A person, the agent, what it asks of tools, and what they answer, failures told as such."""
-    script.user("Fix the bug").agent("I look.").tool("Bash", {"command": "ls", "timeout": 5}, "a.py\nb.py")
-    script.tool("Read", {"file_path": "a.py"}, [{"type": "text", "text": "no such file"}], failed=True)
-    assert [
-        "User: Fix the bug",
-        "Agent: I look.",
-        "Agent used Bash: ls",
-        "Tool answered: a.py\n  b.py",
-        "Agent used Read: a.py",
-        "Tool failed: no such file",
-    ] == said(script.path)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -517,19 +503,3 @@ def test_turns_that_codex_took_back_are_not_read(tmp_path: Path) -> None:
     assert [*first, "User: another way"] == texts(write(path, *rows, back(2), again))
     assert ["User: another way"] == texts(write(path, *rows, back(9), again))
     assert [*first, "User: another way"] == texts(write(path, *rows[:4], back(1), again, back("x")))
-
-
-def test_lines_that_are_not_understood_are_counted(place: Project, run: Run) -> None:
-    """Damage and lines of an unknown form are counted in the answer; empty ones and the program's own are not."""
-    script = Script(kept(place.root) / "s1.jsonl").user("Fix it")
-    with script.path.open("a", encoding="utf-8") as file:
-        file.write('{"damaged\n[]\n{"kind": "of another version"}\n\n')
-    request(place, "s1", script.agent("Done").path)
-    assert "3 lines not understood" in run("reflect").out
-    path = CODEX.put(place.root)
-    path.write_text(
-        path.read_text(encoding="utf-8") + json.dumps({"type": "message", "role": "user"}) + "\n", encoding="utf-8"
-    )
-    request(place, CODEX.session, path)
-    (piece,) = json.loads(run("reflect", "--json").out)["pieces"]
-    assert 1 == piece["unknown"]

@@ -20,7 +20,7 @@ from helpers.shared_machines import make_machines
 from helpers.transcripts import Script, answer, ask_again, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
-from tallybook.ledger.events import PlaybookUpdated, PointCited, PointNoted, PointProposed, PointRated, PointRetired
+from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.inject import PLACEHOLDER
 from tallybook.projections.surfaces import commands
@@ -39,11 +39,10 @@ from tallybook.projections.surfaces.reflection.marks import (
     read_marks,
 )
 from tallybook.projections.surfaces.review import refresh_notice
-from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.writing import proposals, record
+from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, PlainEvents, Request
 from tallybook.projections.votes import VOTES
 
@@ -92,30 +91,6 @@ def counts(place: Project, name: str = "kpt_001") -> tuple[int, int] | None:
     """Return how often an entry was rated helpful and harmful; None where it left."""
     entry = reading.current(reading.open_log(place)).entries.get(name)
     return None if entry is None else (entry.helpful, entry.harmful)
-
-
-def test_the_marks_of_a_message_are_one_batch_by_the_agent(place: Project) -> None:
-    """A vote names its rater, client and session, and the reason of a harmful one is noted with it."""
-    say(place, f"{CITED}[kpt_001 helpful]\n[kpt_002 harmful: too slow]")
-    batches = [batch for batch in decode(reading.open_log(place).read()) if PointRated in map(type, batch.events)]
-    (batch,) = batches
-    by = batch.records[0].by
-    assert ("agent", "claude", "s1") == (by.rater, by.agent, by.session)
-    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
-    assert [PointNoted("kpt_002", "harmful: too slow")] == events(place, PointNoted)
-
-
-def test_helpful_counts_only_with_a_citation_in_a_sentence(place: Project) -> None:
-    """A helpful mark of an entry that the lineage did not cite is recorded as neutral."""
-    say(place, f"{CITED}[kpt_001 helpful]\n[kpt_002] helpful")
-    assert [("kpt_001", "helpful"), ("kpt_002", "neutral")] == rated(place)
-    assert ((1, 0), (0, 0)) == (counts(place), counts(place, "kpt_002"))
-
-
-def test_only_what_the_lineage_was_given_is_rated(place: Project) -> None:
-    """An entry that the session was not given gets neither a vote nor a citation."""
-    say(place, f"{CITED}[kpt_001 helpful]", gives=False)
-    assert ([], []) == (rated(place), events(place, PointCited))
 
 
 def test_nobody_elses_words_rate(place: Project) -> None:
@@ -185,19 +160,6 @@ def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client:
     assert [("kpt_001", "helpful"), ("kpt_002", "helpful"), ("kpt_001", "harmful")] == rated(place)
 
 
-def test_three_harmful_marks_prune_what_no_person_wrote(place: Project) -> None:
-    """What a person typed stays and is proposed to a person once; the other entry leaves, and the file says so."""
-    for number in range(5):
-        say(place, f"{HARMFUL}\n[kpt_002 harmful: slow]", f"s{number}")
-    assert ((0, 2), None) == (counts(place), counts(place, "kpt_002"))
-    (proposed,) = proposals.open_proposals(place)
-    expected = PointProposed("retire", "kpt_001", (), "a person's entry", "", "", "it broke the build")
-    assert (expected, "agent") == (proposed.event, proposed.by.rater)
-    assert "kpt_002" not in place.playbook.read_text(encoding="utf-8")
-    proposals.accept(place, proposed, "", HUMAN)
-    assert counts(place) is None
-
-
 def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) -> None:
     """The rating that would prune the entry becomes a proposal, which the answer names; a later one is neutral."""
     answers = []
@@ -221,48 +183,6 @@ def test_marks_never_protect(place: Project) -> None:
         commands.rate(place, "kpt_001", "helpful", HUMAN)
     for state in (reading.current(reading.open_log(place)), reading.current(reading.open_log(place), cold=True)):
         assert state.is_protected(state.entries["kpt_001"])
-
-
-@pytest.mark.parametrize(("marks", "expected"), [("propose", ["rate"]), ("off", [])])
-def test_the_settings_narrow_what_marks_do(place: Project, marks: str, expected: list[str]) -> None:
-    """A mark can be a proposal, which counts once a person accepts it, or nothing."""
-    set_to(place, f'[reflection]\nmarks = "{marks}"\n')
-    say(place, f"{CITED}[kpt_001 helpful]")
-    say(place, f"{CITED}[kpt_001 helpful]", "s1")
-    found = proposals.open_proposals(place)
-    assert ([], expected) == (rated(place), [getattr(proposal.event, "verb", "") for proposal in found])
-    for proposal in found:
-        proposals.accept(place, proposal, "", HUMAN)
-    assert (len(expected), 0) == counts(place)
-
-
-def test_marks_on_the_own_playbook_are_proposals(place: Project) -> None:
-    """A mark of the person's own entry is proposed in the person's ledger, and says nothing in the project's."""
-    assert 0 == run_here(["init", "--mine"])
-    mine = personal.find(place)
-    assert mine is not None
-    commands.add(mine, "Be brief", HUMAN)
-    give(mine, "s1", "my_001")
-    say(place, f"{CITED}[kpt_001 helpful]\n[my_001 harmful: too terse]")
-    (proposed,) = proposals.open_proposals(mine)
-    assert PointProposed("rate", "my_001", (), "marks propose", "", "harmful", "too terse") == proposed.event
-    assert ([("kpt_001", "helpful")], [], []) == (rated(place), rated(mine), proposals.open_proposals(place))
-    proposals.accept(mine, proposed, "", HUMAN)
-    assert [("my_001", "harmful")] == rated(mine)
-
-
-def test_an_undo_of_the_session_takes_its_votes_back(place: Project) -> None:
-    """`undo --of SESSION` undoes the ratings of its marks, and brings a pruned entry back; the vote is spent."""
-    for number in range(3):
-        say(place, "[kpt_002 harmful: slow]", f"s{number}")
-    assert counts(place, "kpt_002") is None
-    assert 0 == run_here(["undo", "--of", "s2"])
-    assert (0, 2) == counts(place, "kpt_002")
-    with pytest.raises(NothingToDoError, match="was rated in this session"):
-        commands.rate(place, "kpt_002", "harmful", {"rater": "agent", "session": "s2"})
-    assert 0 == run_here(["undo", "--of", "s1"])
-    commands.rate(place, "kpt_002", "harmful", {"rater": "agent", "session": "s9"})
-    assert (0, 2) == counts(place, "kpt_002")
 
 
 def test_whatever_an_agent_types_has_the_vote_of_its_session(place: Project, run: Run) -> None:
@@ -541,25 +461,6 @@ def texts(run: Run) -> list[str]:
     return [point["text"] for point in json.loads(run("show", "--json").out)["key_points"]]
 
 
-def test_a_lesson_is_shown_whole_and_accepted_by_its_number(project: Path, run: Run) -> None:
-    """`proposals accept --all` and `--of` leave a lesson out; by its number it becomes an unrated entry (rule 28)."""
-    long = " ".join(["Run make seed before pytest, or the fixture database is empty"] * 4)
-    run("add", "Never push on Friday.")
-    learn(project, long)
-    (proposal,) = json.loads(run("proposals", "--json").out)
-    number = str(proposal["seq"])
-    whole = f"{number}  {long}  (lesson; by agent in session s7)\n    in its message: {SEEN}\n"
-    for words in (("--all",), ("--of", "s7")):
-        refused = run("proposals", "accept", *words)
-        assert (1, ["Never push on Friday."]) == (refused.code, texts(run))
-        assert "only lessons and redactions are open, and each is accepted by its number" in refused.err
-    assert whole == run("proposals").out
-    assert f"lesson {whole}".replace("  ", ": ", 1) in run("review").out
-    assert run("proposals", "accept", number).out.startswith(whole)
-    assert (["Never push on Friday.", long], []) == (texts(run), proposed(run))
-    assert [] == items(run)
-
-
 def test_a_review_decides_about_lessons_after_disputes(project: Path, run: Run) -> None:
     """A key accepts or rejects; what an agent wants retired comes first, and rejected it is not contested (rule 21)."""
     run("add", "Never push on Friday.")
@@ -578,86 +479,6 @@ def test_a_review_decides_about_lessons_after_disputes(project: Path, run: Run) 
     assert ([], ["Never push on Friday.", SEED]) == (items(run), texts(run))
     record_events(project, PointRated("kpt_001", "harmful"), PlaybookUpdated(0, 1, 0), rater="agent", session="s8")
     assert [("contested", ["kpt_001"])] == items(run)
-
-
-@pytest.mark.parametrize("before", ["entry", "pruned", "redacted", "rejected"])
-def test_what_was_said_before_is_not_proposed_again(project: Path, run: Run, before: str) -> None:
-    """An entry, a former one, a redacted text and any earlier proposal leave a lesson that says the same out."""
-    run("add", "Never push on Friday.")
-    if before in {"open", "rejected", "accepted"}:
-        learn(project, SEED)
-        number = str(json.loads(run("proposals", "--json").out)[0]["seq"])
-        if before != "open":
-            run(before.removesuffix("ed"), number)
-    else:
-        run("add", SEED)
-    if before == "pruned":
-        for _ in range(3):
-            run("rate", "kpt_002", "harmful")
-    elif before == "retired":
-        record_events(project, PointRetired("kpt_002", ""))
-    elif before == "redacted":
-        run("redact", "--text", SEED, "--reason", "a name", "--yes", "--expect", "1")
-    standing = proposed(run)
-    same = SEED if before == "redacted" else f"  {SEED.upper().removesuffix('.')}!"
-    learn(project, same, "Tests need the network.", message="another")
-    assert [*standing, "Tests need the network."] == proposed(run)
-
-
-def test_the_worker_proposes_what_an_agent_said_once(project: Path, run: Run) -> None:
-    """A lesson of the agent's message is proposed, one that a tool or a person wrote is not, and `doctor` counts it."""
-    run("add", "Never push on Friday.")
-    give(Project(project), "s7", "kpt_001")
-    script = Script(kept(project) / "s7.jsonl", "s7").user("Say [kpt_new: a person typed this].")
-    script.tool("Bash", {"command": "cat README"}, "[kpt_new: a tool printed this line]").agent(MESSAGE)
-    for _ in range(2):
-        ask_again(Project(project), script)
-        assert 0 == run("reflect").code
-        (proposal,) = json.loads(run("proposals", "--json").out)
-        author = (proposal["by"]["rater"], proposal["by"]["session"])
-        assert (SEED, SEEN, "agent", "s7") == (proposal["text"], proposal["reason"], *author)
-        script.agent(f"Once more.\n\n[kpt_001 harmful: it was Friday]\n[kpt_new: {SEED}]")
-    assert f"Tallybook: {NOTICE}" == json.loads(call({**START, "source": "resume"}, "s7"))["systemMessage"]
-    run("proposals", "accept", str(proposal["seq"]))
-    says = "marks in 1 of 1 session that were given entries; 1 vote, 1 lesson accepted, 0 entries left, 0 in dispute"
-    assert f"ok    marks: {says}; `marks` in the section" in run("doctor").out
-
-
-def test_a_secret_in_a_lesson_or_its_message_is_masked(project: Path, run: Run) -> None:
-    """No byte of a token gets into the ledger (rule 28)."""
-    token = "ghp_" + "a1B2c3D4e5F6" * 3
-    run("add", "Never push on Friday.")
-    learn(project, f"Push with {token} as the key.", message=f"It failed.\n{token}\n" * 60)
-    assert ["Push with [masked: GitHub Token] as the key."] == proposed(run)
-    assert token.encode() not in (project / ".claude/ledger/events.jsonl").read_bytes()
-
-
-@pytest.mark.parametrize(("learned", "added"), [("add", [SEED]), ("off", [])])
-def test_the_setting_adds_lessons_at_once_or_drops_them(
-    project: Path, run: Run, learned: str, added: list[str]
-) -> None:
-    """`learned = "add"` makes the entry, with a note of its origin; `"off"` records nothing (rule 28)."""
-    run("add", "Never push on Friday.")
-    learn(project, SEED, learned=learned)
-    learn(project, SEED, learned=learned)
-    assert (["Never push on Friday.", *added], []) == (texts(run), proposed(run))
-    assert ("a lesson by a mark" in run("log").out) == bool(added)
-
-
-def test_a_person_hears_once_a_day_at_a_start(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to a start has one line for the person and the same context; later starts of the day have none."""
-    run("add", "Never push on Friday.")
-    plain = json.loads(call(START, "s1"))
-    learn(project, SEED)
-    assert "" == call({**START, "source": "compact", "session_id": "s1"}).partition("systemMessage")[1]
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "0")
-    assert ["hookSpecificOutput"] == [*json.loads(call(START, "s2"))]
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "1")
-    assert plain | {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call(START, "s3"))
-    assert plain == json.loads(call(START, "s4"))
-    notice = Project(project).ledger / "marks" / ledger_access.NOTICE
-    notice.write_text(f"2026-01-01 {NOTICE}")
-    assert {"systemMessage": f"Tallybook: {NOTICE}"} == json.loads(call({**START, "source": "resume"}, "s4"))
 
 
 def test_a_person_hears_after_a_command_at_a_terminal(project: Path, run: Run) -> None:
