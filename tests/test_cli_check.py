@@ -20,8 +20,7 @@ from helpers.documentation import FILES, chapter
 from helpers.repository import ROOT
 from helpers.score_examples import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor.checks import Finding
-from tallybook.projections.surfaces.doctor.cli import page
+from tallybook.projections.surfaces.doctor import Finding, page
 from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -24,9 +24,7 @@ from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.doctor import agents
-from tallybook.projections.surfaces.doctor.checks import Finding
-from tallybook.projections.surfaces.doctor.cli import CHECKS, exit_code, run_checks
+from tallybook.projections.surfaces.doctor import CHECKS, Finding, check_reflection, exit_code, run_checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.workspace.project import Project
@@ -384,7 +382,7 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock, "utc_now", lambda: now)
-        return [(finding.level, finding.message, finding.fix) for finding in agents.check_reflection(project)]
+        return [(finding.level, finding.message, finding.fix) for finding in check_reflection(project)]
 
 
 # What is awaiting

@@ -19,7 +19,7 @@ from helpers.real_command import run
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.doctor import agents
+from tallybook.projections.surfaces.doctor import check_hooks
 from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import hook_command, tool_command
 from tallybook.projections.surfaces.workspace.project import Project
@@ -80,7 +80,7 @@ def trust(path: Path, *events: str, features: str = "") -> None:
 
 def findings(here: Project) -> list[tuple[str, str, str]]:
     """Return level, message and fix of the findings."""
-    return [(finding.level, finding.message, finding.fix) for finding in agents.check_hooks(here)]
+    return [(finding.level, finding.message, finding.fix) for finding in check_hooks(here)]
 
 
 def messages(here: Project) -> list[tuple[str, str]]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.projections.surfaces.doctor.cli import CHECKS, run_checks
+from tallybook.projections.surfaces.doctor import CHECKS, run_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Answer
-    from tallybook.projections.surfaces.doctor.checks import Finding
+    from tallybook.projections.surfaces.doctor import Finding
     from tallybook.projections.surfaces.workspace.project import Project
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")

@@ -55,7 +55,7 @@ GROUPS: Final = {
         VerbRow("review", "review", "Decide about entries and proposals, one key each", takes_mine=True),
         VerbRow("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
         VerbRow("page", "page.server", "Write a page that shows the history in a browser"),
-        VerbRow("doctor", "doctor.cli", "Check the ledger, hooks and settings, and suggest fixes"),
+        VerbRow("doctor", "doctor", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
         VerbRow("log", "cli.history", "List events, newest last", takes_mine=True),
@@ -93,7 +93,7 @@ GROUPS: Final = {
     "Upkeep": (
         VerbRow("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
         VerbRow("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
-        VerbRow("check", "doctor.cli", "Run verify, replay --check and score gate at once, for CI"),
+        VerbRow("check", "doctor", "Run verify, replay --check and score gate at once, for CI"),
         VerbRow("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
         VerbRow("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
         VerbRow("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),

@@ -1,0 +1,879 @@
+"""The verbs `doctor` and `check`: what each check finds, and how findings are printed.
+
+To add a check of `doctor`: write a function that takes the project and yields findings, and give it a row in `CHECKS`.
+A check changes nothing on disk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+import os
+from pathlib import Path
+from shlex import quote
+import shutil
+import stat
+from subprocess import SubprocessError
+from typing import Any, Final, NamedTuple
+
+import click
+
+from tallybook.ledger import clock
+from tallybook.ledger.codec import texts_of
+from tallybook.ledger.decisions.legacy_import import read_legacy
+from tallybook.ledger.errors import (
+    EXIT_DAMAGED,
+    EXIT_NO,
+    BadInputError,
+    CannotWriteError,
+    DamagedLedgerError,
+    LockHeldError,
+    TallybookError,
+)
+from tallybook.ledger.names import format_names
+from tallybook.ledger.sharing.book import SKIPPED
+from tallybook.ledger.storage import caches, disk, redaction, spool
+from tallybook.ledger.verification import salvage, verify
+from tallybook.projections.event_rows import kind_of
+from tallybook.projections.reflections import INTERRUPTED, last_failure
+from tallybook.projections.review import AGENT, DISPUTED, stale_words, why_shown
+from tallybook.projections.scores.trends import METHODS, GateQuery
+from tallybook.projections.surfaces import commands, review, selection
+from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.cli.scores import gate_options
+from tallybook.projections.surfaces.console.output import METER, find_controls, format_count, reply, write
+from tallybook.projections.surfaces.console.parameters import Verb
+from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.history.reading import open_own_log
+from tallybook.projections.surfaces.hooks import ledger_access, sync_results
+from tallybook.projections.surfaces.hooks.injection import UNANSWERED
+from tallybook.projections.surfaces.install import hook_entries, places
+from tallybook.projections.surfaces.install.hook_entries import COMMAND, Call, tool_command
+from tallybook.projections.surfaces.install.places import Installation
+from tallybook.projections.surfaces.page.document import find_pages
+from tallybook.projections.surfaces.reflection import raters, transcript, worker
+from tallybook.projections.surfaces.scores import answers, configuration
+from tallybook.projections.surfaces.scores import files as score_files
+from tallybook.projections.surfaces.scores.pages import ScorePage, Table, markdown
+from tallybook.projections.surfaces.sharing import divisions, membership
+from tallybook.projections.surfaces.workspace import git, personal, settings
+from tallybook.projections.surfaces.workspace.project import (
+    MARKS,
+    Project,
+    has_own_ledger,
+    is_cut_off,
+    repository_folders,
+)
+from tallybook.projections.surfaces.workspace.settings import Settings
+from tallybook.projections.surfaces.writing import proposals, secrets
+
+OK, NOTE, BAD = "ok", "note", "bad"
+
+
+class Finding(NamedTuple):
+    """One result of a check. Printed, it reads: what is wrong, why it matters; the fix.
+
+    Attributes:
+        level: ``ok``; ``note``, better changed; or ``bad``, someone has to act.
+        message: What the check found and, where it is not plain, why that matters.
+        fix: The command or edit that fixes it; a check that is not ok always has one.
+        check: Name of the check, ``spool``; the runner fills it in from the table of checks.
+        is_damage: Whether acknowledged bytes are gone or changed.
+    """
+
+    level: str
+    message: str
+    fix: str = ""
+    check: str = ""
+    is_damage: bool = False
+
+
+# The ledger and its files
+
+_LOCKS = {"lock": disk.LOCK_WAIT_MS, "head": disk.LOCK_WAIT_MS, "render.lock": playbook_file.RENDER_WAIT_MS}
+
+
+def check_ledger(project: Project) -> Iterator[Finding]:
+    """Verify the ledger from its first byte to its last."""
+    log = open_own_log(project)
+    if not log.exists():
+        yield Finding(NOTE, f"there is no ledger yet in {project.root}", "`tallybook add TEXT` begins one")
+        return
+    verdict = verify(log, METER.update)
+    # What git did to a log reads like damage, and has a command of its own.
+    division = divisions.recognize(project) if verdict.problems else None
+    if division is not None:
+        yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
+    for problem in verdict.problems:
+        yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
+    if verdict.problems and division is None:
+        yield Finding(NOTE, "a damaged ledger takes no events", divisions.repair_hint(project))
+    for kind, number in verdict.unknown_kinds.items():
+        message = f"{format_count(number, 'event')} of kind {kind}, of a later version of Tallybook, kept and ignored"
+        yield Finding(NOTE, message, f"upgrade: run `{tool_command()}`")
+    if verdict.ok and log.path.exists():
+        events = f"{format_count(verdict.events, 'event')} verified"
+        yield Finding(OK, f"{events}; head {verdict.head.seq}:{verdict.head.chain}" if verdict.events else events)
+
+
+def check_head(project: Project) -> Iterator[Finding]:
+    """Check that the head is there, and that no flush failed since it was written."""
+    log = open_own_log(project)
+    head = log.read_head()
+    if head is None and log.path.exists() and log.path.stat().st_size:
+        message = "the head is missing or torn, so events cut off at the end would not be noticed"
+        yield Finding(NOTE, message, "the next command that records an event writes it again")
+    elif head is not None and head.failures and head.suspect >= 0:
+        times = f"{format_count(head.failures, 'flush', 'flushes')} failed"
+        message = f"{times}, and the disk may have lost what was written from offset {head.suspect:,} on"
+        yield Finding(BAD, message, "repair the disk, then run `tallybook replay` to write those events again")
+
+
+def check_locks(project: Project) -> Iterator[Finding]:
+    """Take each lock, waiting as long as a writer does, and release it at once."""
+    for name, wait_ms in _LOCKS.items():
+        path = project.ledger / name
+        try:
+            fd = disk.open_file(path, write=False)
+        except FileNotFoundError:
+            continue
+        try:
+            disk.lock(fd, path, wait_ms)
+            disk.unlock(fd)
+        except LockHeldError:
+            message = f"another process holds ledger/{name} for more than {wait_ms} ms"
+            fix = f"`fuser {quote(str(path))}` gives its id; `kill -CONT ID` lets it go on, and `kill ID` ends it"
+            yield Finding(NOTE, message, fix)
+        finally:
+            os.close(fd)
+
+
+def check_spool(project: Project) -> Iterator[Finding]:
+    """Check the payloads that wait in the spool."""
+    payloads, problems = spool.read_files(project.ledger)
+    for problem in problems:
+        yield Finding(BAD, str(problem), "repair or move the file; until then its payload is not recorded")
+    if payloads:
+        message = f"{format_count(len(payloads), 'payload')} waiting"
+        yield Finding(NOTE, message, "run `tallybook replay`, which records what waits, or says why it cannot")
+
+
+def check_playbook_file(project: Project) -> Iterator[Finding]:
+    """Compare ``playbook.json`` with the ledger, and name the files in its place that were no playbook."""
+    data = playbook_file.read_bytes(project.playbook)
+    files = sorted(project.claude.glob("playbook.json.unreadable-*"))
+    is_whole = not files or verify(open_own_log(project)).ok
+    for path in files:
+        what, fix = "was no playbook", "look at what is in it, then"
+        with suppress(BadInputError):
+            read_legacy(playbook_file.read_bytes(path) or b"", path.name)
+            # That of a history that is lost may be all that is left of it.
+            command = f"`tallybook import {quote(str(path))}`"
+            what, fix = "is not of this ledger", f"run {command}, which adds the entries that are not here, then"
+        fix = f"{fix} run `rm {quote(str(path))}`" if is_whole else "keep it until the ledger is repaired"
+        yield Finding(NOTE, f"{path.name} {what}, and was set aside", fix)
+    try:
+        legacy = None if data is None else read_legacy(data, project.playbook.name)
+    except BadInputError as error:
+        fix = "run `tallybook replay`, which sets it aside and writes a new one"
+        yield Finding(BAD, str(error).removeprefix(f"{project.playbook.name}: "), fix)
+        return
+    if open_own_log(project).exists():
+        if drift := commands.drift(project):
+            message, _, fix = drift.rpartition("; ")
+            yield Finding(NOTE, message, fix)
+    elif legacy is not None:
+        message = f"{format_count(len(legacy.items), 'entry', 'entries')} not in the ledger yet"
+        yield Finding(NOTE, message, "run `tallybook replay` to import them")
+
+
+def check_redaction(project: Project) -> Iterator[Finding]:
+    """Look for redacted texts that may still be on disk."""
+    log = open_own_log(project)
+    pending = redaction.read_pending(log.folder)
+    if pending is not None:
+        text = f"the text of {format_count(len(pending.ids), 'event')}" if pending.ids else "a text"
+        fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
+        yield Finding(BAD, f"{text} is redacted and may still be on disk", fix)
+    # A log that is restored from a backup can have a redacted text again.
+    redacted: set[str] = set()
+    erased: set[str] = set()
+    for raw in log.read():
+        redacted.update(redaction.redacted_ids(raw))
+        erased.update(id_ for _, id_ in redaction.find_erased(raw))
+    for id_ in sorted(redacted - erased):
+        message = f"the text of event {id_} was redacted and is in the log again"
+        yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
+    # Without a redaction there is nothing to look for in the project's folder.
+    for path in find_pages(project) if redacted else ():
+        message = f"{path.relative_to(project.root)} is a page, which no redaction reaches"
+        yield Finding(NOTE, message, f"run `tallybook page -o {quote(str(path))}` to write it again")
+
+
+def check_secrets(project: Project) -> Iterator[Finding]:
+    """Look for texts that look like secrets: what people type and import is recorded unchanged."""
+    # Of a damaged ledger the intact batches are searched.
+    for batch in salvage(open_own_log(project)) if open_own_log(project).path.exists() else ():
+        for record in batch.records:
+            if formats := secrets.list_formats("\n".join(texts_of(record.event).values())):
+                # An imported file may use a secret as the name of an entry.
+                name = secrets.mask(getattr(record.event, "name", "") or kind_of(record.event)[0])
+                looks = f"looks like it holds a secret ({', '.join(dict.fromkeys(formats))})"
+                fix = f"run: tallybook redact {record.seq} --reason …"
+                yield Finding(NOTE, f"event {record.seq} ({name}) {looks}", fix)
+
+
+def check_entries(project: Project) -> Iterator[Finding]:
+    """Name the entries that may be stale, and those with characters that people do not see."""
+    if not open_own_log(project).exists():
+        return
+    entries = commands.playbook(project).state.entries.values()
+    reviews, gone = review.load_reviews(project), review.find_gone(project, entries)
+    for entry in entries:
+        if says := stale_words(entry, reviews, gone.get(entry.name, ()))[1]:
+            yield Finding(NOTE, f"{entry.name}: {says}", "run `tallybook review` to decide about it")
+        # White space is no surprise in a text.
+        if hidden := find_controls(entry.text) - set("\n\r\t"):
+            codes = format_names([f"U+{ord(char):04X}" for char in sorted(hidden)])
+            fix = f"run `tallybook reword {entry.name} TEXT`, or `tallybook retire {entry.name}`"
+            yield Finding(NOTE, f"{entry.name} has invisible characters: {codes}", fix)
+
+
+def check_settings(project: Project) -> Iterator[Finding]:
+    """Name what is ignored in the settings files, and what makes the configuration of the scores invalid."""
+    users = settings.users_file()
+    own = settings.merge({users: settings.load(users)})
+    for path in settings.files(project):
+        loaded = settings.load(path)
+        for problem in loaded.wrong:
+            yield Finding(BAD, str(problem), "correct it; until then the default counts")
+        if loaded.unknown:
+            fix = "correct or remove it; `tallybook init` writes a commented file with every setting"
+            yield Finding(NOTE, f"{path}: there is no setting {format_names(loaded.unknown)}", fix)
+        # The files of a project come with a clone, and a clone must not cost its user more.
+        refused = [
+            f"[reflection] {field}"
+            for field, narrows in settings.SPENDING.items()
+            if path != users and field in loaded.values and not narrows(loaded.values[field], getattr(own, field))
+        ]
+        if refused:
+            fix = f"set it in {users}; a project may only turn reflection off or lower its cost"
+            yield Finding(NOTE, f"{path}: {format_names(refused)} does not count here", fix)
+        if path == users and has_own_ledger(path):
+            fix = "move it into the settings of the folder that needs its own ledger"
+            yield Finding(NOTE, f"{path}: [ledger] own counts for one folder and not for a user", fix)
+    if os.path.lexists(project.root / configuration.PLACE):
+        try:
+            score_files.folder_of(project, configuration.load(project).storage.path)
+        except BadInputError as error:
+            message, _, fix = str(error).partition("; ")
+            yield Finding(BAD, message, f"{fix or 'correct it'}; until then every command of the scores fails")
+
+
+def check_modes(project: Project) -> Iterator[Finding]:
+    """Look for files that this user may not write, or others may, although they do not share the project's folder."""
+    base = caches.user_folder()
+    if base and (fault := caches.find_fault(base, os.path.realpath(project.ledger))):
+        fix = f"run `chmod 700 {quote(base)}` if it is yours, or set {caches.VARIABLE} to another folder"
+        yield Finding(NOTE, f"no cache is used, so commands take longer: {base} {fault}", fix)
+    if os.name != "posix" or not project.ledger.exists():
+        return
+    modes = {
+        path: path.lstat().st_mode for path in (project.ledger, *project.ledger.rglob("*")) if not path.is_symlink()
+    }
+    place = quote(str(project.ledger))
+
+    def names(paths: list[Path]) -> str:
+        return format_names(sorted(path.relative_to(project.claude).as_posix() for path in paths))
+
+    if closed := [path for path in modes if not os.access(path, os.W_OK)]:
+        fix = f"run `chmod -R u+rwX {place}` as its owner; until then you record nothing here"
+        yield Finding(NOTE, f"you may read and not write {names(closed)}", fix)
+    # A file system that keeps no modes shows every file as executable; Tallybook creates none.
+    if any(stat.S_ISREG(mode) and mode & stat.S_IXUSR for mode in modes.values()):
+        return
+    others = 0o077 & ~disk.folder_rights(project.claude.stat())[0]
+    owner = "go" if others & 0o070 else "o"
+    if writable := [path for path, mode in modes.items() if mode & others & 0o022]:
+        yield Finding(BAD, f"others may write {names(writable)}", f"`chmod -R {owner}-rwx {place}`")
+    if readable := [path for path, mode in modes.items() if mode & others and not mode & others & 0o022]:
+        yield Finding(NOTE, f"others may read {names(readable)}", f"`chmod -R {owner}-rwx {place}`")
+    if project.playbook.exists() and project.playbook.stat().st_mode & others & 0o022:
+        fix = f"`chmod {owner}-w {quote(str(project.playbook))}`"
+        yield Finding(BAD, "others may write playbook.json, which agents obey", fix)
+
+
+def check_git(project: Project) -> Iterator[Finding]:
+    """Look for files of the ledger that git tracks or deletes, and for a worktree that lost its repository."""
+    start = (project.start or project.root).resolve()
+    if (folders := repository_folders(str(start))) and is_cut_off(folders[-1]):
+        message = f"{folders[-1]} is a linked worktree that no repository lists, so it shares no ledger"
+        yield Finding(NOTE, message, "if it or the repository was moved, run `git worktree repair` in it")
+    root = next((folder for folder in (project.root, *project.root.parents) if (folder / ".git").exists()), None)
+    if shutil.which("git") is None or root is None or not project.ledger.exists():
+        return
+
+    def listed(path: Path, *options: str) -> list[str]:
+        answer = git.ask(project.root, "ls-files", "-z", *options, "--", str(path)).decode(errors="replace")
+        # A file with a conflict is listed once for each side.
+        return list(dict.fromkeys(filter(None, answer.split("\0"))))
+
+    try:
+        ledgers = [name for name in listed(project.ledger, "--cached") if not name.endswith(".gitignore")]
+        playbooks = listed(project.playbook, "--cached", "--ignored", "--exclude-standard")
+        strays = listed(project.playbook, "--others", "--exclude-standard")
+    except git.FAILURES as error:
+        fix = f"run `git -C {quote(str(project.root))} status`, which says more"
+        yield Finding(NOTE, f"git could not be run: {git.failure_reason(error)}", fix)
+        return
+    if ledgers:
+        message = f"git tracks {format_names(ledgers)}: a checkout or a merge changes it, which is damage"
+        yield Finding(NOTE, message, f"run `git rm -r --cached {quote(str(project.ledger))}`, which keeps the files")
+    if playbooks:
+        message = f"git tracks {format_names(playbooks)} although it is ignored: git stops at each change of it"
+        yield Finding(NOTE, message, f"run `git rm --cached {quote(str(project.playbook))}`, which keeps the file")
+    if strays:
+        message = f"git does not ignore {format_names(strays)}, which each machine renders for itself"
+        yield Finding(NOTE, message, "run `tallybook init`, which lists it in this clone's .git/info/exclude")
+    if removal := git.removal(project):
+        # Where the repository lies elsewhere, this folder looks as if it could be removed.
+        level = NOTE if (root / ".git").is_file() else OK
+        yield Finding(level, removal, "run `tallybook share git`" if level == NOTE else "")
+
+
+def check_sharing(project: Project) -> Iterator[Finding]:
+    """Check the part of a project in a shared book; a project that shares none is not mentioned."""
+    log, part = reading.open_log(project), membership.load(project)
+    sync = "run `tallybook sync`"
+    if reading.has_book(log):
+        verdict, taken = verify(log.copy.log), log.history.frontier.seq
+        for problem in verdict.problems:
+            yield Finding(BAD, f"the copy of the book: {problem}", sync, is_damage=True)
+        if not verdict.problems and verdict.head.seq < taken:
+            message = f"the copy of the book ends at book:{verdict.head.seq}, and the playbook needs it to book:{taken}"
+            yield Finding(BAD, message, sync)
+    elif part is not None:
+        yield Finding(NOTE, f"the book {part.name} was never taken in", sync)
+    if part is not None and part.engine not in membership.ENGINES:
+        yield Finding(BAD, f"{part.engine!r} is not an engine of this Tallybook", "run `tallybook share` with another")
+    yield from _check_syncs(project, part)
+    misfit = None if part is not None else membership.find_misfit(project)
+    if misfit is not None:
+        yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")
+    elif part is None and reading.has_book(log):
+        why = "nothing is sent or fetched here: the ledger has a shared book, and no settings of this user share it"
+        yield Finding(NOTE, why, "run: tallybook share ENGINE ADDRESS")
+
+
+def _check_syncs(project: Project, part: membership.Membership | None) -> Iterator[Finding]:
+    """Say what the last sync met, and which runs syncs skipped."""
+    results = sync_results.read(project)
+    for text in results[-1]["problems"] if results and part is not None else ():
+        if SKIPPED not in text:
+            yield Finding(NOTE, f"the last sync: {text}", "run `tallybook share status` for the engine's present state")
+    runs = [text for run in results for text in run["problems"] if SKIPPED in text]
+    for text in dict.fromkeys(runs):
+        fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
+        yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)
+
+
+def check_personal(project: Project) -> Iterator[Finding]:
+    """Check the person's own playbook; where there is none, it is not mentioned."""
+    mine = personal.find(project)
+    if mine is None:
+        fault = personal.fault(project)
+        if fault and Path(personal.folder()).exists():
+            yield Finding(NOTE, f"{personal.folder()} is left out here: {fault}", personal.FIXES[fault])
+        return
+    log = reading.open_log(mine)
+    problems = verify(log).problems
+    for problem in problems:
+        yield Finding(BAD, f"{mine.root}: {problem}", "run `tallybook verify --mine`", is_damage=True)
+    if problems:
+        return
+    own, theirs = reading.current(log), reading.current(open_own_log(project))
+    if hidden := [name for name in own.entries if name in theirs.used]:
+        message = f"the project has entries of the same name, which hide your own {format_names(hidden)}"
+        yield Finding(NOTE, message, "`tallybook retire NAME --mine` and `tallybook add --mine` give them other names")
+
+
+# Agents
+
+
+class HookFile(NamedTuple):
+    """A file from which an agent reads hooks: settings, or a file of a plugin.
+
+    Attributes:
+        path: Its path.
+        reader: The agent or plugin that reads it, by its name for people.
+        is_init_s: Whether ``init`` writes hooks into it.
+        document: What the file says, empty where the agent cannot read it.
+        calls: How its command lines call Tallybook.
+    """
+
+    path: Path
+    reader: str
+    is_init_s: bool
+    document: Mapping[str, Any]
+    calls: tuple[Call, ...]
+
+
+def check_hooks(project: Project) -> Iterator[Finding]:
+    """Check, for each agent that is here, that its hooks are installed and can run; report the last hook error."""
+    folder = _start_folder(project.start or project.root)
+    read = {name: _read_files(name, folder) for name in table.AGENTS}
+    calling = {name: [file for file in read[name] if file.calls] for name in table.AGENTS}
+    for name in table.AGENTS:
+        files, option = places.FILES[name], "" if name == table.CLAUDE else f" {name}"
+        # Copilot also runs the hooks of Claude Code, those of the project and not of the user.
+        served = files.runs and any(file.path.is_relative_to(folder) for file in calling[files.runs])
+        if calling[name]:
+            yield from _check_installed(files, calling[name], folder, option)
+        elif not served and _is_used(name, read[name], folder):
+            # An agent that is not wanted here is no fault where another gets the playbook.
+            level = OK if any(calling.values()) else NOTE
+            message = f"{files.title} is here, and none of its settings call Tallybook"
+            yield Finding(level, message, f"run `tallybook init{option}` to install the hooks")
+    for file in read[table.CLAUDE]:
+        # The first file that has the switch decides: the agent lets local settings win.
+        if calling[table.CLAUDE] and isinstance(is_off := file.document.get("disableAllHooks"), bool):
+            if is_off:
+                message = f'{file.path}: "disableAllHooks" is true, so the agent calls no hook'
+                yield Finding(NOTE, message, "remove it")
+            break
+    yield from _find_notes(project.ledger)
+
+
+def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path, option: str) -> Iterator[Finding]:
+    """Report on the files of an agent that call Tallybook: events, programs, and hooks that the agent does not run."""
+    init_s = [file for file in own if file.is_init_s]
+    is_users = all(not file.path.is_relative_to(folder / files.folder) for file in init_s)
+    scope = f"{' --user' if is_users else ''}{option}"
+    for file in own:
+        yield Finding(OK, f"installed in {file.path}, for {file.reader}")
+        for call in file.calls:
+            repair = f"run `tallybook init{scope}` to write a working command"
+            if not call.is_plain:
+                # `init` leaves alone a line that somebody extended.
+                repair = f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
+            yield from _missing_programs(call, file.path, repair if file.is_init_s else "correct it there")
+        # The file of a plugin has the name of that of `init`.
+        if files.record_of_trust and file.path.name == files.file:
+            called = {event for event, _ in hook_entries.own_calls(file.document, files)}
+            # The agent skips such hooks without a word, so only its own record tells.
+            if stopped := [
+                event for event in files.events if event in called - places.running_events(files, file.path)
+            ]:
+                hooks = f"the hooks for {', '.join(stopped)}"
+                message = f"{files.title} does not run {hooks}: they are not trusted, or switched off"
+                yield Finding(NOTE, message, f"run `{files.programs[0]}` in {folder}, and trust or enable the hooks")
+    called = {event for file in own for event, _ in hook_entries.own_calls(file.document, files)}
+    if init_s and (missing := [event for event in files.events if event not in called]):
+        where = " and ".join(str(file.path) for file in init_s)
+        yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", f"run `tallybook init{scope}` to add them")
+
+
+def _missing_programs(call: Call, path: Path, repair: str) -> Iterator[Finding]:
+    """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
+    # A team shares its settings and not its paths.
+    if (call.python or call.program != COMMAND) and places.is_shared(path, unknown=False):
+        message = f"git tracks {path}, whose hooks name programs of this machine"
+        yield Finding(NOTE, message, f"{repair}, which other machines find as well")
+    fault, runs = hook_entries.find_fault(call)
+    if fault and call.program == COMMAND and not call.python:
+        # In a file that git tracks, `init` writes this very command.
+        repair = f"run `{tool_command()}`" + ("" if places.is_shared(path) else f", or {repair}")
+    elif fault and not call.python:
+        repair = f"put its folder on PATH, or {repair}"
+    if fault:
+        yield Finding(NOTE if runs else BAD, f"{path}: the hooks {fault}", repair)
+
+
+def _find_notes(ledger: Path) -> Iterator[Finding]:
+    """Report what hooks left for the doctor: a caller that was not recognised, and the last error."""
+    path = ledger / MARKS / UNANSWERED
+    document = places.read_document(path)
+    marks = document.get("marks")
+    # An agent whose hooks take no answer is known, and nothing fixes that.
+    if isinstance(marks, list) and document.get("agent") not in table.AGENTS:
+        named = ", ".join(mark for mark in marks if isinstance(mark, str))
+        why = f"its marks disagree: {named}" if named else "nothing in it or its environment names an agent"
+        message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {why}"
+        fix = "`tallybook show` and `tallybook mcp` give it the playbook"
+        if inherited := [mark for mark in marks if mark in table.VARIABLES]:
+            fix = f"start it without {' and '.join(inherited)} in its environment"
+        yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
+    path = ledger / ledger_access.ERROR_FILE
+    try:
+        message = disk.read_file(path).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return
+    except CannotWriteError as error:
+        message = f"cannot be read: {error.reason}"
+    yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
+
+
+# The files that hold hooks
+
+
+def _start_folder(start: Path) -> Path:
+    """Return the folder in which the agent is started, which it records nowhere.
+
+    It is ``CLAUDE_PROJECT_DIR`` where that is set; otherwise the first, of the folder where the search for the project
+    began and the one where ``init`` puts the hooks, whose own settings call Tallybook.
+    """
+    named = os.environ.get(places.FOLDER)
+    if named and os.path.realpath(named) == os.path.realpath(start):
+        return start
+    own = (file for file in _read_files(table.CLAUDE, start) if file.path.is_relative_to(start))
+    return start if any(file.calls for file in own) else places.find_start_folder(start)
+
+
+def _read_files(name: str, folder: Path) -> list[HookFile]:
+    """Return the files from which an agent, started in a folder, reads hooks; Claude Code's local settings first."""
+    files = places.FILES[name]
+    users = places.users_folder(name)
+    own = [folder / files.folder / files.file, users / files.file]
+    others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
+    others += [path for pattern in files.users_hooks for path in sorted(users.glob(pattern))]
+    paths = [path for path in dict.fromkeys((*others, *own)) if path.exists()]
+    hook_files = [_read_file(path, files.title, is_init_s=path in own) for path in paths]
+    if name == table.CLAUDE:
+        enabled: dict[str, object] = {}
+        for file in reversed(hook_files):
+            plugins = file.document.get("enabledPlugins")
+            enabled |= plugins if isinstance(plugins, dict) else {}
+        for plugin in [plugin for plugin, is_on in enabled.items() if is_on is True]:
+            part, _, market = plugin.rpartition("@")
+            # A name in a settings file must not lead out of the folder of plugins.
+            is_plain = table.is_plain_name(part) and table.is_plain_name(market)
+            folder = users / "plugins" / "cache" / market / part
+            paths, reader = sorted(folder.glob("*/hooks/hooks.json")) if is_plain else [], f"the plugin {plugin}"
+            hook_files += [_read_file(path, reader, is_init_s=False) for path in paths]
+    return hook_files
+
+
+def _read_file(path: Path, reader: str, *, is_init_s: bool) -> HookFile:
+    document = places.read_document(path)
+    # Agents nest command lines at different depths.
+    calls = map(hook_entries.call_of, table.list_texts(document.get("hooks")))
+    return HookFile(path, reader, is_init_s, document, tuple(dict.fromkeys(filter(None, calls))))
+
+
+def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
+    """Say whether an agent is used here; every project has the folder of Claude Code."""
+    if name != table.CLAUDE:
+        return places.is_used(places.InstallTarget(folder), places.FILES[name])
+    state = Path(os.environ.get("CLAUDE_CONFIG_DIR") or places.home()) / ".claude.json"
+    return bool(read) or state.exists() or (places.users_folder() / "projects").exists()
+
+
+# Reflection and marks
+
+
+_REFLECT: Final = "run `tallybook reflect`"
+
+
+def check_reflection(project: Project) -> Iterator[Finding]:
+    """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
+    if not open_own_log(project).exists():
+        return
+    options, state = settings.read(project, store=False), worker.load_reflections(project)
+    awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
+    for message, fix in _find_missing(options):
+        yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")
+    # A transcript that is gone is not pending: no command brings it back.
+    pending = {
+        name: session
+        for name, session in awaiting.items()
+        if session.transcript is not None and transcript.locate(Path(session.transcript)).is_file()
+    }
+    tokens = state.tokens_by_day.get(clock.utc_now().at[:10], 0)
+    if pending and tokens >= options.tokens_per_day:
+        message = f"{worker.SPENT}, {tokens:,} of {options.tokens_per_day:,}, so pending sessions wait until tomorrow"
+        yield Finding(NOTE, message, "run `tallybook reflect --tokens N`")
+    elif pending:
+        yield Finding(NOTE, f"{format_count(len(pending), 'session')} awaiting reflection", _REFLECT)
+    for name, session in pending.items():
+        failure = last_failure(session)
+        # A failure of another rater says nothing about the chosen one; transcripts outside have a finding below.
+        if failure is None or failure.rater != options.rater or failure.cause == worker.OUTSIDE:
+            continue
+        reason = "its reason was redacted" if failure.reason is None else failure.reason
+        cause = f"{failure.cause}: {reason}" if reason else failure.cause
+        cause = "it was interrupted, or is still running" if failure.cause == INTERRUPTED else cause
+        tries = "once" if failure.tries == 1 else format_count(failure.tries, "time")
+        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {cause}", f"{_REFLECT} to try now")
+    outside = [
+        Path(session.transcript)
+        for session in awaiting.values()
+        if session.transcript and session.failure is not None and session.failure.cause == worker.OUTSIDE
+    ]
+    if outside:
+        names = format_names(list(map(str, outside)))
+        message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
+        fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
+        yield Finding(NOTE, message, fix)
+    # The worker that a hook starts has nobody to say it to.
+    read = [name for name, session in state.sessions.items() if session.searched_to.length and name not in awaiting]
+    if unmeasured := [name for name in read if name not in state.measured]:
+        sessions = f"{len(unmeasured)} of {format_count(len(read), 'session')} that were read not measured"
+        why = "neither a prompt nor a call was understood, or the transcript is gone"
+        fix = "if it goes on, update Tallybook, which may be older than the client"
+        yield Finding(NOTE, f"{sessions}, as {why}: {format_names(unmeasured)}", fix)
+
+
+def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
+    """Yield what the chosen rater needs and does not have, and how it gets it."""
+    rater = options.rater
+    command = (
+        options.command[0] if rater == raters.OWN and options.command else rater if rater in raters.CLIENTS else ""
+    )
+    if rater == raters.OWN and not command:
+        yield "the rater is command, and no command is set", "set `command`"
+    if command and shutil.which(command) is None:
+        yield f"the rater is {rater}, and `{command}` is not on PATH", f"install `{command}`"
+    if rater == "openai":
+        for name in ("address", "model"):
+            if not getattr(options, name):
+                yield f"the rater is openai, and no {name} is set", f"set `{name}`"
+        if options.key_variable and not os.environ.get(options.key_variable):
+            message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
+            yield message, f"set {options.key_variable} where the agent starts"
+
+
+def check_marks(project: Project) -> Iterator[Finding]:
+    """Report how many sessions had marks, and what they came to."""
+    is_off = settings.read(project, store=False).marks == settings.MARKS[-1]
+    if is_off or not open_own_log(project).exists():
+        return
+    reviews, proposed = review.load_reviews(project), proposals.load(project)
+    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
+    numbers = (
+        format_count(reviews.votes, "vote"),
+        f"{format_count(proposed.accepted, 'lesson')} accepted",
+        f"{format_count(left, 'entry', 'entries')} left",
+        f"{sum(why_shown(proposal) == DISPUTED for proposal in proposed.open.values())} in dispute",
+    )
+    if reviews.told:
+        sessions = format_count(len(reviews.told), "session")
+        message = f"marks in {len(reviews.marked & reviews.told)} of {sessions} that were given entries"
+        fix = f"`marks` in the section `[reflection]` of {settings.users_file()} says what becomes of them"
+        yield Finding(OK, f"{message}; {', '.join(numbers)}", fix)
+
+
+# The verbs
+
+Check = Callable[[Project], Iterator[Finding]]
+
+CHECKS: Mapping[str, Check] = {
+    "ledger": check_ledger,
+    "playbook.json": check_playbook_file,
+    "head": check_head,
+    "lock": check_locks,
+    "spool": check_spool,
+    "hooks": check_hooks,
+    "reflection": check_reflection,
+    "marks": check_marks,
+    "entries": check_entries,
+    "redaction": check_redaction,
+    "secrets": check_secrets,
+    "settings": check_settings,
+    "modes": check_modes,
+    "git": check_git,
+    "sharing": check_sharing,
+    "own playbook": check_personal,
+}
+"""Name of a check, as findings show it → its function. Checks run in this order and do not depend on each other."""
+
+# Checks read files that other programs may have written, so they can fail in all these ways.
+_FAILURES = (TallybookError, OSError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, SubprocessError)
+# A terminal shows so many findings of one check; JSON has them all.
+_MAX_LINES_PER_CHECK = 8
+_COLUMNS = ("Check", "Result", "Finding", "Fix")
+
+
+@click.command(cls=Verb, example="tallybook doctor --json")
+def doctor(project: Project, /, *, as_json: bool) -> int:
+    """Check the ledger, hooks and settings, and suggest fixes.
+
+    Nothing is changed.
+
+    --json answers {ok, findings}, a finding {check, level, message, hint}
+    """
+    return _print(run_checks(project, CHECKS), as_json=as_json)
+
+
+@click.command(cls=Verb, example="tallybook check --min 75 --markdown")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for the summary of a job.")
+@click.option("--if-present", is_flag=True, help="Pass where there is no ledger, for hooks of git.")
+@gate_options
+def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: bool, **options: Any) -> int:
+    """Run verify, replay --check and score gate at once, for CI.
+
+    Exit code 1: a file differs from the ledger, the gate is closed, or there is no ledger. Exit code 3: the ledger is
+    damaged. A project without measurements has no gate.
+
+    --json answers as doctor
+    """
+    if options["score_id"] is not None:
+        # A wrong name is an error of the command line, not a finding.
+        configuration.score_named(configuration.load(project), options["score_id"], "--component")
+    table: dict[str, Check] = {
+        "ledger": partial(_check_tracked, if_present=if_present),
+        "head": check_head,
+        "playbook.json": partial(_compare, commands.check),
+        "score files": partial(_compare, score_files.check),
+        "files of agents": _check_exports,
+        "gate": partial(_check_gate, GateQuery(**options)),
+    }
+    findings = run_checks(project, table, needs_ledger=True)
+    if not as_markdown or as_json:
+        return _print(findings, as_json=as_json)
+    code = exit_code(findings)
+    write(markdown(page(findings, "failed" if code else "ok")))
+    return code
+
+
+def _check_tracked(project: Project, *, if_present: bool) -> Iterator[Finding]:
+    """Verify the ledger; without one there is nothing that a check could rely on."""
+    if open_own_log(project).exists():
+        yield from check_ledger(project)
+    elif if_present:
+        yield Finding(NOTE, "no ledger here, so nothing is checked")
+    else:
+        fix = "run `git add -f .claude/ledger/events.jsonl .claude/ledger/head` where the ledger is, and commit"
+        yield Finding(BAD, "no ledger in this checkout: track it", fix)
+
+
+def _compare(check: Callable[[Project], None], project: Project) -> Iterator[Finding]:
+    """Report a file that differs from the ledger."""
+    try:
+        check(project)
+    except commands.DriftError as error:
+        message, _, fix = str(error).rpartition("; ")
+        # Where git does not track the file, each machine renders its own.
+        commit = "; then commit the file" if git.is_tracked(project, error.path) else ""
+        yield Finding(BAD, message, fix + commit)
+
+
+def _check_exports(project: Project) -> Iterator[Finding]:
+    """Report a file of agents whose block is not what the playbook says."""
+    for name, what, fix in selection.find_old_blocks(project):
+        yield Finding(BAD, f"{name}: {what}", f"{fix}, then commit the file")
+
+
+def _check_gate(query: GateQuery, project: Project) -> Iterator[Finding]:
+    """Ask the gate, unless nothing was ever measured."""
+    if not score_files.has_scores(project):
+        yield Finding(NOTE, "nothing was measured, so there is no score to judge")
+        return
+    answered, _ = answers.ask_gate(project, query)
+    if answered.open:
+        yield Finding(OK, "open", "`tallybook score gate` shows its bounds")
+    for reason in answered.reasons:
+        fix = f"`tallybook score baseline {reason.score_id}` acknowledges it" if reason.rule in METHODS else ""
+        if reason.closes and reason.bound is None:
+            fix = answers.FEED
+        yield Finding(BAD if reason.closes else NOTE, reason.text, fix)
+
+
+# How checks run
+
+
+def run_checks(project: Project, table: Mapping[str, Check], *, needs_ledger: bool = False) -> list[Finding]:
+    """Run the checks of a table by their names, in order, changing nothing; one without a finding has passed.
+
+    Args:
+        project: The project.
+        table: Name → check.
+        needs_ledger: Whether only the first check runs where there is no ledger.
+    """
+    findings = _find_closed_folder(project)
+    for name, check in () if findings else table.items():
+        before = len(findings)
+        try:
+            if not (needs_ledger and findings) or open_own_log(project).exists():
+                findings.extend(finding._replace(check=name) for finding in check(project))
+            if len(findings) == before and open_own_log(project).exists():
+                findings.append(Finding(OK, "passed", check=name))
+        except DamagedLedgerError as error:
+            # The check of the ledger has named the damage to its line; the others only meet it.
+            is_reported = any(finding.is_damage for finding in findings)
+            message = "not checked, because the ledger is damaged" if is_reported else str(error)
+            findings.append(Finding(NOTE if is_reported else BAD, message, check=name, is_damage=not is_reported))
+        except _FAILURES as error:
+            message = f"could not be checked: {_reason(error)}"
+            if all(finding.message != message for finding in findings):
+                findings.append(Finding(BAD, message, check=name))
+    return findings
+
+
+def _find_closed_folder(project: Project) -> list[Finding]:
+    """Return why no check can run, once; nothing where the folders can be read."""
+    try:
+        for folder in (project.claude, project.ledger):
+            if folder.exists() and not folder.is_dir():
+                return [Finding(BAD, f"{folder} is not a folder", f"run: mv {folder} {folder}.old", "project")]
+            if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+                message = f"you have no permission to read {folder}"
+                return [Finding(BAD, message, "ask its owner for access", "project")]
+    except (CannotWriteError, OSError) as error:
+        return [Finding(BAD, _reason(error), check="project")]
+    return []
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TallybookError):
+        # What follows only concerns commands that write.
+        return str(error).partition("; nothing was recorded")[0]
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 3 where acknowledged bytes are gone or changed, 1 where something else is bad, else 0."""
+    if any(finding.is_damage for finding in findings):
+        return EXIT_DAMAGED
+    return EXIT_NO if any(finding.level == BAD for finding in findings) else 0
+
+
+# How findings are printed
+
+
+def _print(findings: Sequence[Finding], *, as_json: bool) -> int:
+    """Print findings, as JSON ``{ok, findings}`` of ``{check, level, message, hint}``; return the exit code."""
+    rows = [
+        {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
+        for finding in findings
+    ]
+    value = {"ok": all(finding.level != BAD for finding in findings), "findings": rows}
+    reply(value, _lines(findings), as_json=as_json)
+    return exit_code(findings)
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield findings as lines for people: what is bad, what else can be acted on, and how many checks passed."""
+    counts: Counter[str] = Counter()
+    for finding in sorted(findings, key=lambda finding: (BAD, NOTE, OK).index(finding.level)):
+        # A fact that a person can change has its line, although nothing is wrong.
+        if finding.level != OK or finding.fix:
+            counts[finding.check] += 1
+            if counts[finding.check] <= _MAX_LINES_PER_CHECK:
+                fix = f"; {finding.fix}" if finding.fix else ""
+                yield f"{finding.level:<5} {finding.check}: {finding.message}{fix}"
+    for name, count in counts.items():
+        if count > _MAX_LINES_PER_CHECK:
+            yield f"{'':<5} {name}: and {count - _MAX_LINES_PER_CHECK:,} more; --json lists them all"
+    failed = {finding.check for finding in findings if finding.level != OK}
+    if passed := {finding.check for finding in findings} - failed:
+        yield f"{format_count(len(passed), 'check')} passed"
+
+
+def page(findings: Sequence[Finding], result: str) -> ScorePage:
+    """Return findings as a page."""
+    rows = tuple((finding.check, finding.level, finding.message, finding.fix) for finding in findings)
+    return ScorePage(f"Tallybook: {result}", tables=(Table("", _COLUMNS, rows),))
