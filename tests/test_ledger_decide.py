@@ -10,20 +10,21 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
-from tallybook.ledger.decisions.edit import Edit, decide_edit
-from tallybook.ledger.decisions.operations import APPLY, PROPOSE, Translation, translate
+from tallybook.ledger.decisions.curation import APPLY, PROPOSE, Translation, translate
 from tallybook.ledger.decisions.update import (
     Decision,
-    Extraction,
+    Edit,
     IgnoredItem,
+    decide_edit,
     decide_extraction,
-    read_extraction,
 )
 from tallybook.ledger.errors import NOT_UNICODE
 from tallybook.ledger.events import (
     Entry,
+    PlaybookUpdated,
     PointAdded,
     PointProposed,
+    PointRated,
     PointRetired,
 )
 from tallybook.ledger.names import parse_number
@@ -59,7 +60,7 @@ THREE = Entry("kpt_003", "three", 0, 1)
 def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
     """Every entry that any input adds has an unused name above the high-water mark and a new text."""
     points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
-    decision = decide_extraction(read_extraction({"evaluations": []} | brought), known(*points))
+    decision = decide_extraction({"evaluations": []} | brought, known(*points))
     added = [event for event in decision.events if isinstance(event, PointAdded)]
     assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(event.name) for event in added]
     assert len({*standing, *(event.text for event in added)}) == len(standing) + len(added)
@@ -77,9 +78,9 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
 )
 def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str) -> None:
     """An unusable text is reported with its place and the reason; the other texts are read."""
-    read = read_extraction({"new_key_points": ["a", text, "b"]})
-    texts = (("new_key_points[0]", "a", "", ""), ("new_key_points[2]", "b", "", ""))
-    assert Extraction(texts, (), (IgnoredItem("new_key_points[1]", reason),)) == read
+    decision = decide_extraction({"new_key_points": ["a", text, "b"]}, Playbook())
+    added = (PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PlaybookUpdated(2, 0, 1))
+    assert Decision(added, (IgnoredItem("new_key_points[1]", reason),)) == decision
 
 
 @pytest.mark.parametrize(
@@ -99,9 +100,9 @@ def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str)
 def test_an_unusable_evaluation_is_reported_with_the_reason(evaluation: object, reason: str) -> None:
     """An unusable evaluation is reported with its place and the reason; the others are read."""
     good = {"name": "kpt_001", "rating": "helpful"}
-    read = read_extraction({"evaluations": [good, evaluation, good]})
-    ratings = tuple((f"evaluations[{place}]", "kpt_001", "helpful") for place in (0, 2))
-    assert Extraction((), ratings, (IgnoredItem("evaluations[1]", reason),)) == read
+    decision = decide_extraction({"evaluations": [good, evaluation, good]}, known(ONE))
+    rated = (PointRated("kpt_001", "helpful"), PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 2, 1))
+    assert Decision(rated, (IgnoredItem("evaluations[1]", reason),)) == decision
 
 
 def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:

@@ -1,17 +1,26 @@
-"""Decisions about curation: retire, restore, pin, unpin, reword and merge. Pure functions."""
+"""Decisions about curation: the verbs of people, and the operations of a curator. Pure functions.
+
+An extraction result of the later format may carry operations:
+
+``{"operations": [{"type": "ADD" | "UPDATE" | "MERGE" | "DELETE", …}], "bullet_tags": [{"name", "tag", "rationale"}]}``
+
+A tag is a rating and ADD is a new entry: both count at once. The other operations are proposals, unless the user allows
+a curator to apply them; and what changes a protected entry is always one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.decisions.update import Decision, day_fault, text_fault
+from tallybook.ledger.decisions.update import Decision, IgnoredItem, day_fault, section_of, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
-from tallybook.ledger.events import Event
-from tallybook.ledger.names import find_name
+from tallybook.ledger.events import Entry, Event
+from tallybook.ledger.names import MAX_NAME_CHARS, find_name, parse_number
+from tallybook.ledger.playbook_constants import RATE
 
 if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
@@ -197,3 +206,263 @@ CURATIONS: Final[dict[str, Callable[[Curation, Playbook], Event]]] = {
     "merge": _merge,
 }
 """Verb of a curation request → function that decides it."""
+
+
+# ---- Operations of a curator ----
+
+OPERATIONS: Final = "operations"
+TAGS: Final = "bullet_tags"
+MOST: Final = 10
+"""So many operations of one result count."""
+PROPOSE, APPLY, PERSON = "propose", "apply", "person"
+"""What becomes of UPDATE, MERGE and DELETE: proposals, changes unless an entry is protected, or changes in any case."""
+REDACT: Final = "redact"
+"""The verb of a proposal to erase the text of an event; accepted, it is erased before the acceptance is recorded."""
+_FEWEST_SOURCES: Final = 2
+
+
+@attrs.define
+class Translation:
+    """The translation of a result of the later format into an update, and what its operations do before that.
+
+    Attributes:
+        state: The playbook after the operations so far.
+        may: PROPOSE, APPLY or PERSON; empty where operations and tags do not count.
+        shown: The names that the model's prompt showed; None where it is not known, and any name counts.
+        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
+        changes: What the operations do or propose; notes of tags.
+        ignored: The operations and tags that have no effect.
+        payload: The result without its operations and tags.
+        texts: Place of an ADD → its new entry, as an extraction result has it.
+        tags: Place of a tag → its rating, as an extraction result has it.
+        place: The operation that is being translated.
+    """
+
+    state: Playbook
+    may: str = ""
+    shown: Collection[str] | None = None
+    refusal: Callable[[str], str | None] = lambda _: None
+    changes: list[Event] = attrs.field(factory=list)
+    ignored: list[IgnoredItem] = attrs.field(factory=list)
+    payload: Any = None
+    texts: dict[str, Any] = attrs.field(factory=dict)
+    tags: dict[str, Any] = attrs.field(factory=dict)
+    place: str = ""
+
+    def target_fault(self, name: object) -> str:
+        """Return why an entry cannot be named by an operation; empty where it can."""
+        if not isinstance(name, str) or not name:
+            return "names no entry"
+        if name not in self.state.entries:
+            return "no such entry in the playbook"
+        # A name that the model was not shown is a guess.
+        if self.shown is not None and name not in self.shown:
+            return "the prompt did not show this entry"
+        return ""
+
+    def cause(self, names: Collection[str], result: Entry | None = None) -> str:
+        """Return why a change can only be proposed; empty where it is made."""
+        if self.may == PERSON:
+            return ""
+        # Pinned entries and mostly helpful ones are a person's, whether they stay or are absorbed.
+        if any(self.state.is_protected(self.state.entries[name]) for name in names):
+            return "protected"
+        # Two entries at 0/2 that are merged into one at 3/1 give 3/5, which the next update prunes.
+        if result is not None and self.state.prunes(result):
+            return "the next update would prune the result"
+        return "" if self.may == APPLY else "the settings say propose"
+
+    def decide(self, change: events.PointProposed, result: Entry | None = None) -> None:
+        """Propose a change, or make it."""
+        cause = self.cause((*((change.name,) if change.name else ()), *change.merged), result)
+        if cause:
+            self.changes.append(change.evolve(cause=cause))
+        else:
+            made, self.state = make_change(change, self.state)
+            self.changes += made
+
+
+def translate(payload: Any, step: Translation) -> Translation:
+    """Return a translation with what a result says: new entries and ratings, and what its operations do.
+
+    Where operations are given, its new entries do not count.
+    """
+    if not step.may or not isinstance(payload, dict) or not ({OPERATIONS, TAGS} & payload.keys()):
+        step.payload = payload
+        return step
+    flat = {key: value for key, value in payload.items() if key not in {OPERATIONS, TAGS}}
+    if OPERATIONS in payload:
+        _translate_operations(step, payload[OPERATIONS])
+        if flat.get("new_key_points"):
+            step.ignored.append(IgnoredItem("new_key_points", "the result has operations, which count in their place"))
+        flat["new_key_points"] = []
+    if not isinstance(flat.get("evaluations"), list):
+        flat["evaluations"] = []
+    step.payload = flat
+    _translate_tags(step, payload.get(TAGS, []))
+    return step
+
+
+def _translate_operations(step: Translation, operations: Any) -> None:
+    if not isinstance(operations, list):
+        step.ignored.append(IgnoredItem(OPERATIONS, f"expected a list, got {type(operations).__name__}"))
+        return
+    for index, operation in enumerate(operations):
+        fields = operation if isinstance(operation, dict) else {}
+        kind = fields.get("type")
+        apply = _KINDS.get(kind) if isinstance(kind, str) else None
+        if index >= MOST:
+            step.ignored.append(too_many(index, operation))
+            continue
+        step.place = f"{OPERATIONS}[{index}]"
+        fault = f"expected a type of {', '.join(_KINDS)}" if apply is None else apply(step, fields)
+        if fault:
+            step.ignored.append(_ignore(index, fault, fields))
+
+
+def too_many(index: int, operation: object) -> IgnoredItem:
+    """Return that an operation does not count, because of its place."""
+    return _ignore(index, f"at most {MOST} operations count", operation)
+
+
+def _ignore(index: int, fault: str, operation: object) -> IgnoredItem:
+    target = operation.get("target_id") if isinstance(operation, dict) else None
+    return IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
+
+
+def _reason(fields: Mapping[str, Any]) -> str:
+    reason = fields.get("reason", "")
+    return reason[:MAX_REASON_CHARS] if isinstance(reason, str) and text_fault(reason) is None else ""
+
+
+def _add_text(step: Translation, fields: Mapping[str, Any]) -> str:
+    fault = text_fault(fields.get("text"))
+    if fault is None:
+        point = {"text": fields["text"], "section": fields["section"]} if "section" in fields else fields["text"]
+        step.texts[step.place] = point
+    return fault or ""
+
+
+def _update_entry(step: Translation, fields: Mapping[str, Any]) -> str:
+    name, text = fields.get("target_id"), fields.get("text")
+    fault = step.target_fault(name) or text_fault(text) or _standing_fault(step, text)
+    if not fault:
+        step.decide(events.PointProposed("update", str(name), (), "", "", str(text), _reason(fields)))
+    return fault
+
+
+def _delete_entry(step: Translation, fields: Mapping[str, Any]) -> str:
+    name = fields.get("target_id")
+    fault = step.target_fault(name)
+    if not fault:
+        step.decide(events.PointProposed("delete", str(name), (), "", "", "", _reason(fields)))
+    return fault
+
+
+def _merge_entries(step: Translation, fields: Mapping[str, Any]) -> str:
+    sources, text = fields.get("source_ids"), fields.get("merged_text")
+    given = sources if isinstance(sources, list) else []
+    names = tuple(dict.fromkeys(name for name in given if not step.target_fault(name)))
+    fault = text_fault(text)
+    if len(names) < _FEWEST_SOURCES:
+        fault = "fewer than two of its entries are in the playbook, or were shown"
+    fault = fault or _standing_fault(step, text, names)
+    if not fault:
+        section = section_of(fields)
+        change = events.PointProposed("merge", "", names, "", section, str(text), _reason(fields))
+        step.decide(change, _sum_up(step.state, names, str(text)))
+    return fault or ""
+
+
+def _standing_fault(step: Translation, text: Any, merged: Collection[str] = ()) -> str:
+    same = [name for name, entry in step.state.entries.items() if entry.text == text and name not in merged]
+    return f"already in the playbook as {same[0]}" if same else step.refusal(text) or ""
+
+
+def _sum_up(state: Playbook, names: Collection[str], text: str) -> Entry:
+    entries = [state.entries[name] for name in names]
+    return Entry("", text, sum(entry.helpful for entry in entries), sum(entry.harmful for entry in entries))
+
+
+_KINDS: Final[dict[str, Callable[[Translation, Mapping[str, Any]], str]]] = {
+    "ADD": _add_text,
+    "UPDATE": _update_entry,
+    "MERGE": _merge_entries,
+    "DELETE": _delete_entry,
+}
+"""Type of an operation → the function that takes it; it returns why the operation has no effect."""
+
+
+def _translate_tags(step: Translation, tags: Any) -> None:
+    """Add the rating of each tag; a rationale is noted with its entry."""
+    if not isinstance(tags, list):
+        step.ignored.append(IgnoredItem(TAGS, f"expected a list, got {type(tags).__name__}"))
+        return
+    for index, tag in enumerate(tags):
+        fields = tag if isinstance(tag, dict) else {}
+        # The reflector of the paper gives an entry's name as its id.
+        name = fields.get("name", fields.get("id"))
+        fault = step.target_fault(name)
+        if fault:
+            short = name[:MAX_NAME_CHARS] if isinstance(name, str) else None
+            step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, short))
+            continue
+        step.tags[f"{TAGS}[{index}]"] = {"name": name, "rating": fields.get("tag")}
+        rationale = _reason({"reason": fields.get("rationale", "")})
+        if rationale:
+            step.changes.append(events.PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))
+
+
+# ---- Making a change ----
+
+
+def make_change(change: events.PointProposed, state: Playbook) -> tuple[tuple[Event, ...], Playbook]:
+    """Return the events of a proposed add, or of a curator's update, merge or delete, and the playbook after them.
+
+    A redaction has none: it erases, and is recorded by itself. An update retires the entry and adds a new one without
+    ratings. A merge adds a new entry, which gets the counts of its sources; their names lead to it.
+
+    Raises:
+        NothingToDoError: An entry that it names is not in the playbook any more, or one has its text meanwhile.
+    """
+    if change.verb == REDACT:
+        return (), state
+    reason, text = change.reason or "", change.text or ""
+    for name in change.merged or filter(None, (change.name,)):
+        if name not in state.entries:
+            raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
+    if change.verb == RATE:
+        return (events.PointRated(change.name, text), events.PlaybookUpdated(0, 1, 0)), state
+    if change.verb == "delete":
+        return (events.PointRetired(change.name, reason),), _change_playbook(state, removed=(change.name,))
+    if change.verb == "add" and (same := [name for name, entry in state.entries.items() if entry.text == text]):
+        raise NothingToDoError(same[0], "has this text", "reject the proposal")
+    sources = change.merged or tuple(filter(None, (change.name,)))
+    # A new entry in place of others belongs where the first of them is.
+    section = change.section or (state.sections.get(sources[0], "") if sources else "")
+    new = state.name_giver().next(section)
+    added = (events.PointAdded(new, text), *((events.PointPlaced(new, "", section),) if section else ()))
+    entry = attrs.evolve(_sum_up(state, change.merged, text), name=new)
+    after = _change_playbook(state, removed=sources, added=entry, section=section)
+    if change.verb == "add":
+        return added, after
+    if change.verb == "merge":
+        return (*added, events.PointMerged(new, change.merged, reason)), after
+    # Only a person's reword keeps the counts.
+    return (events.PointRetired(change.name, reason or f"replaced by {new}"), *added), after
+
+
+def _change_playbook(
+    state: Playbook, removed: Collection[str], added: Entry | None = None, section: str = ""
+) -> Playbook:
+    entries = {name: entry for name, entry in state.entries.items() if name not in removed}
+    if added is None:
+        return attrs.evolve(state, entries=entries)
+    entries[added.name] = added
+    return attrs.evolve(
+        state,
+        entries=entries,
+        high_water=max(state.high_water, parse_number(added.name) or 0),
+        used={*state.used, added.name},
+        placed={**state.placed, added.name: section} if section else state.placed,
+    )

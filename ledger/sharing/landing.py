@@ -17,7 +17,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.decisions.edit import rename_in_top
+from tallybook.ledger.decisions.update import rename_in_top
 from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
 from tallybook.ledger.playbook_constants import IDS_A_LINE, REDACTED

@@ -10,9 +10,8 @@ import attrs
 
 from tallybook.ledger import names as entry_names
 from tallybook.ledger.codec import decode
-from tallybook.ledger.decisions import edit as decisions
 from tallybook.ledger.decisions.legacy_import import MAX_SECTION_BYTES, LegacyFile, LegacyItem
-from tallybook.ledger.decisions.update import RefusedText
+from tallybook.ledger.decisions.update import Edit, RefusedText, decide_edit, rename_in_top
 from tallybook.ledger.events import Entry, Event, ItemSkipped, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import RawBatch
@@ -77,8 +76,8 @@ def find_edit(
     seq, names = base.stamp[0], log.names_since(base.seq) if has_book(log) and base is not state else None
     # A count is meant as of the file's rendering: ratings since then are added, so that none is lost.
     drift = _drift_of(base, state, names, read) if base is not state else {}
-    edit = decisions.Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)
-    decision = decisions.decide_edit(edit, state, drift, names, redacted.refusal)
+    edit = Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)
+    decision = decide_edit(edit, state, drift, names, redacted.refusal)
     refusals = [refusal for refusal in decision.ignored if isinstance(refusal, RefusedText)]
     notes += [(refusal.name or refusal.item, refusal.reason) for refusal in refusals]
     # Of an edit of refused texts alone only its closing event is left.
@@ -140,7 +139,7 @@ def _flat_top(
     # A whole set of sections would replace what another machine moved meanwhile.
     if after == entry_names.filter_sections(before, now, placed):
         return "", placed
-    return decisions.rename_in_top(legacy.top, new_names), {}
+    return rename_in_top(legacy.top, new_names), {}
 
 
 def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, str]) -> dict[str, str]:

@@ -17,15 +17,15 @@ import warnings
 
 from tallybook.api import check_type, read_json
 from tallybook.ledger import clock, names, strict_json
-from tallybook.ledger.decisions.edit import Edit, decide_edit
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.decisions.update import (
     Decision,
+    Edit,
     RefusedText,
+    decide_edit,
     decide_extraction,
     rating_fault,
     read_entries,
-    read_extraction,
     text_fault,
 )
 from tallybook.ledger.errors import NOT_UNICODE, BadInputError, CannotWriteError, MissingLinesError
@@ -492,7 +492,7 @@ def apply_extraction(
     present = {entry["name"]: _entry_of(entry) for entry in entries}
     highest = max((parse_number(name) or 0 for name in present), default=0)
     state = Playbook(entries=present, high_water=max(highest, high_water), used=set(present))
-    decision = decide_extraction(read_extraction(payload, "extraction_result"), state, wishes)
+    decision = decide_extraction(payload, state, "extraction_result", wishes=wishes or {})
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:

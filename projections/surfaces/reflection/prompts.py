@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import strict_json
-from tallybook.ledger.decisions.operations import OPERATIONS
+from tallybook.ledger.decisions.curation import OPERATIONS
 from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shorten_key
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS, PointCited, PointNoted, TranscriptRead

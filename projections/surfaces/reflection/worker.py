@@ -20,7 +20,7 @@ import attrs
 
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.decisions.operations import OPERATIONS
+from tallybook.ledger.decisions.curation import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START

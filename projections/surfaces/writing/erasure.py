@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger import codec, errors
-from tallybook.ledger.decisions.operations import APPLY, PERSON, PROPOSE
+from tallybook.ledger.decisions.curation import APPLY, PERSON, PROPOSE
 from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME, RawBatch

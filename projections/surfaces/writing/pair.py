@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions import operations
+from tallybook.ledger.decisions.curation import MOST, OPERATIONS, too_many
 from tallybook.ledger.decisions.update import IgnoredItem
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
@@ -104,9 +104,9 @@ def _divide_update(request: Request, update: Update, is_mine: Callable[[str], bo
         theirs[field] = []
         for index, value in enumerate(values):
             names = _names_in(value)
-            if field == operations.OPERATIONS and index >= operations.MOST:
+            if field == OPERATIONS and index >= MOST:
                 # Each part would count so many of its own.
-                ignored.append(operations.too_many(index, value))
+                ignored.append(too_many(index, value))
                 continue
             # A new entry names none and is the project's; so is an operation that names entries of both.
             is_own = bool(names) and all(map(is_mine, names))

@@ -10,9 +10,7 @@ import attrs
 
 from tallybook.ledger import errors, events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.decisions import operations
-from tallybook.ledger.decisions.curation import CURATIONS, Curation
-from tallybook.ledger.decisions.operations import REDACT
+from tallybook.ledger.decisions.curation import CURATIONS, REDACT, Curation, make_change
 from tallybook.ledger.decisions.update import Decision
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
@@ -74,7 +72,7 @@ class PersonAnswer:
         changes: tuple[events.Event, ...] = ()
         if isinstance(self.wish, events.PointProposed):
             redactions.check("text", self.wish.text)
-            changes = operations.make(self.wish, state)[0]
+            changes = make_change(self.wish, state)[0]
         elif self.wish is not None:
             changes = self.wish(state, redactions, renamed).events
         return Decision((self.event, *changes))

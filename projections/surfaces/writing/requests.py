@@ -13,11 +13,24 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.codec import REFUSALS, encode, structure
-from tallybook.ledger.decisions import operations
-from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.decisions.edit import rename_in_top
-from tallybook.ledger.decisions.operations import Translation, translate
-from tallybook.ledger.decisions.update import Decision, IgnoredItem, decide_extraction, find_equal
+from tallybook.ledger.decisions.curation import (
+    APPLY,
+    OPERATIONS,
+    PERSON,
+    PROPOSE,
+    TAGS,
+    Curation,
+    Translation,
+    translate,
+)
+from tallybook.ledger.decisions.update import (
+    Decision,
+    IgnoredItem,
+    check_extraction,
+    decide_extraction,
+    find_equal,
+    rename_in_top,
+)
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.events import (
     RATINGS,
@@ -48,7 +61,7 @@ UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
 _SHOWN_CHARS: Final = 40
 # A tuple: a value from the spool may be none that a set can look up.
-_TERMS: Final = ("", operations.APPLY, operations.PERSON)
+_TERMS: Final = ("", APPLY, PERSON)
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
 """Decides on the playbook under the lock, without the redacted texts.
@@ -86,7 +99,7 @@ class Request:
         """Check the parts, and mask secrets before anything can write them down."""
         # Before anything is opened, so that a bad request leaves no trace, not even a ledger.
         if isinstance(self.decide, Update) and not self.decide.is_typed:
-            translate(self.decide.payload, Translation(Playbook(), self.decide.may))
+            check_extraction(translate(self.decide.payload, Translation(Playbook(), self.decide.may)).payload)
         check_provenance(self.by)
         if self.key is not None and not self.key:
             raise BadInputError("key", "is empty", "leave it out, or name the delivery")
@@ -150,7 +163,7 @@ class Update:
         payload: The value from outside; nothing in it is trusted.
         names: Text → the name that the sending program has given it already.
         plain_events: Events that precede it in the same batch and change no entry.
-        may: What becomes of a curator's operations in it, as in `operations.Terms`; empty where they do not count.
+        may: What becomes of a curator's operations in it, as in `Translation`; empty where they do not count.
         shown: The names that the model's prompt showed; None where that is not known.
         origin: Where its new entries come from, noted at each of them; empty where they are just new.
         is_addition: Whether it is one new entry and nothing else: it is refused where an entry has its text already.
@@ -183,7 +196,15 @@ class Update:
                 raise NothingToDoError(name, "has this text", hint)
         update = self.with_exact_names(state)
         sent = translate(update.payload, Translation(state, self.may, self.shown, redactions.refusal))
-        decision = decide_extraction(sent.extraction, sent.state, self.names, renamed, redactions.refusal)
+        decision = decide_extraction(
+            sent.payload,
+            sent.state,
+            texts=sent.texts,
+            tags=sent.tags,
+            wishes=self.names,
+            renamed_before=renamed,
+            refusal=redactions.refusal,
+        )
         events = [*redactions.filter_notes((*update.plain_events, *sent.changes))]
         for event in decision.events:
             events.append(event)
@@ -220,7 +241,7 @@ class Update:
             BadInputError: It holds a curator's operations, in which names are not translated.
         """
         payload: dict[str, Any] = dict(self.payload)
-        if payload.get(operations.OPERATIONS) or payload.get(operations.TAGS):
+        if payload.get(OPERATIONS) or payload.get(TAGS):
             raise BadInputError("names", "mean other entries since a sync", "record it again with the names of today")
         if isinstance(payload.get("evaluations"), list):
             payload["evaluations"] = [_rename_rating(rating, names) for rating in payload["evaluations"]]
@@ -499,7 +520,7 @@ def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
             texts,
             _parse_plain_events(fields.get("beside", ())),
             # Operations are only ever proposed where it is unclear on which terms they count.
-            may=may if may in _TERMS else operations.PROPOSE,
+            may=may if may in _TERMS else PROPOSE,
             shown=tuple(name for name in shown if isinstance(name, str)) if isinstance(shown, list) else None,
             origin=origin if isinstance(origin, str) else "",
             by_marks=fields.get("by_marks") is True,
