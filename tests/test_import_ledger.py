@@ -53,7 +53,7 @@ def bring(here: Project, there: Project | Path) -> ImportedLedger:
     assert [] == list(verify(reading.open_log(here)).problems)
     commands.check(here)
     before = (here.ledger / "events.jsonl").read_bytes()
-    assert [] == import_ledger(here, source, dry_run=False, accept_loss=False).arrival.batches
+    assert [] == import_ledger(here, source, dry_run=False, accept_loss=False).batches
     assert before == (here.ledger / "events.jsonl").read_bytes()
     return done
 
@@ -86,7 +86,7 @@ def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: P
     done = import_ledger(here, str(ben.project.root), dry_run=False, accept_loss=False)
     assert {"First of Ben": (1, 0), "Second of Ben": (0, 0)}.items() <= counts(here).items()
     assert "From Anna" not in counts(here)
-    assert ["point.rated kpt_001 helpful"] == [part.item for part in done.arrival.ignored]
+    assert ["point.rated kpt_001 helpful"] == [part["item"] for part in done.ignored]
 
 
 # Texts
@@ -112,7 +112,7 @@ def test_a_secret_is_masked(here: Project, there: Project) -> None:
     commands.add(there, f"use {secret}", HUMAN)
     commands.rate(there, "kpt_003", "helpful", HUMAN)
     done = bring(here, there)
-    assert 1 == done.arrival.masked
+    assert 1 == done.masked
     assert secret not in json.dumps(commands.show(here))
     assert (1, 0) in [count for text, count in counts(here).items() if "[masked: " in text]
 

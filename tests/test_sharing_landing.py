@@ -48,7 +48,7 @@ def test_an_imported_delivery_counts_once_while_it_is_pending(tmp_path: Path) ->
     commands.add(ben, "Be kind", BY)
     commands.rate(ben, "kpt_001", "harmful", BY, "delivery")
     done = import_ledger(anna, str(ben.root), dry_run=False, accept_loss=False)
-    assert ["its delivery delivery is recorded here already"] == [part.reason for part in done.arrival.ignored]
+    assert ["its delivery delivery is recorded here already"] == [part["reason"] for part in done.ignored]
     for _ in range(2):
         assert [("Use git", 1, 0), ("Be kind", 0, 0)] == _shown(anna)
         _sync(anna, engine)

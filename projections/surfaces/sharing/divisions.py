@@ -1,25 +1,43 @@
-"""What git, or a copy, did to the project's log file: recognised from its lines, the head and the repository."""
+"""What git, or a copy, did to the project's log file: recognised from its lines, and a whole log put in its place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 import os
+from pathlib import Path
 import shlex
+from typing import Final
 
 import attrs
 
-from tallybook.ledger import histories
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, Problem
+from tallybook.ledger import clock, histories
+from tallybook.ledger.codec import decode, encode
+from tallybook.ledger.decisions.legacy_import import read_legacy
+from tallybook.ledger.errors import (
+    BadInputError,
+    CannotWriteError,
+    DamagedLedgerError,
+    NewerLedgerError,
+    Problem,
+)
+from tallybook.ledger.events import Event, EventRedacted
 from tallybook.ledger.histories import Histories, Link
-from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME
+from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME, Position, RawBatch, Stamp, frame
 from tallybook.ledger.search import find_all
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import Head
+from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.render import playbook_bytes, read_stamp
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.workspace import git
-from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace import git, settings
+from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME, Project
 
+BY: Final = {"rater": "import"}
+"""Who records what an imported ledger brings."""
+REASON: Final = "redacted on another branch"
 # Versions of the file that are searched for an event.
 _MAX_VERSIONS = 100
 
@@ -183,10 +201,15 @@ def _recognize_other(project: Project, path: Sequence[Link], head: Head) -> Divi
 def _path_in(project: Project, revision: str, head: Head) -> Sequence[Link]:
     """Return the batches up to the acknowledged one in the ledger of a revision."""
     version = Histories()
+    _add_version(project, revision, version)
+    return version.path(head.position.chain) if head.position.chain in version.links else ()
+
+
+def _add_version(project: Project, revision: str, histories: Histories) -> None:
+    """Add every history in the ledger of a revision."""
     with git.ledger_in(git.commit_of(project.root, revision), project) as copy:
         if copy is not None:
-            version.add_file(copy.fd, copy.size, copy.pending_ids)
-    return version.path(head.position.chain) if head.position.chain in version.links else ()
+            histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True)
 
 
 def _recognize_missing(project: Project, head: Head | None) -> Division | None:
@@ -203,3 +226,138 @@ def _revision_of(project: Project, head: Head) -> str:
         if revision := find_version(project, head.position.chain):
             return f"git:{revision}"
     return ""
+
+
+# ---- A whole log in its place ----
+
+
+@attrs.frozen
+class Repair:
+    """A whole log for a project whose own is damaged.
+
+    Attributes:
+        data: Its bytes.
+        batches: Its batches.
+        seen: The damaged file, as ``histories.identify_log`` tells it.
+        lost: The last acknowledged event that no copy has; 0 where one has it.
+    """
+
+    data: bytes
+    batches: tuple[RawBatch, ...]
+    seen: tuple[int, int, int] | None
+    lost: int
+
+
+def plan_repair(
+    project: Project,
+    every: Histories,
+    seen: tuple[int, int, int] | None,
+    error: DamagedLedgerError,
+    *,
+    accept_loss: bool,
+) -> Repair:
+    """Return a whole log made of what is proven: up to the acknowledged end, if that is anywhere.
+
+    Raises:
+        DamagedLedgerError: Acknowledged events are in no copy, and that is not accepted.
+    """
+    head = open_log(project).read_head()
+    end = "" if head is None else head.position.chain
+    acknowledged = 0 if head is None else head.position.seq
+    if acknowledged and end not in every.links:
+        with suppress(*git.FAILURES):
+            if revision := find_version(project, end):
+                _add_version(project, revision, every)
+    lost = acknowledged if end not in every.links else 0
+    if not every.links:
+        raise error
+    if end not in every.links:
+        end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
+    if lost and not accept_loss:
+        events, it = describe_lost(every.links[end].batch.last, lost)
+        what = f"{events} acknowledged, and no copy that was found has {it}"
+        fix = f"give a copy that has {it}, or add --accept-loss to go on without {it}"
+        raise DividedLedgerError(Division(what, fix))
+    data, batches = _assemble(project, every, end)
+    return Repair(data, batches, seen, lost)
+
+
+def describe_lost(kept: int, lost: int) -> tuple[str, str]:
+    """Return which acknowledged events are in no copy, as the subject of a sentence, and the pronoun for them."""
+    return (f"events {kept + 1} to {lost} were", "them") if kept + 1 < lost else (f"event {lost} was", "it")
+
+
+def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tuple[RawBatch, ...]]:
+    """Return the log that has the history up to a chain value, and its batches.
+
+    Raises:
+        DamagedLedgerError: A text in it is missing without a redaction.
+    """
+    data = bytearray()
+    batches: list[RawBatch] = []
+    for link, piece in histories.write_history(every.path(end)):
+        batches.append(link.batch._replace(offset=len(data) + len(link.sealed)))
+        data += piece
+    redacted = {id_ for batch in batches for id_ in redaction.redacted_ids(batch)}
+    redacted |= {*redaction.pending_ids(project.ledger)}
+    elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
+    erased = [one for batch in batches for one in redaction.find_erased(batch) if one[1] not in redacted]
+    if problems := redaction.find_unexplained(erased, elsewhere, LOG_NAME):
+        raise DamagedLedgerError(problems)
+    if missing := dict.fromkeys(id_ for _, id_ in erased):
+        # The redaction is an event of another history; without one here, the text would count as damaged.
+        batches.append(frame_import([EventRedacted(id_, REASON) for id_ in missing], batches[-1].position))
+        data += batches[-1].raw
+    return bytes(data), tuple(batches)
+
+
+def frame_import(events: Iterable[Event], end: Position) -> RawBatch:
+    """Return events of the import as the batch after a position."""
+    at = clock.clamp_time(clock.utc_now().at, end.at)
+    return frame([encode(event) for event in events], Stamp(end, at, BY, new_id, clock.new_salt))
+
+
+def put_back(project: Project, repair: Repair, every: Histories) -> list[str]:
+    """Put the whole log in place of the damaged one; return what was set aside."""
+    at = clock.utc_now().at
+    checkpoints.clear(project.ledger)
+    aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
+    checkpoints.clear(project.ledger)
+    kept = [] if aside is None else [str(aside)]
+    if (foreign := _set_foreign_playbook_aside(project, repair, every, at)) is not None:
+        kept.append(str(foreign))
+    return kept
+
+
+def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histories, at: str) -> Path | None:
+    """Take away a ``playbook.json`` that shows another history: it would pass for a manual edit of this one.
+
+    Returns:
+        Its new name; None where nothing had to be kept, because it is exactly what its history says.
+    """
+    data = playbook_file.read_bytes(project.playbook)
+    stamp = None if data is None else _stamp_of(data)
+    if data is None or stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
+        return None
+    if stamp[1] in every.links:
+        batches = [link.batch for link in every.path(stamp[1])]
+        state = fold_history(PLAYBOOK, lambda: decode(batches))
+        if data in {playbook_bytes(state, form) for form in settings.FORMATS}:
+            project.playbook.unlink()
+            return None
+    aside = playbook_file.set_aside(project, at)
+    project.playbook.unlink(missing_ok=True)
+    return aside
+
+
+def _stamp_of(data: bytes) -> tuple[int, str] | None:
+    """Return the moment that a ``playbook.json`` says it shows; None where it says none, or is no playbook."""
+    try:
+        return read_stamp(read_legacy(data, PLAYBOOK_NAME).stamp)
+    except BadInputError:
+        return None
+
+
+def new_id() -> str:
+    """Return a new id of an event."""
+    return clock.new_id(clock.utc_now().unix_us)

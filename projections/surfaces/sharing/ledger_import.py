@@ -7,7 +7,7 @@ once, whether this machine publishes it or the other ledger's own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import product
 import os
@@ -18,15 +18,13 @@ from typing import Any, Final, cast
 import attrs
 
 from tallybook.ledger import clock, events, histories
-from tallybook.ledger.codec import decode, encode, texts_of
-from tallybook.ledger.decisions.legacy_import import read_legacy
+from tallybook.ledger.codec import decode, texts_of
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import (
     KIND_OF,
     BookTaken,
     Entry,
     Event,
-    EventRedacted,
     EventRepeated,
     NamesMeant,
     PointEdited,
@@ -35,7 +33,7 @@ from tallybook.ledger.events import (
     RedactionLinked,
 )
 from tallybook.ledger.histories import Histories
-from tallybook.ledger.line import LOG_NAME, START, Position, RawBatch, Stamp, batch_key, frame
+from tallybook.ledger.line import LOG_NAME, START, RawBatch, batch_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, REDACTED
 from tallybook.ledger.records import Batch, EventRecord
@@ -55,65 +53,73 @@ from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history
-from tallybook.projections.playbook.render import playbook_bytes, read_stamp
-from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
-from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import has_book, open_log
-from tallybook.projections.surfaces.sharing import divisions
+from tallybook.projections.surfaces.sharing.divisions import (
+    BY,
+    REASON,
+    describe_lost,
+    frame_import,
+    new_id,
+    plan_repair,
+    put_back,
+)
 from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
 from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, BookState, SharedLog, make_ground
-from tallybook.projections.surfaces.workspace import git, settings
-from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME, Project
+from tallybook.projections.surfaces.workspace import git
+from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redacting
 from tallybook.projections.surfaces.writing import secrets
 
-BY: Final = {"rater": "import"}
-_REASON: Final = "redacted on another branch"
 _COUNTING: Final = ("helpful", "harmful")
 
 
-@attrs.frozen
-class Repair:
-    """A whole log for a project whose own is damaged.
-
-    Attributes:
-        data: Its bytes.
-        batches: Its batches.
-        seen: The damaged file, as ``repair.identify`` tells it.
-        lost: The last acknowledged event that no copy has; 0 where one has it.
-    """
-
-    data: bytes
-    batches: tuple[RawBatch, ...]
-    seen: tuple[int, int, int] | None
-    lost: int
-
-
-@attrs.frozen
+@attrs.define
 class ImportedLedger:
-    """The result of bringing a ledger together with another.
+    """What bringing a ledger together with another did: what other histories brought, and what became of its own.
 
     Attributes:
-        arrival: What the other histories brought.
+        batches: What is appended, in order.
         events: First and last number of the events that were appended; None where none were.
+        added: Names of the new entries.
+        joined: Name there → the entry here with the same text.
+        renamed: Name there → its name here, which differs.
+        ratings: How many ratings count.
+        known: How many batches this ledger has already.
+        ignored: What has no effect, with the name that it has there, and why.
+        masked: How many texts had a secret in them.
+        erased_there: Ids of events whose text was redacted there.
+        redacted: How many texts were erased here, because they were redacted there.
         unproven: How many lines of both were left out, because no chain proves them.
-        kept: Up to which event the project's own log was put together again; None where it was whole.
+        repaired: Up to which event the project's own log was put together again; None where it was whole.
         aside: What was set aside: the damaged log, a ``playbook.json`` of another history.
         lost: As in `Repair`.
-        redacted: How many texts were erased here, because they were redacted there.
         tracked: The log file, where it was put together again and git tracks it; None elsewhere.
     """
 
-    arrival: Arrival
-    events: tuple[int, int] | None
-    unproven: int
-    kept: int | None = None
-    aside: tuple[str, ...] = ()
-    lost: int = 0
+    batches: list[RawBatch] = attrs.field(factory=list)
+    events: tuple[int, int] | None = None
+    added: list[str] = attrs.field(factory=list)
+    joined: dict[str, str] = attrs.field(factory=dict)
+    renamed: dict[str, str] = attrs.field(factory=dict)
+    ratings: int = 0
+    known: int = 0
+    ignored: list[dict[str, str]] = attrs.field(factory=list)
+    masked: int = 0
+    erased_there: list[str] = attrs.field(factory=list)
     redacted: int = 0
+    unproven: int = 0
+    repaired: int | None = None
+    aside: list[str] = attrs.field(factory=list)
+    lost: int = 0
     tracked: Path | None = None
+
+    def ignore(self, event: Any, reason: str) -> None:
+        """Note an event that has no effect here."""
+        rating = f" {event.rating}" if isinstance(event, events.PointRated) else ""
+        item = f"{KIND_OF.get(type(event), 'event')} {getattr(event, 'name', '')}{rating}".rstrip()
+        self.ignored.append({"item": item, "reason": reason})
 
 
 def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: bool) -> ImportedLedger:
@@ -141,31 +147,32 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     try:
         own = tuple((log.own if has_book(log) else log).read())
     except DamagedLedgerError as error:
-        repair = _plan_repair(project, every, seen, error, accept_loss=accept_loss)
+        repair = plan_repair(project, every, seen, error, accept_loss=accept_loss)
         own = repair.batches
-    aside: list[str] = []
+    done = ImportedLedger(unproven=every.unproven)
+    if repair is not None:
+        done.repaired, done.lost = repair.batches[-1].last, repair.lost
+        done.tracked = log.path if git.is_tracked(project, log.path) else None
     if not dry_run:
         if repair is not None:
-            aside += _repair(project, repair, every)
+            done.aside += put_back(project, repair, every)
         # The spool and a manual edit are events before those of the other ledger.
         recording.write(project, [], begin=True)
         own = ()
     with closing(open_log(project)) as log:
-        landing, events = _land(project, log, own, every, dry_run=dry_run)
-    arrival = landing.arrival
-    redacted = 0 if dry_run else _redact(project, arrival.redacted, every)
+        if dry_run:
+            _land(project, log, own, every, done)
+        else:
+            with log.transaction() as tx:
+                _land(project, log, tuple((log.own if has_book(log) else tx).read()), every, done)
+                for batch in done.batches:
+                    tx.append_framed(batch)
+    if done.batches and not dry_run:
+        done.events = done.batches[0].first, last_shown(done.batches[-1])
     if not dry_run:
+        done.redacted = _redact(project, done.erased_there, every)
         recording.write(project, [])
-    return ImportedLedger(
-        arrival,
-        events,
-        every.unproven,
-        None if repair is None else repair.batches[-1].last,
-        tuple(aside),
-        0 if repair is None else repair.lost,
-        redacted,
-        log.path if repair is not None and git.is_tracked(project, log.path) else None,
-    )
+    return done
 
 
 def _add_own(project: Project, every: Histories) -> None:
@@ -173,33 +180,19 @@ def _add_own(project: Project, every: Histories) -> None:
         every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=True)
 
 
-def _land(
-    project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, *, dry_run: bool
-) -> tuple[Landing, tuple[int, int] | None]:
-    """Land every history on the ledger; append what they bring unless it is a dry run."""
-    if dry_run:
-        return _land_on(project, log, own, every), None
-    with log.transaction() as tx:
-        landing = _land_on(project, log, tuple((log.own if has_book(log) else tx).read()), every)
-        for batch in landing.arrival.batches:
-            tx.append_framed(batch)
-    batches = landing.arrival.batches
-    return landing, (batches[0].first, last_shown(batches[-1])) if batches else None
-
-
-def _land_on(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories) -> Landing:
+def _land(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: ImportedLedger) -> None:
     redactions = redacted_digests.load(project.ledger)
     here = {batch.chain for batch in own}
     paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
-    landing = Landing(log, own, redactions)
+    landing = Landing(log, own, redactions, done)
     # In a book the seeds are joined to its entries.
-    doubled = Counter() if has_book(log) else _find_doubled(Landing(log, own, redactions), own, paths)
+    trial = Landing(log, own, redactions, ImportedLedger())
+    doubled = Counter() if has_book(log) else _find_doubled(trial, own, paths)
     own_counts = {(name, field): getattr(landing.entries[name], field) for name, _ in doubled for field in _COUNTING}
     landing.add_counts({place: -count for place, count in own_counts.items()})
     for path in paths:
         landing.land(path)
     landing.add_counts({place: count - doubled[place] for place, count in own_counts.items()})
-    return landing
 
 
 def _find_doubled(
@@ -239,119 +232,6 @@ def _find_doubled(
     return seeds & Counter({(name, field): brought[before[name].text, field] for name, field in seeds})
 
 
-# ---- The project's own log ----
-
-
-def _plan_repair(
-    project: Project,
-    every: Histories,
-    seen: tuple[int, int, int] | None,
-    error: DamagedLedgerError,
-    *,
-    accept_loss: bool,
-) -> Repair:
-    """Return a whole log made of what is proven: up to the acknowledged end, if that is anywhere.
-
-    Raises:
-        DamagedLedgerError: Acknowledged events are in no copy, and that is not accepted.
-    """
-    head = open_log(project).read_head()
-    end = "" if head is None else head.position.chain
-    acknowledged = 0 if head is None else head.position.seq
-    if acknowledged and end not in every.links:
-        with suppress(*git.FAILURES):
-            if revision := divisions.find_version(project, end):
-                add_source(project, f"git:{revision}", every)
-    lost = acknowledged if end not in every.links else 0
-    if not every.links:
-        raise error
-    if end not in every.links:
-        end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
-    if lost and not accept_loss:
-        events, it = _describe_lost(every.links[end].batch.last, lost)
-        what = f"{events} acknowledged, and no copy that was found has {it}"
-        fix = f"give a copy that has {it}, or add --accept-loss to go on without {it}"
-        raise divisions.DividedLedgerError(divisions.Division(what, fix))
-    data, batches = _assemble(project, every, end)
-    return Repair(data, batches, seen, lost)
-
-
-def _describe_lost(kept: int, lost: int) -> tuple[str, str]:
-    """Return which acknowledged events are in no copy, as the subject of a sentence, and the pronoun for them."""
-    return (f"events {kept + 1} to {lost} were", "them") if kept + 1 < lost else (f"event {lost} was", "it")
-
-
-def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tuple[RawBatch, ...]]:
-    """Return the log that has the history up to a chain value, and its batches.
-
-    Raises:
-        DamagedLedgerError: A text in it is missing without a redaction.
-    """
-    data = bytearray()
-    batches: list[RawBatch] = []
-    for link, piece in histories.write_history(every.path(end)):
-        batches.append(link.batch._replace(offset=len(data) + len(link.sealed)))
-        data += piece
-    redacted = {id_ for batch in batches for id_ in redaction.redacted_ids(batch)}
-    redacted |= {*redaction.pending_ids(project.ledger)}
-    elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
-    erased = [one for batch in batches for one in redaction.find_erased(batch) if one[1] not in redacted]
-    if problems := redaction.find_unexplained(erased, elsewhere, LOG_NAME):
-        raise DamagedLedgerError(problems)
-    if missing := dict.fromkeys(id_ for _, id_ in erased):
-        # The redaction is an event of another history; without one here, the text would count as damaged.
-        batches.append(_frame([EventRedacted(id_, _REASON) for id_ in missing], batches[-1].position))
-        data += batches[-1].raw
-    return bytes(data), tuple(batches)
-
-
-def _frame(events: Iterable[Event], end: Position) -> RawBatch:
-    """Return events of the import as the batch after a position."""
-    at = clock.clamp_time(clock.utc_now().at, end.at)
-    return frame([encode(event) for event in events], Stamp(end, at, BY, _new_id, clock.new_salt))
-
-
-def _repair(project: Project, repair: Repair, every: Histories) -> list[str]:
-    """Put the whole log in place of the damaged one; return what was set aside."""
-    at = clock.utc_now().at
-    checkpoints.clear(project.ledger)
-    aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
-    checkpoints.clear(project.ledger)
-    kept = [] if aside is None else [str(aside)]
-    if (foreign := _set_foreign_playbook_aside(project, repair, every, at)) is not None:
-        kept.append(str(foreign))
-    return kept
-
-
-def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histories, at: str) -> Path | None:
-    """Take away a ``playbook.json`` that shows another history: it would pass for a manual edit of this one.
-
-    Returns:
-        Its new name; None where nothing had to be kept, because it is exactly what its history says.
-    """
-    data = playbook_file.read_bytes(project.playbook)
-    stamp = None if data is None else _stamp_of(data)
-    if data is None or stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
-        return None
-    if stamp[1] in every.links:
-        batches = [link.batch for link in every.path(stamp[1])]
-        state = fold_history(PLAYBOOK, lambda: decode(batches))
-        if data in {playbook_bytes(state, form) for form in settings.FORMATS}:
-            project.playbook.unlink()
-            return None
-    aside = playbook_file.set_aside(project, at)
-    project.playbook.unlink(missing_ok=True)
-    return aside
-
-
-def _stamp_of(data: bytes) -> tuple[int, str] | None:
-    """Return the moment that a ``playbook.json`` says it shows; None where it says none, or is no playbook."""
-    try:
-        return read_stamp(read_legacy(data, PLAYBOOK_NAME).stamp)
-    except BadInputError:
-        return None
-
-
 def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
     """Erase here the texts that were redacted in another history; return of how many events."""
     redacted = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
@@ -374,7 +254,7 @@ def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
         # An equal text goes with the first one, and one that is too short is searched for nowhere else.
         if target.event not in erased:
             with suppress(redacting.NothingToRedactError, BadInputError):
-                done = redacting.redact(project, target, _REASON, BY)
+                done = redacting.redact(project, target, REASON, BY)
                 erased.update(event.id for event in done.events)
     return len(erased)
 
@@ -469,64 +349,49 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
     if not as_json:
         say(*_lines(done, source, dry_run=dry_run))
         return
-    arrival = done.arrival
     first, last = done.events or (None, None)
-    answer({
-        "seq_from": first,
-        "seq_to": last,
-        "added": arrival.added,
-        "joined": arrival.joined,
-        "renamed": arrival.renamed,
-        "ratings": arrival.ratings,
-        "batches": len(arrival.batches),
-        "known": arrival.known,
-        "ignored": list(map(attrs.asdict, arrival.ignored)),
-        "masked": arrival.masked,
-        "redacted": done.redacted,
-        "unproven": done.unproven,
-        "repaired": done.kept,
-        "aside": list(done.aside),
-        "lost": done.lost,
-        "dry_run": dry_run,
-    })  # fmt: skip
+    names = ("added", "joined", "renamed", "ratings", "batches", "known", "ignored", "masked", "redacted", "unproven")
+    value = {name: getattr(done, name) for name in (*names, "repaired", "aside", "lost")}
+    value["batches"] = len(done.batches)
+    answer({"seq_from": first, "seq_to": last, **value, "dry_run": dry_run})
 
 
 def _notes(done: ImportedLedger) -> Iterator[str]:
     if done.lost:
-        events, it = _describe_lost(done.kept or 0, done.lost)
+        events, it = describe_lost(done.repaired or 0, done.lost)
         yield f"{events} acknowledged, and no copy has {it}; what was recorded only there is lost"
     if done.unproven:
         yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
-    if done.arrival.masked:
-        yield f"{format_count(done.arrival.masked, 'text')} looked like a secret and was masked"
+    if done.masked:
+        yield f"{format_count(done.masked, 'text')} looked like a secret and was masked"
     if done.tracked is not None:
         command = f"git add --force {shlex.quote(str(done.tracked))}"
         yield f"git tracks {done.tracked}; `{command}` and a commit keep this version"
 
 
 def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]:
-    arrival = done.arrival
-    if done.kept is not None:
-        yield f"events.jsonl {'would be' if dry_run else 'is'} whole up to event {done.kept}, as it was acknowledged"
+    if done.repaired is not None:
+        whole = f"{'would be' if dry_run else 'is'} whole up to event {done.repaired}"
+        yield f"events.jsonl {whole}, as it was acknowledged"
     yield from (f"set aside: {path}" for path in done.aside)
-    entries = format_count(len(arrival.added), "entry", "entries")
-    brings = f"{format_count(arrival.ratings, 'rating')} and {entries}"
-    if not arrival.batches:
+    entries = format_count(len(done.added), "entry", "entries")
+    brings = f"{format_count(done.ratings, 'rating')} and {entries}"
+    if not done.batches:
         proven = " that its chain proves" if done.unproven else ""
         yield f"nothing new in {source}: everything in it{proven} is here already"
     elif dry_run:
         yield f"{source} would bring {brings}; nothing was recorded"
     elif done.events is not None:
         yield f"{brings} from {source}, recorded as events {done.events[0]} to {done.events[1]}"
-    if arrival.added:
-        yield f"added {', '.join(arrival.added)}"
-    yield from (f"{old} there is {new} here, with the same text" for old, new in arrival.joined.items())
-    yield from (f"{old} there is {new} here" for old, new in arrival.renamed.items())
+    if done.added:
+        yield f"added {', '.join(done.added)}"
+    yield from (f"{old} there is {new} here, with the same text" for old, new in done.joined.items())
+    yield from (f"{old} there is {new} here" for old, new in done.renamed.items())
     if done.redacted:
         yield f"{format_count(done.redacted, 'text')} erased, as in the other ledger"
-    yield from (f"ignored {part.item}: {part.reason}" for part in arrival.ignored[:_MAX_IGNORED])
-    if len(arrival.ignored) > _MAX_IGNORED:
-        yield f"and {len(arrival.ignored) - _MAX_IGNORED:,} more; --json lists them all"
+    yield from (f"ignored {part['item']}: {part['reason']}" for part in done.ignored[:_MAX_IGNORED])
+    if len(done.ignored) > _MAX_IGNORED:
+        yield f"and {len(done.ignored) - _MAX_IGNORED:,} more; --json lists them all"
 
 
 # What one machine has done or has to do; another one neither did it nor can do it.
@@ -546,52 +411,12 @@ _OF_ONE_MACHINE: Final = {
 }
 
 
-@attrs.frozen
-class Ignored:
-    """An event of the other history that has no effect here.
-
-    Attributes:
-        item: What it is, with the name that it has there.
-        reason: Why it has no effect.
-    """
-
-    item: str
-    reason: str
-
-
-@attrs.define
-class Arrival:
-    """What the batches of other histories bring to a ledger.
-
-    Attributes:
-        batches: What is appended, in order.
-        added: Names of the new entries.
-        joined: Name there → the entry here with the same text.
-        renamed: Name there → its name here, which differs.
-        ratings: How many ratings count.
-        known: How many batches this ledger has already.
-        ignored: What has no effect.
-        masked: How many texts had a secret in them.
-        redacted: Ids of events whose text was redacted there.
-    """
-
-    batches: list[RawBatch] = attrs.field(factory=list)
-    added: list[str] = attrs.field(factory=list)
-    joined: dict[str, str] = attrs.field(factory=dict)
-    renamed: dict[str, str] = attrs.field(factory=dict)
-    ratings: int = 0
-    known: int = 0
-    ignored: list[Ignored] = attrs.field(factory=list)
-    masked: int = 0
-    redacted: list[str] = attrs.field(factory=list)
-
-
 class Landing:
     """Lands histories one after another on a ledger, in memory."""
 
-    def __init__(self, log: JsonlLog, own: Sequence[RawBatch], redactions: Redactions) -> None:
-        """Take the ledger, its batches, and the texts that were redacted in it."""
-        self.arrival = Arrival()
+    def __init__(self, log: JsonlLog, own: Sequence[RawBatch], redactions: Redactions, done: ImportedLedger) -> None:
+        """Take the ledger, its batches, the texts that were redacted in it, and the record of what is brought."""
+        self._done = done
         self._redactions = redactions
         self._log: SharedLog | None = log if has_book(log) else None
         here = list(own)
@@ -609,7 +434,7 @@ class Landing:
 
     def _mask(self, text: str) -> str:
         masked = secrets.mask(text)
-        self.arrival.masked += masked != text
+        self._done.masked += masked != text
         return masked
 
     @property
@@ -626,10 +451,10 @@ class Landing:
             counts = [getattr(entry, field) + changes.get((name, field), 0) for field in _COUNTING]
             edits.append(PointEdited(name, counts[0], counts[1], change="kept", text=entry.text, **seen))
         if edits:
-            raw = _frame(edits, self._end)
+            raw = frame_import(edits, self._end)
             self._end = raw.position
             self._ground.landed.append(raw)
-            self.arrival.batches.append(raw)
+            self._done.batches.append(raw)
             fold(BOOK_VIEW, decode([raw]), cast("BookState", self._ground.state))
 
     def land(self, history: Sequence[RawBatch]) -> None:
@@ -645,7 +470,7 @@ class Landing:
                     getattr(event.event, "name", "") for event in landed.events if _makes(landed.sent, event.record)
                 }
                 entries = self._ground.state.entries
-                self.arrival.added += [name for name in entries if name in made]
+                self._done.added += [name for name in entries if name in made]
 
     def _new_batches(self, history: Sequence[RawBatch]) -> Iterator[Sent]:
         """Yield the batches that are not here yet, without texts that were redacted here."""
@@ -655,9 +480,9 @@ class Landing:
         for batch in decode(history):
             self._check_frontier(batch)
             sent = reader.read(batch)
-            self.arrival.redacted += [event.id for event in batch.events if isinstance(event, events.EventRedacted)]
+            self._done.erased_there += [event.id for event in batch.events if isinstance(event, events.EventRedacted)]
             if not self._ids.isdisjoint(sent.ids):
-                self.arrival.known += 1
+                self._done.known += 1
                 continue
             self._ids.update(sent.ids)
             records = [event for record in sent.records for event in self._without_redacted(record)]
@@ -684,11 +509,11 @@ class Landing:
         if text is None or why is None:
             yield record
             return
-        self.arrival.ignored.append(Ignored(item_of(event), why))
+        self._done.ignore(event, why)
         if self._log is not None:
             former = self._redactions.former(text)
             if former in self._ids:
-                yield attrs.evolve(record, id=_new_id(), event=RedactionLinked((former, record.id)))
+                yield attrs.evolve(record, id=new_id(), event=RedactionLinked((former, record.id)))
             yield attrs.evolve(record, event=attrs.evolve(event, text=REDACTED))
 
     def _frame(self, landed: Landed) -> RawBatch | None:
@@ -710,10 +535,10 @@ class Landing:
             meant = {name: id_ for name, id_ in ids.items() if id_ is not None and id_ not in made}
             if meant:
                 line = NamesMeant(tuple(meant), tuple(meant.values()))
-                changes.append(LandedEvent(attrs.evolve(landed.sent.records[0], id=_new_id()), line))
+                changes.append(LandedEvent(attrs.evolve(landed.sent.records[0], id=new_id()), line))
         raw = self._publisher.frame(attrs.evolve(landed, events=tuple(changes)), self._end)
         self._end = raw.position
-        self.arrival.batches.append(raw)
+        self._done.batches.append(raw)
         # It lands after the book and what is pending, whose numbers are higher than those of the own ledger.
         return raw if self._log is None else renumber(raw, range(PENDING + raw.first, PENDING + raw.last + 1))
 
@@ -757,38 +582,27 @@ class Landing:
         joined = {
             event.name: as_landed[id_].to for id_, event in records if isinstance(as_landed.get(id_), PointMatched)
         }
-        self.arrival.joined |= joined
-        self.arrival.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
+        self._done.joined |= joined
+        self._done.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
         state = self._ground.state
         for id_, given in records:
             if type(given) in SHARED and not isinstance(given, events.PointRated) and id_ not in as_landed:
-                self.arrival.ignored.append(Ignored(item_of(given), "the entry that it changes is not here"))
+                self._done.ignore(given, "the entry that it changes is not here")
             if isinstance(given, events.PointRated) and given.rating in _COUNTING:
                 event = as_landed.get(id_)
                 name = "" if event is None or isinstance(event, EventRepeated) else event.name
                 name = matched.get(name, state.merged.get(name, name))
                 if name in state.entries:
-                    self.arrival.ratings += 1
+                    self._done.ratings += 1
                     continue
                 reason = f"{name} is not in the playbook any more; `tallybook restore {name}` brings it back"
                 if event is None:
                     reason = "the entry that it rates is not here"
                 elif isinstance(event, EventRepeated):
                     reason = f"its delivery {landed.sent.records[0].key} is recorded here already"
-                self.arrival.ignored.append(Ignored(item_of(given), reason))
+                self._done.ignore(given, reason)
 
 
 def _makes(sent: Sent, record: EventRecord) -> str | None:
     event: Any = record.event
     return event.name if sent.makes(record) else None
-
-
-def _new_id() -> str:
-    return clock.new_id(clock.utc_now().unix_us)
-
-
-def item_of(event: Any) -> str:
-    """Return an event and the name in it in a few words."""
-    kind = KIND_OF.get(type(event), "event")
-    rating = f" {event.rating}" if isinstance(event, events.PointRated) else ""
-    return f"{kind} {getattr(event, 'name', '')}{rating}".rstrip()
