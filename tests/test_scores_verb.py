@@ -32,7 +32,7 @@ from helpers.sweep import slice_of
 from tallybook.ledger import events as kinds
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, LockHeldError
 from tallybook.ledger.storage import disk
-from tallybook.projections.scores import files as score_files
+from tallybook.projections.scores import view as score_files
 from tallybook.projections.surfaces.scores import answers, configuration, files, screen
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import write_files

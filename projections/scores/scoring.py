@@ -1,6 +1,8 @@
-"""Scoring a session: points of metrics, scores of components, composites and the session, grades and alerts. Pure.
+"""Scoring a session: points of metrics, scores of components, composites and the session, grades, alerts and trends.
 
-Source: "Score Types", "Scoring Algorithms" and "Score Thresholds" of the scoring framework. Composites are cut to whole
+Source: "Score Types", "Scoring Algorithms", "Score Thresholds" and "Trend Calculation" of the scoring framework. Pure.
+
+Composites are cut to whole
 points, and the overall score is made of those, as its example has it: 92, 88, 85, 95, 78, 82, 75, 90, 94 → 93, 86, 81,
 94, and 87. Grades, levels and thresholds come from the configuration.
 """
@@ -8,8 +10,10 @@ points, and the overall score is made of those, as its example has it: 92, 88, 8
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, Final
+from statistics import mean
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
@@ -278,3 +282,67 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     return {f"{SESSION}{name}": value for name, value in made.items()} | (
         {} if overall is None else {f"{SESSION}{OVERALL}": floor(overall + _TIE)}
     )
+
+
+# Trends
+
+Direction = Literal["improving", "declining", "stable"]
+
+_FINEST: Final = 1_000_000
+"""Largest denominator of the fraction that a float is read as: 0.15 as 3/20, 85.2857142857143 as 597/7.
+
+So no rounding of an average depends on the last bit of its float.
+"""
+
+
+@attrs.frozen
+class Trend:
+    """The comparison of the average of the last days with that of the days before.
+
+    Attributes:
+        direction: Improving, declining or stable, by the difference before it is rounded.
+        delta: The difference, in points, to one decimal; 0.0 too where it is less than half a tenth.
+        delta_percent: The difference in percent of the earlier average, to one decimal.
+        current_avg: Average of the last days, to one decimal.
+        previous_avg: Average of the days before them, to one decimal, above 0 before it is rounded.
+    """
+
+    direction: Direction
+    delta: float
+    delta_percent: float
+    current_avg: float
+    previous_avg: float
+
+
+def tenths(value: Fraction) -> float:
+    """Return a number to one decimal, half of a tenth away from zero, so that -2.25 mirrors 2.25."""
+    size = floor(abs(value) * 10 + Fraction(1, 2))
+    return (size if value > 0 else -size) / 10
+
+
+def _average(values: Sequence[float]) -> Fraction:
+    """Return the exact average of at least one value."""
+    return mean(Fraction(value).limit_denominator(_FINEST) for value in values)
+
+
+def trend(series_values: Sequence[float], days: int) -> Trend | None:
+    """Compare the last ``days`` values with the ``days`` before them, or with as many of those as there are.
+
+    Args:
+        series_values: One finite number of 0 or more for each day with a score, oldest first.
+        days: How many make up one side, 1 or more.
+
+    Returns:
+        None where there is not enough data: there are no days before the last ones, or its average is 0.
+    """
+    recent, before = series_values[-days:], series_values[-2 * days : -days]
+    if not before:
+        return None
+    current, previous = _average(recent), _average(before)
+    # The formula of the specification divides by it.
+    if previous == 0:
+        return None
+    delta = current - previous
+    # Decided before the difference is rounded: a fall of less than half a tenth is no stable score.
+    direction: Direction = "improving" if delta > 0 else "declining" if delta < 0 else "stable"
+    return Trend(direction, tenths(delta), tenths(delta / previous * 100), tenths(current), tenths(previous))

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import takewhile
 from statistics import fmean
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -24,7 +24,7 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.entry_history import affected_names, brief
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.scores import files, inputs, scoring
+from tallybook.projections.scores import inputs, scoring, view
 from tallybook.projections.scores.config import (
     COUNT,
     DASHBOARD,
@@ -37,7 +37,8 @@ from tallybook.projections.scores.config import (
     Metric,
     component_id,
 )
-from tallybook.projections.scores.trends import Trend, forecast, trend
+from tallybook.projections.scores.scoring import Trend, trend
+from tallybook.projections.scores.trends import forecast
 from tallybook.projections.scores.view import PERIODS, PeriodScore, Scores, Series, score_levels, series
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
     """
     config, known = state.config, names(state.config)
     # Old data must not look current.
-    first = files.first_of(max(state.days), config.trends.long_term_days) if state.days else ""
+    first = view.first_of(max(state.days), config.trends.long_term_days) if state.days else ""
     found = {}
     for score in config.score_ids:
         # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
@@ -176,8 +177,8 @@ def current(scores: Mapping[str, CurrentScore], config: Config) -> Row:
     known = {score.id: score for score in scores.values() if score.value is not None}
     return {
         "date": max((score.day for score in known.values()), default=None),
-        **files.divide_scores({id_: score.value for id_, score in known.items() if score.value is not None}, config),
-        "coverage": files.coverage({id_: score.measured for id_, score in known.items()}),
+        **view.divide_scores({id_: score.value for id_, score in known.items() if score.value is not None}, config),
+        "coverage": view.coverage({id_: score.measured for id_, score in known.items()}),
         "days": {id_: score.day for id_, score in known.items()},
     }
 
@@ -186,7 +187,7 @@ def summary(scores: Mapping[str, CurrentScore], config: Config) -> Row:
     """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``."""
     return {
         **current(scores, config),
-        "trend": trend_of(scores[files.OVERALL_ID], config.trends.short_term_days),
+        "trend": trend_of(scores[view.OVERALL_ID], config.trends.short_term_days),
         "focus": focus(scores.values(), config),
     }
 
@@ -201,7 +202,7 @@ def feed(state: Scores) -> Row:
     scores, config = current_scores(state), state.config
     return {
         "current": current(scores, config),
-        "trend": trend_of(scores[files.OVERALL_ID], config.trends.short_term_days),
+        "trend": trend_of(scores[view.OVERALL_ID], config.trends.short_term_days),
         "alerts": [
             {
                 "score": alert.score_id,
@@ -437,22 +438,6 @@ def find_interval(state: Scores, score: str, period: str, drop: Drop) -> tuple[A
 # What changed
 
 
-class Lead(NamedTuple):
-    """An event, and its effect on the texts of the playbook or on what is injected.
-
-    Attributes:
-        record: The event.
-        added: Names of added entries; of an injection, of those that the one before did not have.
-        removed: Name → last text of entries that left; of an injection, the names that it no longer has.
-        changed: Names of reworded entries; of an undo, of those that it concerns.
-    """
-
-    record: EventRecord
-    added: tuple[str, ...]
-    removed: Mapping[str, str]
-    changed: tuple[str, ...]
-
-
 @attrs.define
 class Leads(State):
     """What changed between two times.
@@ -463,7 +448,9 @@ class Leads(State):
         book: The playbook.
         injected: The entries of the last injection, none before the first.
         undone: Number of an undo → names of the entries that it concerns, where it concerns the playbook.
-        leads: The leads, in the order of the ledger.
+        leads: The leads, in the order of the ledger, each ``{seq, id, at, by, summary, change, came, went, changed}``.
+            The last three are lists of names: entries that were added, or that an injection has and the one before it
+            had not; entries that left, or that it no longer has; and reworded ones, or those that an undo concerns.
     """
 
     since: str = attrs.field(kw_only=True)
@@ -471,7 +458,7 @@ class Leads(State):
     book: Playbook = attrs.field(factory=Playbook)
     injected: tuple[str, ...] = ()
     undone: dict[int, dict[str, None]] = attrs.field(factory=dict)
-    leads: list[Lead] = attrs.field(factory=list)
+    leads: list[Row] = attrs.field(factory=list)
 
 
 def leads_view(since: str, until: str) -> View[Leads]:
@@ -484,57 +471,54 @@ def leads_view(since: str, until: str) -> View[Leads]:
 
 
 def _add_leads(state: Leads, batch: Batch) -> None:
+    is_within = state.since < batch.unverified_at <= state.until
     for record in batch.records:
-        if isinstance(record.event, events.PlaybookInjected):
-            lead = _find_injected(state, record, record.event)
-        elif isinstance(record.event, events.EventsVoided):
-            CHANGES[events.EventsVoided](state.book, record.event, batch)
-            names = state.undone.get(record.seq)
-            lead = None if names is None else Lead(record, (), {}, tuple(names))
-        elif type(record.event) in CHANGES:
-            lead = _apply(state, record, batch)
+        event: Any = record.event
+        if isinstance(event, events.PlaybookInjected):
+            came, went = _compare_injections(state, event)
+            changed: list[str] = []
         else:
-            continue
-        # Changes before the interval are applied as well: a lead compares with the playbook as it was.
-        if lead is not None and state.since < batch.unverified_at <= state.until:
-            state.leads.append(lead)
+            # Changes before the interval are applied as well: a lead compares with the playbook as it was.
+            came, went, changed = _apply(state, record, batch)
+        if is_within and (came or went or changed or record.seq in state.undone):
+            change = {"summary": _summarize(record, came, went), "change": LEADS[type(event)]}
+            state.leads.append(brief(record) | change | {"came": came, "went": [*went], "changed": changed})
     settle(state.book, batch)
 
 
-def _find_injected(state: Leads, record: EventRecord, event: events.PlaybookInjected) -> Lead | None:
-    """Return how an injection differs from the one before it, None where it does not.
+def _compare_injections(state: Leads, event: events.PlaybookInjected) -> tuple[list[str], dict[str, str]]:
+    """Return the names that an injection has and the one before it had not, and those that it no longer has.
 
     What a prompt was given follows from the prompt, and says nothing of a change in the playbook; nor does what a file
     gave. Where none of the project's entries was selected, only some of the person's own playbook were given.
     """
     # Only a change is a lead: a day of a thousand sessions must not list a thousand injections.
     if event.file or event.lowest is not None or not (event.names or event.held):
-        return None
-    before, now = dict.fromkeys(state.injected), dict.fromkeys(event.names)
+        return [], {}
+    before, now = dict.fromkeys(state.injected, ""), dict.fromkeys(event.names)
     state.injected = event.names
-    added = tuple(name for name in now if name not in before)
-    # The texts of what an injection no longer has are in no summary.
-    removed = dict.fromkeys((name for name in before if name not in now), "")
-    return Lead(record, added, removed, ()) if added or removed else None
+    return [name for name in now if name not in before], {name: "" for name in before if name not in now}
 
 
-def _apply(state: Leads, record: EventRecord, batch: Batch) -> Lead | None:
-    """Apply an event to the playbook, and return which entries it adds, takes out or rewords, None for none."""
+def _apply(state: Leads, record: EventRecord, batch: Batch) -> tuple[list[str], dict[str, str], list[str]]:
+    """Apply an event to the playbook; return the entries that it adds, those that leave with their texts, and reworded.
+
+    An undo changes no text by itself, since undone events have no effect: it has the entries that it concerns.
+    """
     event: Any = record.event
     names = dict.fromkeys(affected_names(state.book, event)) if type(event) in LEADS else ()
     before = {name: state.book.entries.get(name) for name in names}
-    CHANGES[type(event)](state.book, event, batch)
+    if (change := CHANGES.get(type(event))) is not None:
+        change(state.book, event, batch)
     if isinstance(event, UndoneEvent) and type(event.event) in CHANGES:
         # An undone event comes before its undo, so that the names wait under the number of the undo.
         concerned = state.undone.setdefault(event.by.seq, {})
         concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
     after = state.book.entries
-    added = tuple(name for name, entry in before.items() if entry is None and name in after)
-    removed = {name: entry.text for name, entry in before.items() if entry is not None and name not in after}
-    changed = tuple(
-        name for name, entry in before.items() if entry and name in after and entry.text != after[name].text
-    )
-    return Lead(record, added, removed, changed) if added or removed or changed else None
+    came = [name for name, entry in before.items() if entry is None and name in after]
+    went = {name: entry.text for name, entry in before.items() if entry is not None and name not in after}
+    reworded = [name for name, entry in before.items() if entry and name in after and entry.text != after[name].text]
+    return came, went, [*reworded, *state.undone.get(record.seq, ())]
 
 
 # Programs read these words, so that they keep their spelling.
@@ -554,25 +538,19 @@ LEADS: Final[dict[type[Any], str]] = {
 """Class of an event that changes texts or injections → how. Ratings only change counts and are not in it."""
 
 
-def lead_json(lead: Lead) -> dict[str, Any]:
-    """Return a lead as ``{seq, id, at, by, summary, change, came, went, changed}``, the last three lists of names."""
-    names = {"came": list(lead.added), "went": list(lead.removed), "changed": list(lead.changed)}
-    return brief(lead.record) | {"summary": _summarize(lead), "change": LEADS[type(lead.record.event)]} | names
-
-
-def _summarize(lead: Lead) -> str:
+def _summarize(record: EventRecord, came: Sequence[str], went: Mapping[str, str]) -> str:
     """Return the summary of an event, with the names of its entries where the summary lacks them."""
-    summary: str = brief(lead.record)["summary"]
-    match lead.record.event:
+    summary: str = brief(record)["summary"]
+    match record.event:
         case events.PlaybookUpdated():
-            texts = {name: shorten(text, TEXT_CHARS, placeholder="…") for name, text in lead.removed.items()}
+            texts = {name: shorten(text, TEXT_CHARS, placeholder="…") for name, text in went.items()}
             pruned = [f'{name} "{text}"' for name, text in texts.items()]
             return f"pruned {format_names(pruned, NAMED)}"
         case events.PlaybookInjected(held=held):
             # A draw of lift takes an entry from a session without any change in the playbook, and is named as such.
-            gone = [name for name in lead.removed if name not in held]
-            withheld = [name for name in lead.removed if name in held]
-            parts = {"newly": lead.added, "no more": gone, "withheld for a question of lift": withheld}
+            gone = [name for name in went if name not in held]
+            withheld = [name for name in went if name in held]
+            parts = {"newly": came, "no more": gone, "withheld for a question of lift": withheld}
             return "; ".join(
                 [summary, *(f"{what} {format_names(names, NAMED)}" for what, names in parts.items() if names)]
             )

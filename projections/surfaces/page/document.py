@@ -34,9 +34,8 @@ from tallybook.projections.playbook.aging import DAY_US, AgedPolicy
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
-from tallybook.projections.scores.files import OVERALL_ID
 from tallybook.projections.scores.scoring import alerts
-from tallybook.projections.scores.view import Scores, score_levels, series
+from tallybook.projections.scores.view import OVERALL_ID, Scores, score_levels, series
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.moments import Moment

@@ -12,13 +12,11 @@ import attrs
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import format_names
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores import files as score_files
-from tallybook.projections.scores import scoring, summary, trends
+from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
-from tallybook.projections.scores.files import OVERALL_ID
 from tallybook.projections.scores.inputs import Session
 from tallybook.projections.scores.summary import CurrentScore
-from tallybook.projections.scores.view import UNSCORED_TYPE, Scores
+from tallybook.projections.scores.view import OVERALL_ID, UNSCORED_TYPE, Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores import configuration, pages
@@ -210,7 +208,7 @@ def _show_session(query: ScoreQuery) -> Answer:
     if session is None:
         return None, _make_empty_page(query.state)
     measured = {score: session.measured_percent(score) for score in session.scores}
-    answer = score_files.session_document(session, config) | {"coverage": score_files.coverage(measured)}
+    answer = view.session_document(session, config) | {"coverage": view.coverage(measured)}
     parts = {}
     if query.detail:
         found = [component for component in config.components.values() if component.id in session.components]
@@ -270,13 +268,13 @@ def _show_day(query: ScoreQuery) -> Answer:
     """Return the scores of the latest day with data, as its file has them, or of a component there."""
     state, config = query.state, query.state.config
     day = max(state.days, default="")
-    answer = next(score_files.periods(state, "daily", day), None) if day else None
+    answer = next(view.periods(state, "daily", day), None) if day else None
     if answer is None:
         return None, _make_empty_page(state)
     tally, only = state.days[day], None if query.component is None else query.component.id
     ranges = {name: tally.range(name) for name in config.score_ids if name in tally.scores and only in {None, name}}
     measured = {name: tally.measured(name) for name in ranges}
-    answer |= {"coverage": score_files.coverage(measured)}
+    answer |= {"coverage": view.coverage(measured)}
     if only is not None:
         averages = {name: average for name, average in answer["component_averages"].items() if name == only}
         answer |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
@@ -383,7 +381,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         "name": score.name,
         "date": score.day or None,
         "score": score.value,
-        "grade": None if score.value is None else score_files.grade_name(score.value, config),
+        "grade": None if score.value is None else view.grade_name(score.value, config),
         "coverage": None if score.value is None else score.measured / 100,
         "trend": summary.trend_of(score, days),
     }

@@ -53,7 +53,7 @@ def blame(
         drop, and then ``coverage``, ``between`` and ``moment`` are None and ``leads`` is empty; ``coverage`` is the
         share of the score's weight, 0 to 1, that was measured in the less measured of the two periods; ``between`` is
         ``{good, bad}``, each ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as
-        ``drops.lead_json``, the newest first.
+        those of ``summary.Leads``, the newest first.
 
     Raises:
         BadInputError: There is no such score, or no such period that has it.
@@ -83,7 +83,7 @@ def blame(
         "coverage": min(level.measured for level in drop) / 100,
         "between": dict(zip(("good", "bad"), sessions, strict=True)),
         "moment": span_leads.seq,
-        "leads": [summary.lead_json(lead) for lead in reversed(span_leads.leads)],
+        "leads": span_leads.leads[::-1],
         "caution": CAUTION,
     }
 

@@ -18,7 +18,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedg
 from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import caches, disk
-from tallybook.projections.scores import files as score_files
+from tallybook.projections.scores import view
 from tallybook.projections.scores.inputs import KINDS
 from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces import commands
@@ -125,9 +125,9 @@ def check(project: Project) -> None:
     folder = folder_of(project, state.config.storage.path)
     places = [
         place
-        for place, document in (score_files.files(state) if state.config.enabled else ())
+        for place, document in (view.files(state) if state.config.enabled else ())
         # Something other than a file under this name is not Tallybook's, and replay names it.
-        if _read(folder / place) not in {None, score_files.document_bytes(document)}
+        if _read(folder / place) not in {None, view.document_bytes(document)}
     ]
     if places:
         others = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
@@ -202,7 +202,7 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         return done
     former_folders = []
     for former in map(project.root.joinpath, paths[:-1]):
-        files = (file for name in score_files.KEYS for file in _list_files(former, name))
+        files = (file for name in view.KEYS for file in _list_files(former, name))
         if os.path.realpath(former) != os.path.realpath(folder) and any(map(_document, files)):
             former_folders.append(former)
     return attrs.evolve(done, former=tuple(former_folders))
@@ -230,15 +230,15 @@ def _write(folder: Path, state: Scores, since: int | None) -> Written:
     touched, versions = None, []
     if since is not None:
         touched = state.sessions.changed_since(since)
-        documents = map(_document, _list_files(folder, score_files.VERSIONS))
+        documents = map(_document, _list_files(folder, view.VERSIONS))
         versions = [document["version"] for document in documents if document is not None]
     written = deleted = 0
     wanted: set[str] = set()
     foreign = [path.name for path in sorted(folder.iterdir())] if since is None and folder.is_dir() else []
-    foreign = [name for name in foreign if name not in score_files.KEYS and not name.startswith(".")]
-    for place, document in score_files.files(state, touched, versions):
+    foreign = [name for name in foreign if name not in view.KEYS and not name.startswith(".")]
+    for place, document in view.files(state, touched, versions):
         wanted.add(place)
-        path, data = folder / place, score_files.document_bytes(document)
+        path, data = folder / place, view.document_bytes(document)
         present = _read(path)
         if present is None:
             foreign.append(place)
@@ -248,8 +248,8 @@ def _write(folder: Path, state: Scores, since: int | None) -> Written:
             # Not flushed: there may be very many, and each can be written again.
             disk.replace_file(path, data, durable=False)
             written += 1
-    for name in score_files.KEYS:
-        only = None if touched is None or name != score_files.SESSIONS else map(score_files.file_name, touched)
+    for name in view.KEYS:
+        only = None if touched is None or name != view.SESSIONS else map(view.file_name, touched)
         for path in _list_files(folder, name, only):
             if (place := f"{name}/{path.name}") in wanted:
                 continue
@@ -283,9 +283,9 @@ def _list_files(folder: Path, name: str, only: Iterable[str] | None = None) -> l
 
 def _document(path: Path) -> dict[str, Any] | None:
     """Return the content of a score file, None for a foreign file: a score file's name follows from its content."""
-    data = _read(path) if path.suffix == score_files.SUFFIX else None
+    data = _read(path) if path.suffix == view.SUFFIX else None
     try:
         document = json.loads(data) if data else None
     except (ValueError, RecursionError):
         return None
-    return document if score_files.is_score_file(path.parent.name, path.name, document) else None
+    return document if view.is_score_file(path.parent.name, path.name, document) else None

@@ -11,9 +11,8 @@ import attrs
 
 from tallybook.projections.scores import scoring, summary
 from tallybook.projections.scores.config import Config
-from tallybook.projections.scores.files import grade_name
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import Series
+from tallybook.projections.scores.view import Series, grade_name
 from tallybook.projections.surfaces.console.output import escape
 
 NO_DATA: Final = "no data"

@@ -84,7 +84,7 @@ def _is_own(path: Path, place: str) -> bool:
     if not place.startswith(f"{_SCORES}/"):
         return _OWN.fullmatch(place) is not None
     # Slow to load, and only a project that is scored has such files.
-    from tallybook.projections.scores import files as score_files
+    from tallybook.projections.scores import view as score_files
 
     try:
         document = json.loads(disk.read_file(path))
