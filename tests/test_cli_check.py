@@ -18,7 +18,7 @@ import yaml
 from helpers.authors import HUMAN
 from helpers.documentation import FILES, chapter
 from helpers.repository import ROOT
-from helpers.score_examples import events, noon, plain, record_events
+from helpers.score_histories import events, noon, plain, record_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import Finding, page
 from tallybook.projections.surfaces.scores.pages import markdown

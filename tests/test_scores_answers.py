@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.documentation import examples
-from helpers.score_examples import AT, MEASURED, events, noon, plain, record_events, record_example
+from helpers.score_histories import AT, MEASURED, events, noon, plain, record_events, record_example
 from tallybook.ledger import events as kinds
 from tallybook.projections.surfaces.scores import configuration
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
 
-from helpers.score_examples import config, example, folded, handoffs, noon, plain
+from helpers.score_histories import config, example, folded, handoffs, noon, plain
 from helpers.screens import shown
 from tallybook.projections.scores import summary as scoring
 from tallybook.projections.surfaces.scores import screen as box

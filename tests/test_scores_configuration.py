@@ -25,12 +25,13 @@ from tallybook.projections.scores.config import (
     Sensitivity,
     read_config,
 )
-from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load
+from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PACKAGED, PLACE, default, load
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from helpers.command_line import Run
     from tallybook.projections.scores.config import Config
 
 SPECIFIED = """
@@ -162,6 +163,15 @@ def test_each_mistake_is_refused_as_on_the_tape(project: Path) -> None:
         rows = [[own, refusal(project, own)] for own, *_ in rows]
         FILE.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     assert [] == [(own, error) for own, error in rows if refusal(project, own) != error]
+
+
+def test_the_packaged_configuration_is_printed_also_where_the_own_one_is_invalid(project: Path, run: Run) -> None:
+    """Each mistake tells people to run this command, which therefore answers in spite of it, and names the key."""
+    assert PACKAGED.read_text(encoding="utf-8") == run("score", "--config").out
+    write(project, "scoring: {titel: MINE}")
+    done = run("score", "--config")
+    assert (PACKAGED.read_text(encoding="utf-8"), 2, 1) == (done.out, done.code, done.err.count("\n"))
+    assert "scoring.titel" in done.err
 
 
 def placed(path: tuple[str, ...], value: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.score_histories import batches, config_of, folded, line, metrics
+from helpers.score_histories import batches, config_of, fold_records, line, metrics
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
@@ -61,7 +61,7 @@ HISTORIES = st.lists(RECORDS, max_size=15).map(numbered)
 
 
 def shown(state: Scores) -> tuple[Any, ...]:
-    """Return the document of a state, however it was folded."""
+    """Return the document of a state, however it was fold_records."""
     return state.sessions, state.days, state.versions, state.unscored, state.last_at
 
 
@@ -69,7 +69,7 @@ def shown(state: Scores) -> tuple[Any, ...]:
 def test_the_order_of_events_changes_nothing(records: list[EventRecord], data: st.DataObject) -> None:
     """In any order of the events of a history, each with its own times, scores are the same."""
     heard = data.draw(st.permutations(records))
-    assert shown(folded(records)) == shown(folded(heard))
+    assert shown(fold_records(records)) == shown(fold_records(heard))
 
 
 @given(records=HISTORIES, zone=ZONES)
@@ -80,14 +80,14 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRec
     for record in records:
         fold(scores_view(config), batches(record), state).count()
     in_time = sorted(records, key=lambda record: (record.when or record.at, record.at, record.seq))
-    assert shown(folded(in_time, config)) == shown(state)
+    assert shown(fold_records(in_time, config)) == shown(state)
 
 
 @given(records=HISTORIES, zone=ZONES)
 def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) -> None:
     """Average, least, greatest, number and coverage of a day are those of its sessions."""
     config = config_of(zone)
-    state = folded(records, config)
+    state = fold_records(records, config)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
@@ -119,14 +119,16 @@ def test_undone_events_change_nothing(records: list[EventRecord], data: st.DataO
     undoing = EventRecord(99, "2026-12-31T23:59:00.000000Z", kinds.EventsVoided(tuple(ids), session, ""), "id-undo")
     state = fold_history(scores_view(config_of()), lambda: batches(*records, undoing)).count()
     left = [record for record in records if record.id not in ids and (session is None or record.by.session != session)]
-    assert shown(folded(left)) == shown(state)
+    assert shown(fold_records(left)) == shown(state)
 
 
 @given(records=HISTORIES, cut=st.integers(0, 15))
 def test_reading_on_equals_reading_at_once(records: list[EventRecord], cut: int) -> None:
     """A state that was counted in the middle and continued is the whole."""
-    state = folded(records[:cut])
-    assert shown(folded(records)) == shown(fold(scores_view(state.config), batches(*records[cut:]), state).count())
+    state = fold_records(records[:cut])
+    assert shown(fold_records(records)) == shown(
+        fold(scores_view(state.config), batches(*records[cut:]), state).count()
+    )
 
 
 def test_every_scored_kind_can_be_undone() -> None:
@@ -180,5 +182,5 @@ def test_days_begin_in_the_configured_zone(zone: str, at: str, expected: str) ->
 )
 def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected: str) -> None:
     """The end of a session, else its last measurement, gives its day."""
-    state = folded(line(seq, event, at=f"2026-01-{day}T12:00:00") for seq, (event, day) in enumerate(told, 1))
+    state = fold_records(line(seq, event, at=f"2026-01-{day}T12:00:00") for seq, (event, day) in enumerate(told, 1))
     assert [f"2026-01-{expected}"] == list(state.days)

@@ -17,7 +17,6 @@ from helpers.example_secrets import GITHUB
 from helpers.json_values import JSON
 from helpers.repository import ROOT
 from helpers.spool_files import held, spooled
-from tallybook.ledger import clock
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores.read import SentItem, defaults, feed, items
@@ -77,96 +76,6 @@ def run(project: Path, run: Run) -> Run:
         return run("--project", str(project), "score", "record", *map(str, arguments), stdin=stdin.encode())
 
     return run_
-
-
-LOCAL = {"session_id": "s1", "component": "ac01", "metrics": {"startup_ms": 8000}}
-
-
-def test_a_time_in_the_future_is_named(here: Project, run: Run) -> None:
-    """A time six hours ahead counts for now, and the answer says so; the same time in the past is no problem."""
-    ahead = clock.moment(clock.utc_now().unix_us + 6 * 3600 * clock.MICROSECONDS).at
-    for at, expected in ((ahead, ["standard input:1"]), ("2026-01-16T08:00:00", [])):
-        told = json.loads(run("--json", stdin=json.dumps(LOCAL | {"at": at})).out)
-        assert expected == [problem["source"] for problem in told["problems"]]
-        assert all(
-            "the time is in the future, so it counts for now; --tz " in problem["message"]
-            for problem in told["problems"]
-        )
-    assert [ahead, "2026-01-16T08:00:00.000000Z"] == [row["when"] for row in rows(here)]
-    assert "the time is in the future, so it counts for now" in run(stdin=json.dumps(LOCAL | {"ts": ahead})).err
-
-
-@pytest.mark.parametrize(
-    ("zone", "at", "hour"),
-    [
-        ("Europe/Berlin", "2026-01-16T08:00:00", 7),
-        ("+05:30", "2026-01-16T08:30:00", 3),
-        ("utc", "2026-01-16T08:00:00", 8),
-        ("Europe/Berlin", "2026-01-16T08:00:00-01:00", 9),
-        ("Europe/Berlin", 1768550400, 8),
-    ],
-)
-def test_tz_says_what_a_naive_time_means(here: Project, run: Run, zone: str, at: object, hour: int) -> None:
-    """A time without a zone is of the zone of `--tz`; a time that names its zone stays what it is."""
-    assert 0 == run("--tz", zone, stdin=json.dumps(LOCAL | {"timestamp": at})).code
-    assert [f"2026-01-16T{hour:02}:00:00.000000Z"] == [row["when"] for row in rows(here)]
-
-
-def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:
-    """Each event has its own session, component and moment; an object without a measure is kept and counted."""
-    answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
-    assert (0, "") == (answer.code, answer.err)
-    found = rows(here)
-    assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found]
-    assert [{"rater": "import", "session": "s1"}] * 4 == [row["by"] for row in found]
-    assert {"component": "AC-01", "metrics": {"startup_ms": 5000, "ends": 1}, "source": "component_end"} == (
-        found[0]["body"]
-    )
-    assert TELEMETRY[2] == json.loads(found[2]["free"]["original"])
-    assert commands.verify_and_fold(here)[0].ok
-
-
-@pytest.mark.parametrize(
-    ("said", "piped"),
-    [
-        ({"component": "ac01", "metrics": {"startup_ms": 8000}}, "agent"),
-        ({"component": "ac06", "passed": 41, "total": 50}, "agent"),
-        ({"feedback": "helpful", "note": "quick"}, "human"),
-        ({"baseline": 82, "score": "ac06"}, "human"),
-        ({"session_ended": True}, "agent"),
-        (TELEMETRY[0], "import"),
-    ],
-)
-def test_a_file_is_an_import(here: Project, run: Run, tmp_path: Path, said: dict[str, Any], piped: str) -> None:
-    """The objects of a file have the rater import; piped ones the agent, except for people's feedback."""
-    run(written(tmp_path / "a.json", [said | {"at": AT, "session_id": "s1"}]))
-    run("-", stdin=json.dumps(said | {"session_id": "s2"}))
-    expected = [{"rater": "import", "session": "s1"}, {"rater": piped, "session": "s2"}]
-    assert expected == [row["by"] for row in rows(here)]
-
-
-def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Path) -> None:
-    """A packed or moved copy adds nothing either; equal objects without a time count as often as they occur."""
-    untimed = [{"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}] * 3
-    file = written(tmp_path / "events.jsonl", [*TELEMETRY, *untimed])
-    (tmp_path / "archive").mkdir()
-    packed = tmp_path / "archive" / "events.jsonl.gz"
-    packed.write_bytes(gzip.compress(file.read_bytes()))
-    assert 0 == run(file, file).code
-    before = bodies(here)
-    assert 7 == len(before)
-    for again in (file, packed):
-        answer = json.loads(run(again, "--json").out)
-        assert ({}, 7, None) == (answer["recorded"], answer["repeated"], answer["seq_from"])
-    assert before == bodies(here)
-
-
-def test_piped_objects_without_a_time_count_each_time(here: Project, run: Run) -> None:
-    """Sent twice, they happened twice; with a time it is a repetition."""
-    untimed = json.dumps({"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}})
-    for said in (untimed, untimed, json.dumps(TELEMETRY[0]), json.dumps(TELEMETRY[0])):
-        assert 0 == run("-", stdin=said).code
-    assert 3 == len(rows(here))
 
 
 SECRET = GITHUB.secret

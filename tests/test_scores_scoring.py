@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.injections import injected
-from helpers.score_examples import config, folded, noon
-from helpers.score_histories import LINEAR, config_of, metrics, session_of, value_of
+from helpers.score_histories import LINEAR, config, config_of, folded, metrics, noon, session_of, value_of
 from helpers.sweep import slice_of
 from helpers.view_histories import history
 from tallybook.ledger import events as kinds
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.scores.scoring import component_score, composites, score_session
 from tallybook.projections.scores.summary import changes
 from tallybook.projections.scores.view import Scores, scores_view
-from tallybook.projections.surfaces.scores import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,14 +284,9 @@ HELPFUL, HARMFUL = kinds.PointRated("kpt_001", "helpful"), kinds.PointRated("kpt
 PRUNE: list[Any] = [HARMFUL, HARMFUL, HARMFUL, CLOSE]
 
 
-def config_playbook(own: dict[str, Any]) -> Any:
-    """Return the configuration of a project whose file has this below ``scoring``."""
-    return read_config(overlay(configuration.default(), {"scoring": own}))
-
-
 def scored_playbook(batches: Sequence[Batch], own: dict[str, Any] | None = None) -> Scores:
     """Return the scores of a history, with the component switched on by default."""
-    return fold_history(scores_view(config_playbook(ON if own is None else own)), lambda: batches).count()
+    return fold_history(scores_view(config(**(ON if own is None else own))), lambda: batches).count()
 
 
 def of_session(state: Scores, session: str) -> dict[str, float]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.score_examples import config
+from helpers.score_histories import config
 from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch

@@ -1,4 +1,4 @@
-"""Helpers for tests of scores: configurations as YAML, measurements, and histories of them."""
+"""Helpers for tests of scores: configurations, the session of the document's examples, and histories of scores."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tallybook.ledger.events import MetricsRecorded, Numbers
+from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.scores.inputs import Session
-from tallybook.projections.scores.scoring import Score, component_score
+from tallybook.projections.scores.scoring import component_score
 from tallybook.projections.scores.view import scores_view
-from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.configuration import default
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
+    from tallybook.ledger.events import Event
     from tallybook.projections.scores.config import Config
     from tallybook.projections.scores.view import Scores
 
@@ -37,7 +42,7 @@ LINEAR = {
 @lru_cache(maxsize=1)
 def document() -> dict[str, Any]:
     """Return the packaged default; no test may change it."""
-    return configuration.default()
+    return default()
 
 
 def config_of(own: str = "") -> Config:
@@ -64,15 +69,10 @@ def session_of(*events: Any) -> Session:
     return session
 
 
-def scored(component: str, own: str = "", /, **values: float) -> Score:
+def value_of(component: str, own: str = "", /, **values: float) -> int | None:
     """Return the score of a component with these measurements, by the default with YAML merged into it."""
     config = config_of(own)
-    return component_score(config.components[component], session_of(metrics(component, **values)), config)
-
-
-def value_of(component: str, own: str = "", /, **values: float) -> int | None:
-    """Return the same score as a number."""
-    return scored(component, own, **values).value
+    return component_score(config.components[component], session_of(metrics(component, **values)), config).value
 
 
 def batches(*records: EventRecord) -> list[Batch]:
@@ -80,6 +80,85 @@ def batches(*records: EventRecord) -> list[Batch]:
     return [make_batch(record) for record in records]
 
 
-def folded(records: Iterable[EventRecord], config: Config | None = None) -> Scores:
+def fold_records(records: Iterable[EventRecord], config: Config | None = None) -> Scores:
     """Return the view of these records in this order, counted."""
     return fold(scores_view(config or config_of()), batches(*records)).count()
+
+
+MEASURED: dict[str, dict[str, float]] = {
+    "ac01": {"startup_ms": 5000, "context_percent": 10, "greeting_score": 60, "orientation_done": True},
+    "ac02": {"completed": 4, "total": 5, "avg_iterations": 1, "drift_events": 0, "review_score": 75},
+    "ac03": {"thoroughness": 80, "accuracy": 85, "actionability": 90},
+    "ac04": {"checkpoint_reliability": 100, "resume_success": 95, "efficiency": 90},
+    "ac05": {"pattern_detection": 70, "insight_quality": 80, "coverage": 84},
+    "ac06": {
+        "implemented": 10,
+        "successful": 8,
+        "rollbacks": 1,
+        "validated": 8,
+        "total": 10,
+        "processed": 8,
+        "target": 10,
+    },
+    "ac07": {"discovery_rate": 75, "relevance": 75, "adoption_rate": 75},
+    "ac08": {"health_accuracy": 90, "cleanup_efficiency": 90, "freshness": 90},
+    "ac09": {"state_preservation": 94, "handoff_quality": 94, "completeness": 94},
+}
+"""What gives the scores of the document's example, 92, 88, 85, 95, 78, 82, 75, 90 and 94."""
+
+EXAMPLE = "session_2026-01-16_001"
+AT = "2026-01-16T22:00:00.000000Z"
+
+
+def config(**own: Any) -> Config:
+    """Return the packaged configuration with a project's own keys laid over it."""
+    return read_config(overlay(default(), {"scoring": own}))
+
+
+def events(measured: Mapping[str, Mapping[str, float]], version: str = "") -> tuple[Event, ...]:
+    """Return the measurements of a session's components, and its end."""
+    return (
+        *(MetricsRecorded(name, Numbers(dict(values)), "") for name, values in measured.items()),
+        SessionEnded(version),
+    )
+
+
+def noon(day: str) -> str:
+    """Return the middle of a day, as the ledger writes it."""
+    return f"{day}T12:00:00.000000Z"
+
+
+def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, float]], str]) -> Scores:
+    """Return the scores of sessions, each ``(id, time, measurements, version)``."""
+    told = [(id_, at, event) for id_, at, measured, version in sessions for event in events(measured, version)]
+    records = (
+        EventRecord(seq, at, event, f"id-{seq}", Author("test", id_)) for seq, (id_, at, event) in enumerate(told, 1)
+    )
+    return fold_records(records, config)
+
+
+def handoffs(config: Config, scores: Mapping[str, int]) -> Scores:
+    """Return the scores of a session a day, of which one component and so all else has the score of its day."""
+    days = [(f"s-{day}", noon(day), plain(value), "") for day, value in scores.items()]
+    return folded(config, *days)
+
+
+def plain(value: float, component: str = "ac09") -> dict[str, dict[str, float]]:
+    """Return an event that gives a component of plain measures a score."""
+    return {component: dict.fromkeys(MEASURED[component], value)}
+
+
+def example(config: Config) -> Scores:
+    """Return the scores of the session of the document's example."""
+    return folded(config, (EXAMPLE, AT, MEASURED, "2.0.0"))
+
+
+def record_events(project: Path, session: str | None, told: tuple[Event, ...], when: str | None = None) -> None:
+    """Record events of a session that happened at some time."""
+    by = {"rater": "test"} | ({} if session is None else {"session": session})
+    record.write(Project(project), [Request(PlainEvents(told), by, when=when)])
+
+
+def record_example(project: Path) -> None:
+    """Record the session of the document's example."""
+    record_events(project, EXAMPLE, events(MEASURED, "2.0.0"), AT)
