@@ -266,7 +266,9 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     try:
         return stories.as_of(project, PLAYBOOK_FORM, when)
     except MissingLinesError as error:
-        state = None if when else stories.last_rendering(project)
+        from tallybook.projections.surfaces.history import playbook_file
+
+        state = None if when else playbook_file.last_rendering(project)
         if state is None:
             raise
         note = f"{error}; this is the last rendering of playbook.json"

@@ -1,37 +1,58 @@
-"""``playbook.json`` on disk: finding manual edits in it, and replacing it with a new rendering."""
+"""``playbook.json`` on disk: manual edits of it as events, and replacing it with a new rendering."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 from itertools import count
+import json
 import os
 from pathlib import Path
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
-from tallybook.ledger.events import Event, PlaybookAdopted
-from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted, PointMerged, PointRated
+from tallybook.ledger.fast_stdlib import dumps, import_lazily, sha256
 from tallybook.ledger.line import MAX_BATCH_BYTES, RawBatch
+from tallybook.ledger.names import (
+    OTHERS,
+    SECTION_KEYS,
+    SECTION_NAMES,
+    SECTIONS,
+    filter_sections,
+    find_section,
+    read_sections,
+    rename_in_sections,
+)
+from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold
-from tallybook.projections.playbook.render import read_stamp
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.fold import fold, history
+from tallybook.projections.playbook.render import entries_by_section, read_stamp
+from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME, Project
 
 if TYPE_CHECKING:
-    from tallybook.ledger.decisions.legacy_import import LegacyFile
+    from tallybook.ledger.decisions import legacy_import, update
+    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
 
     Read = Callable[[], Iterator[RawBatch]]
+else:
+    # Mostly the file is the last rendering, and then nothing is decided.
+    _DECISIONS = "tallybook.ledger.decisions."
+    legacy_import, update = import_lazily(*(_DECISIONS + name for name in ("legacy_import", "update")))
 
 RENDER_WAIT_MS = 250
 _RENDER_ROUNDS = 20
+_WITHOUT_COUNTS = ("bare_string", "dict_no_score")
+_PLAIN_HEADINGS = frozenset(dumps({heading: []}) for heading in SECTIONS)
+"""The headings of a rendering in the later format, as a file's skipped items."""
 
 
 class Rendered(NamedTuple):
@@ -101,6 +122,26 @@ def last_rendered(project: Project) -> Rendered | None:
     return None
 
 
+def last_rendering(project: Project, *, edited: bool = False) -> Playbook | None:
+    """Return the entries that ``playbook.json`` was rendered with last; None where it is no such rendering.
+
+    Args:
+        project: The project.
+        edited: Whether a file with a manual edit will do.
+    """
+    rendered, data = last_rendered(project), read_bytes(project.playbook)
+    if rendered is None or data is None or not (edited or sha256(data).hexdigest() == rendered.sha256):
+        return None
+    try:
+        legacy = legacy_import.read_legacy(data, project.playbook.name)
+    except BadInputError:
+        return None
+    top = legacy.top_keys
+    updated = top.pop("last_updated", None)
+    entries = {item.entry.name: item.entry for item in legacy.items}
+    return Playbook(rendered.seq, entries=entries, used=set(entries), top=top, adopted_at=updated)
+
+
 def adoption_key(digest: str) -> str:
     """Return the idempotency key of importing a file with this SHA-256."""
     return f"adopt:{digest}"
@@ -124,9 +165,6 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
     if digest == (rendering.sha256 if rendering is not None else state.source):
         # The ledger's own rendering; or the adopted file, before anything was rendered over it.
         return ExaminedFile(sha256=digest)
-    from tallybook.ledger.decisions import legacy_import
-    from tallybook.projections.surfaces.history import manual_edit
-
     try:
         # An entry without a name gets one that was never used.
         legacy = legacy_import.read_legacy(data, project.playbook.name, state.used)
@@ -141,7 +179,7 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
     base = _find_base(opened, legacy, state, rendering)
     if base is None:
         return _examine_foreign(opened, legacy, digest)
-    events, notes = manual_edit.find_edit(opened, legacy, state, base, read or opened.log.read)
+    events, notes = _find_edit(opened, legacy, state, base, read or opened.log.read)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
     key = f"edit:{legacy.stamp}:{since}:{digest}"
@@ -155,14 +193,12 @@ def _problems_of(project: Project, legacy: LegacyFile, notes: Iterable[tuple[str
 
 def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> ExaminedFile:
     """Return another machine's rendering: no edit of this machine's, and set aside where the book says otherwise."""
-    from tallybook.projections.surfaces.history import manual_edit
-
     stamp, log = read_stamp(legacy.shared_stamp), opened.log
     if stamp is not None and reading.has_book(log) and stamp[0] <= log.history.frontier.seq:
         book = log.book_playbook(stamp[0])
         entries = tuple(item.entry for item in legacy.items)
-        by_section = manual_edit.is_by_section(legacy, opened.settings.format)
-        if (book.seq, book.chain) == stamp and entries == manual_edit.shown_entries(book, by_section=by_section):
+        by_section = _is_by_section(legacy, opened.settings.format)
+        if (book.seq, book.chain) == stamp and entries == _shown_entries(book, by_section=by_section):
             return ExaminedFile(sha256=digest)
     problem = Problem(
         opened.project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside"
@@ -190,6 +226,203 @@ def _find_base(opened: Opened, legacy: LegacyFile, state: Playbook, rendering: R
     except MissingLinesError:
         return None
     return base if stamp is None or base.stamp == stamp else state
+
+
+# The manual edit in a file
+
+
+def _find_edit(
+    opened: Opened, legacy: LegacyFile, state: Playbook, base: Playbook, read: Read
+) -> tuple[tuple[Event, ...], list[tuple[str, str]]]:
+    """Return the manual edit in a file as events, none where nothing was changed, and what is odd in it.
+
+    Args:
+        opened: The project.
+        legacy: The file.
+        state: The playbook at the head of the ledger.
+        base: The playbook that was edited; it is folded further.
+        read: Reads the ledger from its beginning.
+
+    Returns:
+        Of what is odd, a name or a heading, and what became of it.
+    """
+    log, redacted, form = opened.log, opened.redactions, opened.settings.format
+    by_section = _is_by_section(legacy, form)
+    by_index = _named_entries(legacy, base)
+    if base.rewrites < state.rewrites:
+        # A file that is older than a redaction has a text that was redacted since.
+        gone = {name for name, entry in base.entries.items() if entry.text == REDACTED}
+        redacted_entries = {index: entry for index, entry in by_index.items() if entry.name in gone}
+        by_index |= {index: attrs.evolve(entry, text=REDACTED) for index, entry in redacted_entries.items()}
+    pairs = ((item.entry.name, by_index[item.index].name) for item in legacy.items)
+    new_names = {name: new_name for name, new_name in pairs if name != new_name}
+    kept = {index: base.entries[name] for name, index in legacy.without_text.items() if name in base.entries}
+    notes = [(entry.name, "has no text there, and stays as it was") for entry in kept.values()]
+    by_index |= kept
+    entries = tuple(by_index[index] for index in sorted(by_index))
+    if by_section:
+        unknown = [heading for heading in legacy.sections or () if not find_section(heading)]
+        notes += [(heading, "is no section of this format; its entries are in OTHERS") for heading in unknown]
+    top, placed = (_sectioned_top if by_section else _flat_top)(legacy, state, base, new_names)
+    if redacted.refusal_in_json(top) is not None:
+        top = ""
+    # A rendering drops the parts of the file that are no entries; the ledger keeps them.
+    evidence = [item for item in legacy.skipped if not (by_section and item.original in _PLAIN_HEADINGS)]
+    evidence += [
+        ItemSkipped(item.index, f"{item.entry.name} was read from it", item.original)
+        for item in legacy.items
+        if item.original
+    ]
+    odd = tuple(item for item in evidence if redacted.refusal_in_json(item.original or "") is None)
+    base_entries = _shown_entries(base, by_section=by_section)
+    until = _changed_days(legacy, base, new_names)
+    if entries == base_entries and not (top or odd or placed or until):
+        return (), notes
+    seq, names = base.stamp[0], log.names_since(base.seq) if reading.has_book(log) and base is not state else None
+    # A count is meant as of the file's rendering: ratings since then are added, so that none is lost.
+    drift = _drift_of(base, state, names, read) if base is not state else {}
+    edit = update.Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)
+    decision = update.decide_edit(edit, state, drift, names, redacted.refusal)
+    refusals = [refusal for refusal in decision.ignored if isinstance(refusal, update.RefusedText)]
+    notes += [(refusal.name or refusal.item, refusal.reason) for refusal in refusals]
+    # Of an edit of refused texts alone only its closing event is left.
+    is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
+    return () if is_empty else (*odd, *decision.events), notes
+
+
+def _is_by_section(legacy: LegacyFile, form: str) -> bool:
+    """Return whether a file is a rendering in the later format, or is to be one; else its sections are keys."""
+    return legacy.sections is not None and (form == SECTIONED or legacy.stamp is not None)
+
+
+def _shown_entries(playbook: Playbook, *, by_section: bool) -> tuple[Entry, ...]:
+    """Return the entries in the order of a rendering."""
+    if not by_section:
+        return tuple(playbook.entries.values())
+    return tuple(entry for entries in entries_by_section(playbook).values() for entry in entries)
+
+
+def _sectioned_top(
+    legacy: LegacyFile, state: Playbook, base: Playbook, new_names: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return the changed top-level keys of a file in the later format, and the entries that it puts elsewhere."""
+    before = {entry.name: key for key, entries in entries_by_section(base).items() for entry in entries}
+    placed: dict[str, str] = {}
+    for heading, names in (legacy.sections or {}).items():
+        section = find_section(heading) or OTHERS
+        placed |= {new_names.get(name, name): section for name in names}
+    placed = {name: section for name, section in placed.items() if section != before.get(name, OTHERS)}
+    others = {key: value for key, value in _top(legacy).items() if key not in SECTION_KEYS}
+    if others == {key: value for key, value in base.top.items() if key not in SECTION_KEYS}:
+        return "", placed
+    # The event replaces all keys, so it has the sections of every entry as well.
+    everyone = {*state.entries, *state.gone, *placed}
+    sections = filter_sections(state.top, everyone, state.placed | placed).get(SECTION_NAMES)
+    # Larger sections do not fit into a line: they are left out, and no entry is lost for them.
+    if sections is not None and len(dumps(sections).encode()) <= legacy_import.MAX_SECTION_BYTES:
+        others[SECTION_NAMES] = sections
+    return dumps(others), placed
+
+
+def _flat_top(
+    legacy: LegacyFile, _state: Playbook, base: Playbook, new_names: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return the changed top-level keys of a file, and the entries that it puts elsewhere.
+
+    Where nothing but that was changed, no key is: edits of two machines then add up.
+    """
+    before = filter_sections(base.top, base.entries, base.placed)
+    after = rename_in_sections(_top(legacy), new_names)
+    if after == before:
+        return "", {}
+    # The heading of each entry that has one.
+    was, now = (
+        {name: heading for heading, names in (read_sections(top) or {}).items() for name in names}
+        for top in (before, after)
+    )
+    placed = {name: key for name, key in now.items() if key in SECTIONS and was.get(name) != key}
+    # A whole set of sections would replace what another machine moved meanwhile.
+    if after == filter_sections(before, now, placed):
+        return "", placed
+    return update.rename_in_top(legacy.top, new_names), {}
+
+
+def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, str]) -> dict[str, str]:
+    """Return the last days that a file gives its entries otherwise; one without that key says nothing about them."""
+    if legacy.until is None:
+        return {}
+    days = {new_names.get(name, name): day for name, day in legacy.until.items()}
+    names = {**days, **{name: "" for name in base.until if name in base.entries}}
+    return {name: days.get(name, "") for name in names if days.get(name, "") != base.until.get(name, "")}
+
+
+def _named_entries(legacy: LegacyFile, base: Playbook) -> dict[int, Entry]:
+    """Return a file's entries by their index; one without a name gets the name of the entry whose text it has.
+
+    So restoring an old file changes only what it says otherwise, and renames nothing.
+    """
+    by_text = {entry.text: entry for entry in base.entries.values()}
+    taken_names = {item.entry.name for item in legacy.items if not _is_unnamed(item)}.union(legacy.without_text)
+    entries = {}
+    for item in legacy.items:
+        entry = item.entry
+        same = by_text.get(entry.text) if _is_unnamed(item) else None
+        if same is not None and same.name not in taken_names:
+            taken_names.add(same.name)
+            # A file without counts says nothing about them.
+            entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
+        entries[item.index] = entry
+    return entries
+
+
+def _is_unnamed(item: LegacyItem) -> bool:
+    if item.origin == "bare_string" or not item.original:
+        return item.origin == "bare_string"
+    value = json.loads(item.original)
+    return not isinstance(value, dict) or value.get("name") != item.entry.name
+
+
+def _top(legacy: LegacyFile) -> dict[str, Any]:
+    # A file that an older program wrote may lack the version; that is not an edit.
+    top = {"version": VERSION} | legacy.top_keys
+    # Each rendering takes that time from the events.
+    top.pop("last_updated", None)
+    return top
+
+
+def _drift_of(
+    base: Playbook, state: Playbook, names: Mapping[str, str] | None, read: Read
+) -> Mapping[str, tuple[int, int]]:
+    """Return what was added to the counts of entries since the edited playbook: present name → (helpful, harmful).
+
+    ``names`` are names then → present names in a history with a shared book, None elsewhere. ``base`` is folded
+    further.
+    """
+    if names is not None:
+        pairs = ((then, state.entries.get(names.get(name, name))) for name, then in base.entries.items())
+        return {now.name: (now.helpful - then.helpful, now.harmful - then.harmful) for then, now in pairs if now}
+    counts: dict[str, tuple[int, int]] = {}
+
+    def add(name: str, helpful: int, harmful: int) -> None:
+        before = counts.get(name, (0, 0))
+        counts[name] = (before[0] + helpful, before[1] + harmful)
+
+    for batch in history(lambda: decode(read())):
+        if batch.last <= base.seq:
+            continue
+        for event in batch.events:
+            if isinstance(event, PointRated):
+                name = event.name if event.name in base.entries else base.merged.get(event.name, "")
+                if name in base.entries:
+                    add(name, event.rating == "helpful", event.rating == "harmful")
+            elif isinstance(event, PointMerged) and event.name in base.entries:
+                for name in set(event.merged) & base.entries.keys() - {event.name}:
+                    add(event.name, base.entries[name].helpful, base.entries[name].harmful)
+        fold(PLAYBOOK, [batch], base)
+    return counts
+
+
+# The file as the ledger has it
 
 
 def edit_batch(end: int, file: ExaminedFile, at: str) -> Batch:

@@ -16,8 +16,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, TallybookError
-from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
@@ -130,29 +129,6 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
     if not file.events:
         return AsOf(state, describe(state, state.seq), end)
     return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
-
-
-def last_rendering(project: Project, *, edited: bool = False) -> Playbook | None:
-    """Return the entries that ``playbook.json`` was rendered with last; None where it is no such rendering.
-
-    Args:
-        project: The project.
-        edited: Whether a file with a manual edit will do.
-    """
-    from tallybook.ledger.decisions.legacy_import import read_legacy
-    from tallybook.projections.surfaces.history import playbook_file
-
-    rendered, data = playbook_file.last_rendered(project), playbook_file.read_bytes(project.playbook)
-    if rendered is None or data is None or not (edited or sha256(data).hexdigest() == rendered.sha256):
-        return None
-    try:
-        legacy = read_legacy(data, project.playbook.name)
-    except BadInputError:
-        return None
-    top = legacy.top_keys
-    updated = top.pop("last_updated", None)
-    entries = {item.entry.name: item.entry for item in legacy.items}
-    return Playbook(rendered.seq, entries=entries, used=set(entries), top=top, adopted_at=updated)
 
 
 def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:

@@ -38,7 +38,7 @@ from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.entry import SPEC_POLICY, add_rating
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces.history import playbook_file, reading, stories
+from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project, find_project
@@ -174,7 +174,7 @@ def load_playbook() -> dict[str, Any]:
     try:
         state = opened.playbook()
     except MissingLinesError as error:
-        last = stories.last_rendering(project)
+        last = playbook_file.last_rendering(project)
         if last is None:
             raise
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)

@@ -417,10 +417,8 @@ def _spool_refused(
         TallybookError: ``error``, because they cannot wait.
         BadInputError: A rating names an entry that the last rendering does not show, so it is not known which it is.
     """
-    from tallybook.projections.surfaces.history.stories import last_rendering
-
     project, log = opened.project, opened.log
-    known = last_rendering(project, edited=True) if state is None else state
+    known = playbook_file.last_rendering(project, edited=True) if state is None else state
     updates = [request.decide for request in requests if isinstance(request.decide, Update)]
     is_held = isinstance(error, errors.LockHeldError)
     if known is None or len(updates) < len(requests) or not (requests or is_held):
