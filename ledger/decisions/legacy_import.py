@@ -1,21 +1,29 @@
-"""Import of legacy playbook files: from a file's bytes to entries, problems, and the events that record them.
+"""Import of playbook files: from a file's bytes to entries, problems, and the events that record them.
 
 The entries are read one by one. An item that is not an entry, or has more than an entry, is kept word for word in the
-events as evidence.
+events as evidence. Besides the shapes that the specification names, files of other programs are read: tables of skills
+or bullets by their ids, and lines of text under headings.
+
+    {"skills": {ID: {"section", "content", "helpful", "harmful", …}}, "sections": {HEADING: [ID, …]}, …}
+    {"bullets": {ID: {"section", "content", "helpful", "harmful", …}}, "sections": {HEADING: [ID, …]}, …}
+    ## HEADING
+    [ID] helpful=5 harmful=0 :: TEXT
+
+Of these an entry keeps its id as its name. A table can be a list of objects with an ``id`` as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import chain
 import json
+import math
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
-from tallybook.ledger.decisions import other_formats as formats
-from tallybook.ledger.decisions.other_formats import Json, JsonNumber, JsonObject, mend_text, shorten
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded, is_day
 from tallybook.ledger.fast_stdlib import dumps
@@ -29,6 +37,131 @@ _STAMP_FORM: Final = re.compile(r"[0-9]{1,18}:[0-9a-f]{32}")
 HEADING: Final = "is the heading of a section"
 # The other top-level keys need the rest of the event's line.
 MAX_SECTION_BYTES: Final = 32 * 1024
+SHOWN_CHARS: Final = 40
+
+TABLES: Final = ("skills", "bullets")
+LINES: Final = "lines"
+TOP_KEYS: Final = (*TABLES, LINES, "sections", "next_id", "similarity_decisions")
+"""The top-level keys of the formats of other programs; the others, such as ``version``, are passed on."""
+
+_FIELDS: Final = {"id": "name", "content": "text", "helpful_count": "helpful", "harmful_count": "harmful"}
+"""Field of these formats → the field of an entry."""
+_MORE_KEYS: Final = (
+    "created_at",
+    "embedding",
+    "evidence",
+    "justification",
+    "neutral",
+    "section",
+    "sources",
+    "status",
+    "updated_at",
+)
+_REMOVED: Final = "invalid"
+"""The ``status`` of a skill that its program has removed."""
+_LINE: Final = re.compile(r"\s*(?:[-*]\s+)?\[([^\]\s][^\]]*)\]\s+helpful=(\d+)\s+harmful=(\d+)\s*::\s*(.*\S)\s*")
+_HEADING: Final = re.compile(r"#{1,6}\s+(.*\S)\s*")
+
+
+# ---- JSON as it was written ----
+
+
+@attrs.frozen
+class JsonNumber:
+    """A JSON number as it was written, NaN and Infinity included, so that parsing loses no digit."""
+
+    text: str
+
+    @property
+    def is_infinite(self) -> bool:
+        """Return whether it is NaN or infinite, or so large that readers take it for infinite."""
+        return not math.isfinite(float(self.text))
+
+
+@attrs.frozen
+class JsonObject:
+    """A JSON object as it was written: every pair, repeated keys included."""
+
+    pairs: tuple[tuple[str, Json], ...]
+
+    def last(self) -> dict[str, Json]:
+        """Return it as most readers read it: the last value of a repeated key counts."""
+        return dict(self.pairs)
+
+
+Json: TypeAlias = "str | bool | JsonNumber | list[Json] | JsonObject | None"
+DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=lambda pairs: JsonObject(tuple(pairs)),
+    parse_int=JsonNumber,
+    parse_float=JsonNumber,
+    parse_constant=JsonNumber,
+)
+
+
+def list_levels(value: Json) -> list[list[Json]]:
+    """Return a value and everything in it, keys included, level by level."""
+    levels, level = [], [value]
+    while level:
+        levels.append(level)
+        inner: list[Json] = []
+        for part in level:
+            inner += chain.from_iterable(part.pairs) if isinstance(part, JsonObject) else ()
+            inner += part if isinstance(part, list) else ()
+        level = inner
+    return levels
+
+
+def find_flaws(value: Json) -> tuple[str, ...]:
+    """Return what JSON readers disagree about in a value, each in a few words."""
+    parts = list(chain.from_iterable(list_levels(value)))
+    objects = [part for part in parts if isinstance(part, JsonObject)]
+    numbers = [part for part in parts if isinstance(part, JsonNumber)]
+    flaws = {
+        "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
+        "contains a broken character, recorded as \ufffd": any(
+            isinstance(part, str) and part != mend_text(part) for part in parts
+        ),
+        "holds a number that many cannot read": any(number.is_infinite for number in numbers),
+    }
+    return tuple(flaw for flaw, is_present in flaws.items() if is_present)
+
+
+def mend_text(text: str) -> str:
+    """Return a text with every half of a surrogate pair replaced, so that it can be written as UTF-8."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def to_plain(value: Json) -> Any:
+    """Return a value as JSON that every reader accepts; an infinite number becomes its text."""
+    if isinstance(value, JsonObject):
+        return {mend_text(key): to_plain(child) for key, child in value.pairs}
+    if isinstance(value, list):
+        return [to_plain(child) for child in value]
+    if isinstance(value, JsonNumber):
+        read = str if value.is_infinite else int if value.text.lstrip("-").isdigit() else float
+        return read(value.text)
+    return mend_text(value) if isinstance(value, str) else value
+
+
+def to_text(value: Json) -> str:
+    """Return a value as it was written, without the white space between its parts."""
+    if isinstance(value, JsonObject):
+        return "{" + ",".join([f"{to_text(key)}:{to_text(child)}" for key, child in value.pairs]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join([to_text(child) for child in value]) + "]"
+    if isinstance(value, JsonNumber):
+        return value.text
+    return json.dumps(value, ensure_ascii=isinstance(value, str) and value != mend_text(value))
+
+
+def shorten(value: Json) -> str:
+    """Return a value short and on one line, for a message."""
+    text = value if isinstance(value, str) else to_text(value)
+    shown = repr(text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…")
+    return shown if isinstance(value, str) else shown[1:-1]
+
+
+# ---- The file ----
 
 
 @attrs.frozen
@@ -119,7 +252,7 @@ class _Slot:
     @property
     def original(self) -> str:
         """Return the item in JSON, as the file has it."""
-        return formats.to_text(self.value if self.written is None else self.written)
+        return to_text(self.value if self.written is None else self.written)
 
     @property
     def name(self) -> str | None:
@@ -204,7 +337,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             items.append(item)
             names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
-    others = {mend_text(key): formats.to_plain(value) for key, value in keys.items() if key not in _list_own_keys(keys)}
+    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _list_own_keys(keys)}
     # A line holds at most 64 KiB, and the sections are part of one line.
     is_small = len(dumps(sections).encode()) <= MAX_SECTION_BYTES
     if not is_small:
@@ -243,21 +376,21 @@ def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
 def _parse_playbook(data: bytes, source: str) -> JsonObject:
     """Return the playbook in the file; a byte order mark, which some editors write, is ignored."""
     too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
-    value: Json = formats.read_lines(data)
+    value: Json = _read_lines(data)
     try:
         if value is None:
-            value = formats.DECODER.decode(data.decode("utf-8").removeprefix("\ufeff"))
+            value = DECODER.decode(data.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:
         raise BadInputError(source, describe_error(error)) from error
     except RecursionError as error:
         raise too_deep from error
     # Python's own limit depends on its version and the stack, and other readers have limits of their own.
-    if len(formats.list_levels(value)) > MAX_DEPTH:
+    if len(list_levels(value)) > MAX_DEPTH:
         raise too_deep
     if isinstance(value, JsonObject):
         top = value.last()
         is_list = isinstance(top.get("key_points"), list)
-        if is_list or isinstance(top.get("sections"), JsonObject | list) or formats.table_of(top):
+        if is_list or isinstance(top.get("sections"), JsonObject | list) or _table_of(top):
             return value
     hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
     what = "is not a playbook, which is an object with key_points, sections, skills or bullets"
@@ -267,8 +400,8 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
 def _list_own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
     stamps = (STAMP, UNTIL, BOOK_STAMP) if _find_book_stamp(top) is not None else (STAMP, UNTIL)
-    if formats.table_of(top):
-        return (*formats.TOP_KEYS, *stamps)
+    if _table_of(top):
+        return (*TOP_KEYS, *stamps)
     return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
 
 
@@ -283,8 +416,11 @@ def _list_slots(content: JsonObject) -> Iterator[_Slot]:
     """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
     top = content.last()
     key_points, sections = top.get("key_points"), top.get("sections")
-    if formats.table_of(top):
-        yield from (_Slot(*item) for item in formats.list_items(content))
+    table = top.get(key := _table_of(top))
+    if key == LINES and isinstance(table, list):
+        yield from _list_line_slots(table)
+    elif isinstance(table, JsonObject | list):
+        yield from _list_table_slots(key, table, sections)
     elif isinstance(key_points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(key_points))
     elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
@@ -301,7 +437,7 @@ def _find_top_fault(top: dict[str, Json], pair: JsonObject) -> str:
     """Return why a top-level key cannot be passed on as it is; empty where it can, or where it was read."""
     ((key, value),) = pair.pairs
     if key not in _list_own_keys(top):
-        return "; ".join(formats.find_flaws(pair))
+        return "; ".join(find_flaws(pair))
     fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
     return "" if fits else "is not what a playbook has there"
 
@@ -335,13 +471,76 @@ def _open_section(section: Json) -> tuple[list[Json], Json]:
     return [section], None
 
 
+def _read_lines(data: bytes) -> JsonObject | None:
+    """Return a text with lines of entries as an object with ``lines``; None for any other file."""
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return None
+    lines: list[Json] = list(text.splitlines())
+    if text.lstrip()[:1] == "{" or not any(_LINE.fullmatch(line) for line in lines if isinstance(line, str)):
+        return None
+    return JsonObject(((LINES, lines),))
+
+
+def _table_of(top: dict[str, Json]) -> str:
+    """Return the key under which a file has its entries: ``skills``, ``bullets`` or ``lines``; empty for others."""
+    if isinstance(top.get("key_points"), list):
+        return ""
+    return next((key for key in (*TABLES, LINES) if isinstance(top.get(key), JsonObject | list)), "")
+
+
+def _list_table_slots(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[_Slot]:
+    """Yield the slots of a table of skills or bullets, whose sections name them."""
+    headings: dict[str, str] = {}
+    for title, ids in sections.pairs if isinstance(sections, JsonObject) else ():
+        for id_ in ids if isinstance(ids, list) else ():
+            if isinstance(id_, str):
+                headings[id_] = mend_text(title)
+    rows = table.pairs if isinstance(table, JsonObject) else [(str(index), row) for index, row in enumerate(table)]
+    for label, row in rows:
+        place = f"{key}[{shorten(label) if isinstance(table, JsonObject) else label}]"
+        if not isinstance(row, JsonObject):
+            yield _Slot(place, row, skip="is not an object with its content")
+            continue
+        fields = {_FIELDS.get(field, field): value for field, value in row.pairs}
+        if isinstance(table, JsonObject):
+            fields.setdefault("name", label)
+        name, section = fields.get("name"), fields.get("section")
+        heading = headings.get(name) if isinstance(name, str) else None
+        if heading is None and isinstance(section, str) and section.strip():
+            heading = mend_text(section)
+        why = "is removed there" if fields.get("status") == _REMOVED else ""
+        yield _Slot(place, JsonObject(tuple(fields.items())), heading, why, _MORE_KEYS, row)
+
+
+def _list_line_slots(lines: list[Json]) -> Iterator[_Slot]:
+    """Yield the slots of lines of text."""
+    heading = None
+    for number, line in enumerate(lines, 1):
+        text = line if isinstance(line, str) else ""
+        if found := _LINE.fullmatch(text):
+            name, helpful, harmful, rest = found.groups()
+            # JSON writes a whole number without leading zeros.
+            counts = [JsonNumber(digits.lstrip("0") or "0") for digits in (helpful, harmful)]
+            entry = JsonObject((("name", name), ("text", rest), ("helpful", counts[0]), ("harmful", counts[1])))
+            yield _Slot(f"line {number}", entry, heading, written=text)
+        elif title := _HEADING.fullmatch(text):
+            heading = title[1]
+        elif text.strip():
+            yield _Slot(f"line {number}", text, skip="is not a line of an entry")
+
+
+# ---- One entry ----
+
+
 def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, ...]]:
     """Return the entry in a slot that has one, and notes on what is unusual about it."""
     fields = slot.value.last() if isinstance(slot.value, JsonObject) else {}
     text = mend_text(str(fields.get("text", slot.value)))
     bare: _Counts = (0, 0, "bare_string", "bare_string", None, ())
     helpful, harmful, origin, migrated, score, unusual = _read_counts(fields) if fields else bare
-    flaws = formats.find_flaws(slot.value)
+    flaws = find_flaws(slot.value)
     notes = flaws + unusual + _note_others({key: fields[key] for key in fields if key not in slot.more_keys}, name)
     origin = origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
@@ -349,7 +548,7 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     entry = Entry(name, text, helpful, harmful)
     # An item that can be rebuilt from its origin and its entry need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(entry))
-    original = slot.original if notes or formats.to_plain(slot.value) != implied else ""
+    original = slot.original if notes or to_plain(slot.value) != implied else ""
     return LegacyItem(index, entry, origin, migrated, score, original), notes
 
 
@@ -364,7 +563,7 @@ def _read_counts(fields: dict[str, Json]) -> _Counts:
     if "score" in fields:
         score, notes = _read_whole_number(fields, "score", -MAX_INT)
         origin = "one_counter" if half else "dict_with_score"
-        before = formats.to_text(fields["score"]) if notes else score
+        before = to_text(fields["score"]) if notes else score
         return max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes
     return 0, 0, "one_counter" if half else "dict_no_score", "dict_no_score", None, half
 
