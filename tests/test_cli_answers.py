@@ -139,6 +139,8 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("a last day in the past", ["add", "new", "--until", "2020-01-01"], 2, "--until 2020-01-01: is in the past"),
     ("names without a rating", ["rate", "kpt_001"], 2, "rate kpt_001: needs helpful, harmful or neutral after it"),
     ("a rating without a name", ["rate", "helpful"], 2, "rate helpful: needs a NAME before it"),
+    ("a search of 100,000 characters", ["bisect", "(" * 100_000], 2, "100,000 characters, more than 2,000"),
+    ("a search that steers a terminal", ["bisect", "\udce9\x1b[31m"], 2, "has no meaning here"),
     ("an unknown kind", ["log", "--kind", "foo"], 2, "--kind foo: is not a kind"),
     ("an unknown score", ["lift", "ask", "--outcome", "foo"], 2, "--outcome foo: is not a score"),
     ("an empty file", ["page", "-o", ""], 2, "--output: is empty"),

@@ -132,17 +132,6 @@ def line_of(process: subprocess.Popen[bytes]) -> str:
     return process.stdout.readline().decode()
 
 
-@pytest.mark.usefixtures("here")
-def test_undos_and_redactions_name_events_by_number(run: Run) -> None:
-    """`log` and `why` show the number of an event that was undone or redacted, and no id."""
-    assert 0 == run("undo", "6").code
-    assert 0 == run("redact", "4", "--reason", "a name").code
-    lines = run("log").out
-    assert "event 6 undone" in lines
-    assert 'text of event 4 redacted: "a name"' in lines
-    assert "event 6 undone" in run("why", "kpt_001").out
-
-
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
 def test_following_prints_new_events_and_ends_at_an_interrupt(here: Project) -> None:
     """New events are printed at once, an undo with its number; Ctrl-C is no error and leaves no trace."""

@@ -111,30 +111,6 @@ def test_a_statement_other_than_a_query_is_refused(
     assert here.playbook.exists()
 
 
-def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """A value of any type becomes JSON; columns with equal names get numbers; the JSON of a column is nested."""
-    values = {
-        "1": 1,
-        "1.5": 1.5,
-        "'é 🎉'": "é 🎉",
-        "NULL": None,
-        "1 = 1": 1,
-        "9e999": "inf",
-        "date('2026-11-21T20:17:03.123456Z')": "2026-11-21",
-        "x'01'": "01",
-        "9223372036854775807": 2**63 - 1,
-        "body": {"name": "kpt_001", "rating": "harmful"},
-        "json_extract(body, '$.name')": "kpt_001",
-    }
-    chosen = ", ".join(f"{expression} AS a" for expression in values)
-    assert 0 == main.run(["sql", f"SELECT {chosen} FROM events WHERE kind = 'point.rated' LIMIT 2", "--json"])
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    assert first == second
-    assert ["a", *(f"a_{number}" for number in range(1, len(values)))] == list(first)
-    assert list(values.values()) == list(first.values())
-    assert here.playbook.exists()
-
-
 @pytest.mark.parametrize("query", [f"{COUNTING} SELECT max(i) FROM t"])
 def test_an_endless_query_is_ended(here: Project, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
     """A query that does not end by itself is refused after the limit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import pytest
 from helpers.authors import HUMAN
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -31,13 +29,6 @@ def here(project: Path) -> Project:
     return here
 
 
-def spoil(here: Project, needle: bytes) -> None:
-    """Change one byte of the first line that has a text."""
-    data = bytearray((here.ledger / "events.jsonl").read_bytes())
-    data[data.index(needle)] ^= 1
-    (here.ledger / "events.jsonl").write_bytes(bytes(data))
-
-
 def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
     """A printed head stays valid as the ledger grows; any other head is a problem."""
     head = commands.verify_and_fold(here)[0].head
@@ -48,19 +39,6 @@ def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
     assert not commands.verify_and_fold(here, expect=f"{head.seq + 50}:{head.chain}")[0].ok
     with pytest.raises(BadInputError):
         commands.verify_and_fold(here, expect="yesterday")[0]
-
-
-def test_salvage_folds_whole_batches(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """A damaged rating loses its own batch; the playbook of all others is shown, with a list of what is missing."""
-    spoil(here, b'"kpt_002","rating"')
-    code = main.run(["--project", str(here.root), "verify", "--salvage", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert (3, False, [[10, 11]]) == (code, told["ok"], told["missing"])
-    assert [1, 0, 1] == [entry["helpful"] for entry in told["salvaged"]["key_points"]]
-    main.run(["--project", str(here.root), "verify", "--salvage"])
-    shown = capsys.readouterr().out
-    assert "missing: events 10 to 11\n" in shown
-    assert "kpt_003" in shown
 
 
 @pytest.mark.skipif(not hasattr(os, "pread"), reason="this system reads at no offset")

@@ -38,33 +38,6 @@ def home(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return empty
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["retire", "kpt_001"], 1),
-        (["restore", "kpt_001"], 1),
-        (["pin", "kpt_001"], 1),
-        (["pin", "--off", "kpt_001"], 1),
-        (["reword", "kpt_001", "shorter"], 1),
-        (["merge", "kpt_001", "kpt_002"], 1),
-        (["redact", "--text", "a customer", "--reason", "private", "--rater", "human"], 1),
-        (["redact", "7", "--reason", "private"], 2),
-        (["undo"], 1),
-        (["rate", "kpt_001", "helpful"], 1),
-        (["add", " "], 2),
-        (["record", "-"], 2),
-        (["score", "record"], 2),
-        (["score", "baseline", "ac01"], 1),
-        (["replay"], 0),
-        (["reflect"], 0),
-    ],
-)
-def test_a_command_with_nothing_to_record_creates_no_file(empty: Path, run: Run, words: list[str], code: int) -> None:
-    """A command that is refused, or has no effect, leaves an empty folder empty."""
-    answer = run(*words)
-    assert ([], code) == (tree(empty), answer.code), answer
-
-
 @pytest.mark.parametrize("where", ["the root folder", "the home folder"])
 @pytest.mark.parametrize("words", ["add Quote", "show", "share git", "score", "doctor"])
 def test_the_root_folder_and_the_home_folder_are_no_project(
