@@ -69,19 +69,15 @@ function commandBox(kind, values, what) {
         ? "the value has control characters"
         : "the page was made without texts"
       : "";
-    return reason ? el("p", { class: "note", text: `${what}: no command, because ${reason}.` }) : null;
+    return reason ? note(`${what}: no command, because ${reason}.`) : null;
   }
   return copyBox(line, what);
 }
 
 /** Return a command line with a button that copies it. */
 function copyBox(line, what) {
-  return el(
-    "div",
-    { class: "copy" },
-    el("code", { text: line }),
-    el("button", { type: "button", "aria-label": `Copy: ${what}`, text: "Copy", onclick: () => copy(line) }),
-  );
+  const copier = el("button", { type: "button", "aria-label": `Copy: ${what}`, onclick: () => copy(line) }, "Copy");
+  return el("div", { class: "copy" }, el("code", { text: line }), copier);
 }
 
 const MOST_UNDOS = 5;

@@ -4,48 +4,34 @@ const MOST_STEPS = 120;
 
 function drawStory() {
   const { history } = page,
-    box = $("why");
-  if (view.entry < 0) {
-    fill(
-      box,
-      el("h2", { id: "why-title", text: "Why" }),
-      el("p", {
-        class: "note",
-        text: "Select an entry or an event of one: its story is told here, with the events that decided it.",
-      }),
-    );
+    box = $("why"),
+    name = view.entry,
+    head = (...words) => el("h2", { id: "why-title" }, ...words);
+  if (name < 0) {
+    const words = "Select an entry or an event of one: its story is told here, with the events that decided it.";
+    fill(box, head("Why"), note(words));
     return;
   }
-  const name = view.entry,
-    state = page.timeline.state(name, view.event),
+  const state = page.timeline.state(name, view.event),
+    into = state.into ? ` into ${history.name(state.into - 1)}` : "",
+    now = state.status ? META.statuses[state.status] + into : "not yet in the playbook",
+    missing = META.texts ? "It has no text at this moment." : "The page was made without texts.",
     story = page.storyOf?.get(name);
   fill(
     box,
-    el("h2", { id: "why-title" }, "Why ", quoted(history.name(name))),
-    state.status > 1 && el("p", {}, el("span", { class: "tag bad" }, quoted(leftWords(state)))),
+    head("Why ", quoted(history.name(name))),
+    state.status > 1 && el("p", {}, span("tag bad", quoted(leftWords(state)))),
     storyParts(story),
-    el(
-      "p",
-      { class: "quote" },
-      quoted(
-        history.text(state) || (META.texts ? "It has no text at this moment." : "The page was made without texts."),
-      ),
-    ),
+    el("p", { class: "quote" }, quoted(history.text(state) || missing)),
     el(
       "dl",
       { class: "facts" },
-      fact(
-        `At event ${eventName(view.event)}`,
-        state.status
-          ? META.statuses[state.status] + (state.into ? ` into ${history.name(state.into - 1)}` : "")
-          : "not yet in the playbook",
-      ),
+      fact(`At event ${eventName(view.event)}`, now),
       fact("Ratings", `${plural(state.helpful, "helpful", "helpful")}, ${state.harmful} harmful`),
-      state.helpful + state.harmful
-        ? fact("Helpful share", `${percent(state.trust[0])} to ${percent(state.trust[1])} (95 %)`)
-        : [],
-      state.flags & PINNED ? fact("Pinned", "no update prunes it") : [],
-      state.flags & RESTORED ? fact("Restored", "only a further harmful rating can prune it") : [],
+      state.helpful + state.harmful > 0 &&
+        fact("Helpful share", `${percent(state.trust[0])} to ${percent(state.trust[1])} (95 %)`),
+      state.flags & PINNED ? fact("Pinned", "no update prunes it") : null,
+      state.flags & RESTORED ? fact("Restored", "only a further harmful rating can prune it") : null,
     ),
     relatives(story),
     el("h3", { text: "Its events" }),
@@ -59,89 +45,63 @@ const percent = (thousandths) => `${Math.round(thousandths / 10)} %`;
 const fact = (term, text) => [el("dt", { text: term }), el("dd", {}, quoted(text))];
 
 function storyParts(story) {
-  const { stories } = page;
+  const { omitted } = page.stories;
   if (!story)
-    return el("p", {
-      class: "note",
-      text: stories.omitted
-        ? `Only the entries that changed last have a story here, and none in a long history; ${count(stories.omitted)} have none. The command below tells it.`
+    return note(
+      omitted
+        ? `Only the entries that changed last have a story here, and none in a long history; ${count(omitted)} have none. The command below tells it.`
         : "There is no story of this name.",
-    });
+    );
+  const links = story.deciding.map((event) => button(`event ${eventName(event)}`, () => show({ event })));
   return [
     el("h3", { text: "Its story, to the end of the history" }),
     story.sentences.map((sentence) => el("p", { class: "words" }, quoted(sentence))),
-    story.deciding?.length
-      ? el(
-          "p",
-          { class: "row" },
-          "Decided by ",
-          story.deciding.map((event) => el("button", { onclick: () => show({ event }), text: `event ${eventName(event)}` })),
-        )
-      : null,
+    links.length ? el("p", { class: "row" }, "Decided by ", links) : null,
   ];
 }
 
 /** Return the entries with the same guidance under other names. */
 function relatives(story) {
-  if (!story?.others?.length) return null;
-  return [
-    el("h3", { text: "The same guidance under other names" }),
-    el(
-      "ul",
-      { class: "steps" },
-      story.others.map(([other, status, relation, of]) =>
-        el(
-          "li",
-          {},
-          entryLink(other),
-          el("span", { class: "what" }, quoted(`${status}, ${relation} ${page.history.name(of)}`)),
-        ),
-      ),
-    ),
-  ];
+  if (!story?.others.length) return null;
+  const rows = story.others.map(([other, status, relation, of]) =>
+    el("li", {}, entryLink(other), span("what", quoted(`${status}, ${relation} ${page.history.name(of)}`))),
+  );
+  return [el("h3", { text: "The same guidance under other names" }), el("ul", { class: "steps" }, rows)];
 }
 
 /** Return the events of the entry next to the present one. */
 function stepList(name) {
-  const { history } = page,
-    touched = history.eventsOf(name);
-  const middle = above(touched, view.event),
+  const touched = page.history.eventsOf(name),
+    middle = above(touched, view.event),
     from = Math.max(0, Math.min(middle - MOST_STEPS / 2, touched.length - MOST_STEPS)),
-    to = Math.min(touched.length, from + MOST_STEPS);
-  const rows = [];
-  for (const event of touched.subarray(from, to)) {
-    const [mark, tone] = sign(event),
-      undone = history.undoneBy(event, view.event);
-    const now = history.momentOf(event) === page.moment,
-      state = page.timeline.state(name, event);
-    rows.push(
-      el(
-        "li",
-        {
-          class: [undone && "undone", now && "now"].filter(Boolean).join(" ") || false,
-          "aria-current": now ? "step" : false,
-        },
-        eventLink(event),
-        el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
-        el("span", { class: "what" }, quoted(stepWords(name, event))),
-        el("span", { class: "number faint", text: `+${state.helpful} −${state.harmful}` }),
-      ),
-    );
-  }
+    to = Math.min(touched.length, from + MOST_STEPS),
+    rows = touched.slice(from, to).map((event) => stepRow(name, event));
   return [
-    from > 0 && el("p", { class: "note", text: `${count(from)} earlier` }),
+    from > 0 && note(`${count(from)} earlier`),
     el("ol", { class: "steps tall", tabindex: 0, "aria-label": "Events of the entry" }, rows),
-    to < touched.length && el("p", { class: "note", text: `${count(touched.length - to)} later` }),
+    to < touched.length && note(`${count(touched.length - to)} later`),
   ];
+}
+
+function stepRow(name, event) {
+  const undone = page.history.undoneBy(event, view.event),
+    now = page.history.momentOf(event) === page.moment,
+    state = page.timeline.state(name, event);
+  return el(
+    "li",
+    { class: [undone && "undone", now && "now"].filter(Boolean).join(" ") || false, "aria-current": now && "step" },
+    eventLink(event),
+    signSpan(...sign(event)),
+    span("what", quoted(stepWords(name, event))),
+    span("number faint", `+${state.helpful} −${state.harmful}`),
+  );
 }
 
 function stepWords(name, event) {
   const { history } = page;
   if (history.entryOf(event) === name) return history.words(event);
-  const before = page.timeline.state(name, event - 1),
-    after = page.timeline.state(name, event);
-  const changed = ["status", "helpful", "harmful", "text", "flags", "into"].some((key) => before[key] !== after[key]);
   if (history.injections.has(event))
     return history.isInjected(name, event) ? "injected from here on" : "no longer injected";
-  return changed ? `${changeWords({ before, after })}: ${eventText(event)}` : eventText(event);
+  const [change] = history.differences([name], event - 1, event, page.timeline);
+  return change ? `${changeWords(change)}: ${eventText(event)}` : eventText(event);
 }

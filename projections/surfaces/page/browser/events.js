@@ -36,33 +36,30 @@ function eventText(event) {
 
 const eventAt = (index) => (page.found.events ? page.found.events[index] : page.history.base + index + 1);
 
+/** Return the event by which another is undone at the moment, and the one by which it is undone later; 0 for none. */
+function undosOf(event) {
+  const by = page.history.undoneBy(event, view.event);
+  return [by, by ? 0 : page.history.undoneAfter(event, view.event)];
+}
+
 function eventRow(index, made) {
   const { history } = page,
     event = eventAt(index),
-    [mark, tone] = sign(event);
-  const by = history.undoneBy(event, view.event),
-    later = by ? 0 : history.undoneAfter(event, view.event);
-  const moment = history.momentOf(event),
-    whole = history.firstOf(moment) === history.last(moment);
-  made.className = ["event", by && "undone", moment === page.moment && "now", !whole && "part"]
+    [by, later] = undosOf(event),
+    moment = history.momentOf(event),
+    isPart = history.firstOf(moment) !== history.last(moment),
+    undone = by ? `undone by event ${eventName(by)}` : later ? `undone later by event ${eventName(later)}` : "",
+    short = by ? `undone by ${eventName(by)}` : `until ${eventName(later)}`;
+  made.className = ["event", by && "undone", moment === page.moment && "now", isPart && "part"]
     .filter(Boolean)
     .join(" ");
-  const undone = by ? `, undone by event ${eventName(by)}` : later ? `, undone later by event ${eventName(later)}` : "";
-  made.title = `${eventText(event)}${undone}`.slice(0, 400);
-  const short =
-    by || later
-      ? el("span", {
-          class: "tag faint",
-          "aria-label": undone.slice(2),
-          text: by ? `undone by ${eventName(by)}` : `until ${eventName(later)}`,
-        })
-      : null;
+  made.title = `${eventText(event)}${undone && `, ${undone}`}`.slice(0, 400);
   fill(
     made,
-    el("span", { class: "number", text: history.label(event) }),
-    el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
-    el("span", { class: "text" }, quoted(eventText(event).slice(0, 300))),
-    short,
+    span("number", history.label(event)),
+    signSpan(...sign(event)),
+    span("text", quoted(eventText(event).slice(0, 300))),
+    undone && el("span", { class: "tag faint", "aria-label": undone, text: short }),
   );
 }
 
@@ -90,7 +87,7 @@ function drawEvents(anew) {
       $("events-note"),
       found.isPlain ? plural(length, "event") : `${count(length)} of ${plural(history.events, "event")} match`,
       view.session >= 0 && [" in ", quoted(sessionName(view.session))],
-      !found.isPlain && [" ", el("button", { class: "link", text: "Show all", onclick: clearFilters })],
+      !found.isPlain && [" ", button("Show all", clearFilters, "link")],
     );
   } else eventList.select(at);
   if (at < 0) eventList.reveal(0);
@@ -108,18 +105,13 @@ const beforeWords = () =>
     : "Before the first event: the playbook is empty";
 
 /** Return an entry's name as a button that selects it. */
-function entryLink(name) {
-  return el("button", { class: "link", onclick: () => show({ entry: name }) }, quoted(page.history.name(name)));
-}
+const entryLink = (name) => button(quoted(page.history.name(name)), () => show({ entry: name }), "link");
 
 /** Return an event's number as a button that goes to it. */
 function eventLink(event) {
-  return el("button", {
-    class: "link number",
-    "aria-label": `Go to event ${page.history.label(event)}`,
-    onclick: () => show({ event }),
-    text: page.history.label(event),
-  });
+  const label = page.history.label(event);
+  const onclick = () => show({ event });
+  return el("button", { class: "link number", "aria-label": `Go to event ${label}`, onclick }, label);
 }
 
 /** Return in words how an entry changed. */
@@ -127,25 +119,17 @@ function changeWords({ before, after }) {
   const { history } = page,
     was = META.statuses[before.status],
     is = META.statuses[after.status],
+    turned = (flag) => (before.flags ^ after.flags) & flag,
     words = [];
-  if (was !== is)
-    words.push(
-      is === "kept"
-        ? was === "absent"
-          ? "new"
-          : `back (was ${was})`
-        : is === "merged" && after.into
-          ? `merged into ${history.name(after.into - 1)}`
-          : is,
-    );
+  if (was !== is && is === "kept") words.push(was === "absent" ? "new" : `back (was ${was})`);
+  else if (was !== is) words.push(is === "merged" && after.into ? `merged into ${history.name(after.into - 1)}` : is);
   for (const key of ["helpful", "harmful"]) {
-    if (before[key] !== after[key] && was !== "absent") words.push(`${key} ${before[key]} → ${after[key]}`);
-    else if (was === "absent" && after[key]) words.push(`${after[key]} ${key}`);
+    if (was === "absent" && after[key]) words.push(`${after[key]} ${key}`);
+    else if (was !== "absent" && before[key] !== after[key]) words.push(`${key} ${before[key]} → ${after[key]}`);
   }
   if (before.text !== after.text && was !== "absent") words.push("text changed");
-  if ((before.flags ^ after.flags) & PINNED) words.push(after.flags & PINNED ? "pinned" : "unpinned");
-  if ((before.flags ^ after.flags) & RESTORED && after.flags & RESTORED)
-    words.push("protected until the next harmful rating");
+  if (turned(PINNED)) words.push(after.flags & PINNED ? "pinned" : "unpinned");
+  if (turned(RESTORED) && after.flags & RESTORED) words.push("protected until the next harmful rating");
   return words.join(", ") || "place changed";
 }
 
@@ -157,46 +141,31 @@ const isWorse = ({ before, after }) =>
 function drawChange() {
   const { history, moment, changes } = page;
   const first = history.firstOf(moment),
-    last = history.last(moment);
+    last = history.last(moment),
+    head = (text) => el("h2", { id: "change-title", text });
   if (moment < 0) {
-    fill(
-      $("change"),
-      el("h2", { id: "change-title", text: "This moment" }),
-      el("p", { class: "note", text: `${beforeWords()}.` }),
-    );
+    fill($("change"), head("This moment"), note(`${beforeWords()}.`));
     return;
   }
-  const { rater, session } = history.author(moment);
-  const parts = [];
+  const { rater, session } = history.author(moment),
+    parts = [],
+    entries = plural(changes.length, "entry", "entries");
   for (let event = first; event <= Math.min(last, first + MOST_PARTS - 1); event++) parts.push(partRow(event));
   const shown = changes
     .slice(0, MOST_PARTS)
-    .map((change) =>
-      el(
-        "li",
-        {},
-        el("span", {
-          class: isWorse(change) ? "sign bad" : "sign good",
-          "aria-hidden": "true",
-          text: isWorse(change) ? "▼" : "▲",
-        }),
-        entryLink(change.name),
-        el("span", { class: "what" }, quoted(changeWords(change))),
-      ),
+    .map((change) => [change, ...(isWorse(change) ? ["▼", "bad"] : ["▲", "good"])])
+    .map(([change, mark, tone]) =>
+      el("li", {}, signSpan(mark, tone), entryLink(change.name), span("what", quoted(changeWords(change)))),
     );
-  const entries = plural(changes.length, "entry", "entries");
   const effect = view.since
     ? `Since event ${eventName(view.since)} ${changes.length ? `${entries} changed:` : "no entry of the playbook changed."}`
     : changes.length
       ? `It changed ${entries}:`
       : "It changed no entry of the playbook.";
-  const title = first === last ? `Event ${eventName(first)}` : `One batch: ${plural(last - first + 1, "event")}`;
   fill(
     $("change"),
-    el("h2", { id: "change-title", text: title }),
-    el(
-      "p",
-      { class: "note" },
+    head(first === last ? `Event ${eventName(first)}` : `One batch: ${plural(last - first + 1, "event")}`),
+    note(
       clock(history.time(moment)),
       " · by ",
       quoted(rater),
@@ -204,31 +173,26 @@ function drawChange() {
     ),
     el("h3", { text: effect }),
     shown.length ? el("ul", { class: "steps", tabindex: 0, "aria-label": "Changed entries" }, shown) : null,
-    changes.length > MOST_PARTS
-      ? el("p", { class: "note", text: `and ${count(changes.length - MOST_PARTS)} more` })
-      : null,
+    changes.length > MOST_PARTS && note(`and ${count(changes.length - MOST_PARTS)} more`),
     el("h3", { text: "What was recorded:" }),
     el("ol", { class: "steps", tabindex: 0, "aria-label": "Events of this moment" }, parts),
-    last - first >= MOST_PARTS &&
-      el("p", { class: "note", text: `and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events` }),
+    last - first >= MOST_PARTS && note(`and ${count(last - first + 1 - MOST_PARTS)} more, in the list of events`),
     undoBoxes(moment),
   );
 }
 
 function partRow(event) {
   const { history } = page,
-    [mark, tone] = sign(event),
     entry = history.entryOf(event),
-    undone = history.undoneBy(event, view.event);
-  const later = undone ? 0 : history.undoneAfter(event, view.event);
+    [undone, later] = undosOf(event);
   return el(
     "li",
     { class: undone ? "undone" : false },
-    el("span", { class: "number faint", text: history.label(event) }),
-    el("span", { class: `sign ${tone}`, "aria-hidden": "true", text: mark }),
-    el("span", { class: "what" }, entry >= 0 && [entryLink(entry), " "], quoted(history.words(event)), quotesOf(event)),
-    undone ? el("span", { class: "note" }, "undone by event ", eventLink(undone)) : null,
-    later ? el("span", { class: "note" }, "undone later by event ", eventLink(later)) : null,
+    span("number faint", history.label(event)),
+    signSpan(...sign(event)),
+    span("what", entry >= 0 && [entryLink(entry), " "], quoted(history.words(event)), quotesOf(event)),
+    undone ? span("note", "undone by event ", eventLink(undone)) : null,
+    later ? span("note", "undone later by event ", eventLink(later)) : null,
     undoRange("undid", history.undoes.get(event)),
     undoRange("brought back", history.redoes.get(event)),
   );
@@ -238,9 +202,8 @@ function partRow(event) {
 function undoRange(verb, events) {
   if (!events) return null;
   const [first, last] = [events[0], events.at(-1)];
-  return el(
-    "span",
-    { class: "note" },
+  return span(
+    "note",
     `${verb} ${plural(events.length, "event")}: `,
     eventLink(first),
     last > first && [events.length === 2 ? ", " : " to ", eventLink(last)],
@@ -249,11 +212,9 @@ function undoRange(verb, events) {
 
 /** Return the reasons and notes of an event, where the page has them. */
 function quotesOf(event) {
-  const { quotes } = page;
-  if (!quotes) return [];
-  const rows = [];
-  for (let i = above(quotes.event, event - 1); i < quotes.event.length && quotes.event[i] === event; i++) {
-    rows.push(el("span", { class: "faint" }, ` ${quotes.quotes[i][0]}: `, quoted(quotes.quotes[i][1])));
-  }
-  return rows;
+  const { event: events, quotes } = page.quotes ?? { event: [] },
+    from = above(events, event - 1);
+  return events
+    .slice(from, above(events, event))
+    .map((_, at) => span("faint", ` ${quotes[from + at][0]}: `, quoted(quotes[from + at][1])));
 }

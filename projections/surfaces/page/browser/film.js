@@ -64,9 +64,8 @@ function drawFilm() {
   }
   const { kept, gone, helpful, harmful, pinned } = page.book;
   parts.push(
-    el(
-      "span",
-      { class: "rest" },
+    span(
+      "rest",
       ` · ${plural(kept.length, "entry", "entries")}, ${count(gone.length)} former, ${count(pinned)} pinned, ${count(helpful)} helpful, ${count(harmful)} harmful`,
     ),
   );
@@ -82,7 +81,7 @@ function drawFilm() {
 /** Draw how much happened along the slider: helpful up, harmful down, and undos as lines. */
 function drawPulse() {
   const canvas = $("pulse"),
-    { width, height, pen, colour } = sheet(canvas);
+    { width, height, pen } = sheet(canvas);
   const bins = Math.max(1, Math.floor(width / 3)),
     good = new Float32Array(bins),
     bad = new Float32Array(bins),

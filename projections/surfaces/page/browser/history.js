@@ -8,24 +8,15 @@ class Timeline {
   /** Index the rows; those of another policy are over those of the playbook's `own`. */
   constructor(rows, names, own) {
     Object.assign(this, { rows, own, size: names });
-    const starts = new Uint32Array(names + 1);
-    for (const name of rows.c_entry) starts[name + 1]++;
-    for (let n = 0; n < names; n++) starts[n + 1] += starts[n];
-    const next = starts.slice(0, names);
-    this.starts = starts;
-    this.order = new Uint32Array(rows.c_entry.length);
-    this.event = new Uint32Array(rows.c_entry.length);
-    rows.c_entry.forEach((name, row) => {
-      this.event[next[name]] = rows.c_event[row];
-      this.order[next[name]++] = row;
-    });
+    this.rowsOf = Array.from({ length: names }, () => []);
+    rows.c_entry.forEach((name, row) => this.rowsOf[name].push(row));
   }
 
   /** Return an entry's state after an event. */
   state(name, event) {
-    const { rows, starts } = this,
-      k = above(this.event, event, starts[name], starts[name + 1]) - 1,
-      row = k < starts[name] ? -1 : this.order[k];
+    const { rows } = this,
+      own = this.rowsOf[name],
+      row = own[above(own, event, 0, own.length, (number) => rows.c_event[number]) - 1] ?? -1;
     if (this.own && (row < 0 || rows.c_status[row] === META.statuses.length)) return this.own.state(name, event);
     const of = (column) => (row < 0 ? 0 : column[row]);
     return {
@@ -44,7 +35,7 @@ class Timeline {
 
   /** Return the events at which an entry's state changed. */
   turns(name) {
-    const own = this.event.subarray(this.starts[name], this.starts[name + 1]);
+    const own = this.rowsOf[name].map((row) => this.rows.c_event[row]);
     return this.own ? [...new Set([...own, ...this.own.turns(name)])].sort((one, other) => one - other) : own;
   }
 
@@ -94,40 +85,29 @@ class History {
     this.timelines = new Map([["", this.own]]);
   }
 
-  /** Index, for each entry, the events that touch it. */
+  /** Return, for each entry, the events that touch it, in order. */
   #touches() {
     const { film } = this,
-      names = film.names.length,
-      ends = new Uint32Array(names + 1);
-    const each = (visit) => {
-      let r = 0;
-      while (film.c_event[r] <= this.base) r++;
-      for (const name of this.injections.get(this.base) || []) visit(name, this.base);
-      for (let e = this.base + 1; e <= this.events; e++) {
-        const own = this.entryOf(e);
-        if (own >= 0) visit(own, e);
-        for (; r < film.c_event.length && film.c_event[r] === e; r++)
-          if (film.c_entry[r] !== own) visit(film.c_entry[r], e);
-        for (const name of this.injections.get(e) || []) visit(name, e);
-      }
-    };
-    each((name) => ends[name + 1]++);
-    for (let n = 0; n < names; n++) ends[n + 1] += ends[n];
-    const next = ends.slice(0, names),
-      touched = new Uint32Array(ends[names]);
-    each((name, e) => {
+      touched = film.names.map(() => []);
+    const add = (name, event) => {
       // An entry that a batch names twice in one event is touched once.
-      if (next[name] === ends[name] || touched[next[name] - 1] !== e) touched[next[name]++] = e;
-    });
-    this.touchStarts = ends;
-    this.touchEnds = next;
-    this.touched = touched;
+      if (touched[name].at(-1) !== event) touched[name].push(event);
+    };
+    let r = 0;
+    while (film.c_event[r] <= this.base) r++;
+    for (let e = this.base; e <= this.events; e++) {
+      const own = this.entryOf(e);
+      if (own >= 0) add(own, e);
+      for (; film.c_event[r] === e; r++) add(film.c_entry[r], e);
+      for (const name of this.injections.get(e) || []) add(name, e);
+    }
+    return touched;
   }
 
   /** Return the events that touch an entry, in order; the index of them is made when it is first asked for. */
   eventsOf(name) {
-    if (!this.touched) this.#touches();
-    return this.touched.subarray(this.touchStarts[name], this.touchEnds[name]);
+    this.touched ??= this.#touches();
+    return this.touched[name];
   }
 
   /** Return the moment that has an event; -1 before the first event. */
@@ -210,9 +190,7 @@ class History {
 
   /** Return the number of the event by which an event is undone as of a moment, 0 where it is not. */
   undoneBy(event, at) {
-    const spans = this.undone.get(event);
-    const span = spans && spans.find(([from, to]) => from <= at && at < to);
-    return span ? span[0] : 0;
+    return this.undone.get(event)?.find(([from, to]) => from <= at && at < to)?.[0] ?? 0;
   }
 
   /** Return the number of the event by which an event is undone later than a moment, 0 where it is not. */
@@ -248,7 +226,7 @@ class History {
   /** Return the events at which an entry began or ceased to be among those that sessions are given, in turn. */
   injectionTurns(name) {
     if (!this.given.has(name))
-      this.given.set(name, Array.from(this.eventsOf(name).filter((event) => this.injections.get(event)?.includes(name))));
+      this.given.set(name, this.eventsOf(name).filter((event) => this.injections.get(event)?.includes(name)));
     return this.given.get(name);
   }
 

@@ -1,6 +1,8 @@
 // Scores under the slider's axis: every series is a line, and two clicked days give the command for what changed between.
 
-const CHART = { height: 170 };
+const CHART_HEIGHT = 170;
+/** Group of scores → how it is titled. */
+const GROUPS = { overall: "Overall", composite: "Composites", component: "Components" };
 
 function makeScores() {
   fill($("panel"), el("p", { class: "note", id: "panel-note" }), el("div", { id: "charts" }));
@@ -21,18 +23,12 @@ function drawScores() {
     `${plural(scores.days.length, "day")} with data, ${scores.days[0]} to ${scores.days.at(-1)}. Choose a day to go there.${
       isByTime() ? " Several days have no event of their own, so the charts go by time and not by event." : ""
     }`;
-  const shown = scores.series.filter(
-    ({ group, id }) => group !== "component" || page.found.words.every((word) => id.includes(word)),
-  );
+  const isFound = ({ group, id }) => group !== "component" || page.found.words.every((word) => id.includes(word)),
+    shown = scores.series.filter(isFound),
+    members = (group) => shown.filter((one) => one.group === group);
   fill(
     $("charts"),
-    ["overall", "composite", "component"].map((group) =>
-      chart(
-        group,
-        shown.filter((one) => one.group === group),
-        day,
-      ),
-    ),
+    Object.keys(GROUPS).map((group) => chart(group, members(group), day)),
     scoreTable(shown, day),
     leads(),
   );
@@ -41,9 +37,8 @@ function drawScores() {
 /** Return a chart of some series: lines over the slider's axis. */
 function chart(group, series, day) {
   if (!series.length) return null;
-  const { scores } = page,
-    width = Math.max(320, $("panel").clientWidth - 32),
-    { height } = CHART;
+  const width = Math.max(320, $("panel").clientWidth - 32),
+    height = CHART_HEIGHT;
   const x = (at) => dayPlace(at, width),
     y = (value) => height - 18 - (value / 100) * (height - 30);
   const box = svgElement("svg", {
@@ -53,84 +48,73 @@ function chart(group, series, day) {
     "aria-label": `${group}: ${series.map((one) => `${one.label} ${lastValue(one, day)}`).join(", ")}`,
   });
   for (const grade of [0, 50, 60, 70, 100]) {
-    box.append(svgElement("line", { x1: 8, x2: width - 8, y1: y(grade), y2: y(grade), class: "grid" }));
-    const words = svgElement("text", { x: width - 8, y: y(grade) - 3, class: "grid-text" });
-    words.textContent = String(grade);
-    box.append(words);
+    level(box, y(grade), width, "grid");
+    box.append(svgElement("text", { x: width - 8, y: y(grade) - 3, class: "grid-text" }, String(grade)));
   }
   series.forEach((one, i) => drawSeries(box, one, i, x, y, width));
-  const cursor = (event, name) =>
-    box.append(
-      svgElement("line", { x1: eventPlace(event, width), x2: eventPlace(event, width), y1: 0, y2: height, class: name }),
-    );
+  const cursor = (event, name) => {
+    const at = eventPlace(event, width);
+    box.append(svgElement("line", { x1: at, x2: at, y1: 0, y2: height, class: name }));
+  };
   if (view.since) cursor(view.since, "since");
   cursor(view.event, "cursor");
-  box.addEventListener("click", (event) =>
-    goToDay(((event.clientX - box.getBoundingClientRect().left) / box.getBoundingClientRect().width) * width, width),
-  );
+  box.addEventListener("click", (event) => {
+    const shown = box.getBoundingClientRect();
+    goToDay(((event.clientX - shown.left) / shown.width) * width, width);
+  });
+  const key = series.map((one, i) => span(`tone tone-${i % 6}`, "● ", quoted(one.label)));
   return el(
     "figure",
     {},
-    el(
-      "figcaption",
-      {},
-      el("h3", { text: { overall: "Overall", composite: "Composites", component: "Components" }[group] }),
-    ),
+    el("figcaption", {}, el("h3", { text: GROUPS[group] })),
     box,
-    series.length > 1
-      ? el(
-          "p",
-          { class: "key" },
-          series.map((one, i) => el("span", { class: `tone tone-${i % 6}` }, "● ", quoted(one.label))),
-        )
-      : null,
+    key.length > 1 ? el("p", { class: "key" }, key) : null,
   );
 }
+
+/** Draw a level line. */
+const level = (box, y, width, name) =>
+  box.append(svgElement("line", { x1: 8, x2: width - 8, y1: y, y2: y, class: name }));
 
 /** Draw one series: its line, its points, fainter where little was measured, its baseline and its alerts. */
 function drawSeries(box, one, i, x, y, width) {
   const { scores } = page,
     tone = `tone-${i % 6}`;
-  let path = "",
-    pen = false;
-  one.values.forEach((value, at) => {
-    if (value === null) pen = false;
-    else {
-      path += `${pen ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
-      pen = true;
-    }
+  // Between two days without data nothing is drawn.
+  const points = one.values.map((value, at) => {
+    const command = at && one.values[at - 1] !== null ? "L" : "M";
+    return value === null ? "" : `${command}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
   });
-  box.append(svgElement("path", { d: path, class: `series ${tone}` }));
+  box.append(svgElement("path", { d: points.join(""), class: `series ${tone}` }));
   one.values.forEach((value, at) => {
     if (value === null || scores.days.length > 400) return;
-    const alert = scores.alerts.find(([day, id]) => day === at && id === one.id);
+    const alert = alertOn(one, at);
     const point = svgElement("circle", {
       cx: x(at),
       cy: y(value),
       r: alert ? 4.5 : 2.5,
       class: alert ? "alert" : `point ${tone}`,
-      opacity: 0.3 + 0.7 * (one.coverage?.[at] ?? 1),
+      opacity: 0.3 + 0.7 * (one.coverage[at] ?? 1),
     });
-    const title = svgElement("title", {});
-    title.textContent = `${one.label} ${scores.days[at]}: ${value.toFixed(1)}${alert ? `, ${alert[2]}` : ""}${coverageWords(one, at)}`;
-    point.append(title);
+    const words = `${value.toFixed(1)}${alert ? `, ${alert}` : ""}${coverageWords(one, at)}`;
+    point.append(svgElement("title", {}, `${one.label} ${scores.days[at]}: ${words}`));
     box.append(point);
   });
-  if (one.baseline !== null && one.baseline !== undefined)
-    box.append(
-      svgElement("line", { x1: 8, x2: width - 8, y1: y(one.baseline), y2: y(one.baseline), class: `baseline ${tone}` }),
-    );
+  if (one.baseline !== null) level(box, y(one.baseline), width, `baseline ${tone}`);
 }
+
+/** Return the level of the alert of a series on a day, undefined without one. */
+const alertOn = (one, at) => page.scores.alerts.find(([day, id]) => day === at && id === one.id)?.[2];
 
 function coverageWords(one, at) {
-  const share = one.coverage?.[at];
-  return share === null || share === undefined || share > 0.995 ? "" : `, ${Math.round(share * 100)} % measured`;
+  const share = one.coverage[at];
+  return share === null || share > 0.995 ? "" : `, ${Math.round(share * 100)} % measured`;
 }
 
-function lastValue(one, day) {
-  for (let at = day; at >= 0; at--) if (one.values[at] !== null) return one.values[at].toFixed(1);
-  return "no data";
-}
+/** Return the last day up to one with a value, -1 without. */
+const lastDay = (one, day) => one.values.findLastIndex((value, at) => at <= day && value !== null);
+
+const lastValue = (one, day) => one.values[lastDay(one, day)]?.toFixed(1) ?? "no data";
 
 /** Go to the day next to a place in a chart; the one chosen before is the other end of the leads. */
 function goToDay(place, width) {
@@ -168,9 +152,9 @@ function timePlace(time, width) {
 
 function scoreTable(series, day) {
   const { scores } = page;
-  const rows = series.map((one, i) => {
+  const rows = series.map((one) => {
     const at = lastDay(one, day),
-      alert = scores.alerts.find(([where, id]) => where === at && id === one.id);
+      alert = alertOn(one, at);
     return el(
       "tr",
       {},
@@ -179,7 +163,7 @@ function scoreTable(series, day) {
       el("td", { text: at < 0 ? "" : scores.days[at] }),
       el("td", { text: at < 0 ? "" : coverageWords(one, at).slice(2) || "all measured" }),
       el("td", { class: "number", text: one.baseline ?? "" }),
-      el("td", { class: alert ? "bad" : "", text: alert ? alert[2] : "" }),
+      el("td", { class: alert && "bad", text: alert ?? "" }),
     );
   });
   const heads = ["Score", "Value", "Day", "Coverage", "Baseline", "Alert"].map((text) =>
@@ -215,24 +199,12 @@ function leads() {
     ),
     line
       ? copyBox(line, "what changed before the drop")
-      : el("p", { class: "note", text: "Choose two days, here or in a chart: a command lists what changed before the drop." }),
+      : note("Choose two days, here or in a chart: a command lists what changed before the drop."),
   ];
-}
-
-function lastDay(one, day) {
-  for (let at = day; at >= 0; at--) if (one.values[at] !== null) return at;
-  return -1;
 }
 
 function scoreRows() {
-  const { scores } = page;
-  if (!scores) return [["day", "score", "value", "coverage"]];
-  return [
-    ["day", "score", "value", "coverage"],
-    ...scores.series.flatMap((one) =>
-      one.values.flatMap((value, at) =>
-        value === null ? [] : [[scores.days[at], one.id, value, one.coverage?.[at] ?? ""]],
-      ),
-    ),
-  ];
+  const { days, series } = page.scores ?? { series: [] },
+    rows = series.flatMap((one) => one.values.map((value, at) => [days[at], one.id, value, one.coverage[at] ?? ""]));
+  return [["day", "score", "value", "coverage"], ...rows.filter(([, , value]) => value !== null)];
 }

@@ -32,65 +32,47 @@ function sessionName(index) {
   return page.sessions?.ids?.[index] ?? `session ${index + 1}`;
 }
 
-function sessionLink(index) {
-  return el(
-    "button",
-    { class: "link", onclick: () => show({ tab: "sessions", session: index }) },
-    quoted(sessionName(index)),
-  );
-}
+const sessionLink = (index) =>
+  button(quoted(sessionName(index)), () => show({ tab: "sessions", session: index }), "link");
 
 /** Return the agent and the model of a session, where the page has them. */
 function agentOf(index) {
   return page.sessions?.agents?.[index] ?? "";
 }
 
+/** Return the time of an event. */
+const timeOf = (event) => clock(page.history.time(page.history.momentOf(event)));
+
 function sessionRow(row, made) {
-  const { history } = page;
   made.className = "session";
   made.append(
-    el(
-      "span",
-      { class: "clip" },
-      quoted(sessionName(row.index)),
+    span("clip", quoted(sessionName(row.index)), " ", span("faint", quoted(agentOf(row.index)))),
+    span("note clip", timeOf(row.first)),
+    span(
+      "clip number",
+      span("good", `▲${row.helpful}`),
       " ",
-      el("span", { class: "faint" }, quoted(agentOf(row.index))),
-    ),
-    el("span", { class: "note clip", text: clock(history.time(history.momentOf(row.first))) }),
-    el(
-      "span",
-      { class: "clip number" },
-      el("span", { class: "good", text: `▲${row.helpful}` }),
+      span("bad", `▼${row.harmful}`),
       " ",
-      el("span", { class: "bad", text: `▼${row.harmful}` }),
-      " ",
-      el("span", { class: "cited", text: `◆${row.cited}` }),
+      span("cited", `◆${row.cited}`),
     ),
   );
 }
 
-function makeSessions() {
-  const box = el("div", { class: "list", id: "entries" });
-  fill($("panel"), el("p", { class: "note", id: "panel-note" }), box, el("div", { id: "session" }));
-  page.panelRows = [];
-  page.panelList = new VirtualList(box, {
-    height: 34,
-    label: "Sessions",
-    row: (index, made) => sessionRow(page.panelRows[index], made),
-    choose: (index) => show({ session: page.panelRows[index].index }),
+const makeSessions = () =>
+  makeList("Sessions", 34, sessionRow, {
+    after: el("div", { id: "session" }),
+    choose: ({ index }) => show({ session: index }),
   });
-}
 
 function drawSessions() {
-  const rows = countSessions().filter(
-    ({ index }) =>
-      page.found.words.every((word) => authorText(page.history.film, 0, index + 1).includes(word)) ||
-      index === view.session,
-  );
-  const selected = setPanelRows(
-    rows,
-    rows.findIndex(({ index }) => index === view.session),
-  );
+  const matches = ({ index }) =>
+      page.found.words.every((word) => authorText(page.history.film, 0, index + 1).includes(word)),
+    rows = countSessions().filter((row) => row.index === view.session || matches(row)),
+    selected = setPanelRows(
+      rows,
+      rows.findIndex(({ index }) => index === view.session),
+    );
   $("panel-note").textContent = rows.length
     ? `${plural(rows.length, "session")}, latest first. Choosing one lists its events only.`
     : "No event names a session.";
@@ -98,29 +80,35 @@ function drawSessions() {
   drawSession(selected);
 }
 
+const MOST_NAMES = 60;
+
 /** Draw what one session did and what came of it. */
 function drawSession(row) {
-  const box = $("session");
   if (!row) {
-    fill(box);
+    fill($("session"));
     return;
   }
-  const { history } = page,
-    influence = sessionInfluence(row.index);
-  const entries = (names) => [...names].slice(0, 60).map((name) => [entryLink(name), " "]);
+  const influence = sessionInfluence(row.index),
+    agent = agentOf(row.index),
+    when = (event) => `event ${eventName(event)}, ${timeOf(event)}`;
   const line = (term, names, none) => [
     el("dt", { text: term }),
-    el("dd", {}, names.size ? [entries(names), names.size > 60 && `and ${names.size - 60} more`] : none),
+    el(
+      "dd",
+      {},
+      names.size ? [...names].slice(0, MOST_NAMES).map((name) => [entryLink(name), " "]) : none,
+      names.size > MOST_NAMES && `and ${names.size - MOST_NAMES} more`,
+    ),
   ];
   fill(
-    box,
+    $("session"),
     el("h3", {}, "Session ", quoted(sessionName(row.index))),
     el(
       "dl",
       { class: "facts" },
-      fact("From", `event ${eventName(row.first)}, ${clock(history.time(history.momentOf(row.first)))}`),
-      fact("To", `event ${eventName(row.last)}, ${clock(history.time(history.momentOf(row.last)))}`),
-      agentOf(row.index) ? fact("Agent", agentOf(row.index)) : [],
+      fact("From", when(row.first)),
+      fact("To", when(row.last)),
+      agent && fact("Agent", agent),
       line("Was given", influence.given, "no entry that is recorded"),
       line("Cited", influence.cited, "nothing"),
       line("Rated helpful", influence.helpful, "nothing"),
@@ -131,14 +119,14 @@ function drawSession(row) {
     el(
       "div",
       { class: "row" },
-      el("button", { text: "Go to its first event", onclick: () => show({ event: row.first }) }),
-      el("button", { text: "Show all events again", onclick: () => show({ session: -1 }) }),
+      button("Go to its first event", () => show({ event: row.first })),
+      button("Show all events again", () => show({ session: -1 })),
     ),
     row.undoable
       ? commandBox("undo_session", { session: row.index }, "undo this session")
       : row.undo
         ? commandBox("undo_event", { event: row.undo }, `bring back what event ${eventName(row.undo)} undid`)
-        : el("p", { class: "note", text: "It has nothing to undo." }),
+        : note("It has nothing to undo."),
     commandBox("without_session", { session: row.index }, "the playbook without this session"),
     commandBox("score_session", { session: row.index }, "the scores of this session"),
   );
@@ -148,14 +136,8 @@ function drawSession(row) {
 function sessionInfluence(session) {
   const { history } = page,
     { film } = history;
-  const result = {
-    given: new Set(),
-    cited: new Set(),
-    helpful: new Set(),
-    harmful: new Set(),
-    changed: new Set(),
-    left: new Set(),
-  };
+  const names = ["given", "cited", "helpful", "harmful", "changed", "left"],
+    result = Object.fromEntries(names.map((name) => [name, new Set()]));
   for (let m = 0; m < history.moments; m++) {
     if (film.authors[film.m_author[m]][1] - 1 !== session) continue;
     for (let e = history.firstOf(m); e <= history.last(m); e++) {
@@ -176,15 +158,13 @@ function sessionInfluence(session) {
 }
 
 function sessionRows() {
-  const rows = page.panelRows.map((row) => [
-    sessionName(row.index),
-    agentOf(row.index),
-    row.first,
-    row.last,
-    row.events,
-    row.helpful,
-    row.harmful,
-    row.cited,
-  ]);
-  return [["session", "agent", "first_event", "last_event", "events", "helpful", "harmful", "cited"], ...rows];
+  const counts = ["events", "helpful", "harmful", "cited"],
+    rows = page.panelRows.map((row) => [
+      sessionName(row.index),
+      agentOf(row.index),
+      row.first,
+      row.last,
+      ...counts.map((name) => row[name]),
+    ]);
+  return [["session", "agent", "first_event", "last_event", ...counts], ...rows];
 }

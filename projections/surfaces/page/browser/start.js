@@ -11,9 +11,9 @@ const page = {
 };
 
 const PANELS = {
-  playbook: [makePlaybook, drawPlaybook],
+  playbook: [() => makeList("Entries of the playbook", 46, entryRow), drawPlaybook],
   lives: [makeLives, drawLives],
-  former: [makeFormer, drawFormer],
+  former: [() => makeList("Entries that left the playbook", 46, entryRow), drawFormer],
   sessions: [makeSessions, drawSessions],
   scores: [makeScores, drawScores],
 };
@@ -33,6 +33,22 @@ const KEYS = [
   ["Escape", "clear the search and the filters", clearFilters],
   ["?", "these keys", () => $("help-dialog").showModal()],
 ];
+
+/** Button → the key that does the same. */
+const BUTTONS = {
+  first: "Home",
+  back: "k",
+  play: " ",
+  next: "j",
+  latest: "End",
+  "touched-before": "p",
+  "touched-next": "n",
+  compare: "c",
+  go: "g",
+  help: "?",
+};
+
+const actionOf = (name) => KEYS.find(([key]) => key === name)?.[2];
 
 /** Draw everything that the view says. */
 function draw() {
@@ -104,7 +120,7 @@ function press(event) {
   if (event.key === " " && target.closest("button, [role=option]")) return;
   if (["Home", "End"].includes(event.key) && target.closest("input, .list, [role=tab]")) return;
   const tab = TABS[Number(event.key) - 1];
-  const action = KEYS.find(([key]) => key === event.key)?.[2];
+  const action = actionOf(event.key);
   if (!action && !tab) return;
   event.preventDefault();
   if (action) action();
@@ -112,18 +128,9 @@ function press(event) {
 }
 
 function makeTabs() {
-  fill(
-    $("tabs"),
-    TABS.map(([tab, words]) =>
-      el("button", {
-        role: "tab",
-        id: `tab-${tab}`,
-        "aria-controls": "panel",
-        onclick: () => show({ tab }),
-        text: words,
-      }),
-    ),
-  );
+  const made = ([tab, text]) =>
+    el("button", { role: "tab", id: `tab-${tab}`, "aria-controls": "panel", onclick: () => show({ tab }), text });
+  fill($("tabs"), TABS.map(made));
   $("tabs").addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
@@ -136,23 +143,11 @@ function makeTabs() {
 
 function listen() {
   const on = (id, type, run) => $(id).addEventListener(type, run);
+  const search = settled(() => show({ q: $("query").value }), 120);
   on("slider", "input", () => goTo(Number($("slider").value) - 1));
-  on("first", "click", () => goTo(-1));
-  on("back", "click", () => step(-1));
-  on("play", "click", () => play());
-  on("next", "click", () => step(1));
-  on("latest", "click", () => goTo(page.history.moments - 1));
-  on("touched-before", "click", () => stepEntry(-1));
-  on("touched-next", "click", () => stepEntry(1));
-  on("compare", "click", compare);
-  on("go", "click", openGo);
-  on("help", "click", () => $("help-dialog").showModal());
+  for (const [id, key] of Object.entries(BUTTONS)) on(id, "click", () => actionOf(key)());
   on("go-dialog", "submit", takeGo);
-  on(
-    "query",
-    "input",
-    settled(() => show({ q: $("query").value }), 120),
-  );
+  on("query", "input", search);
   for (const key of ["kind", "rater", "policy"]) on(key, "change", () => show({ [key]: $(key).value }));
   on("copy-command", "click", () => copy($("command").textContent));
   on("copy-link", "click", () => copy(location.href.split("#")[0] + route()));
@@ -170,6 +165,7 @@ function listen() {
   addEventListener("resize", perFrame(drawPulse));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     page.anew = true;
+    colours.clear();
     drawPulse();
     page.draw();
   });
