@@ -1,4 +1,4 @@
-"""The demonstration of sharing, the walk of git commands and the faults of shared books: a slice of each."""
+"""The walk of git commands among clones that share, and the faults of shared books: a slice of each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from faults import NoToolError, Setting
 from faults.share import FAULTS, suffer
 from helpers.sweep import slice_of
-from share import demo, git_walk
-from share.scenery import ENGINES
+from share import git_walk
 from tallybook.ledger.storage import caches
 
 if TYPE_CHECKING:
@@ -27,13 +26,6 @@ QUICK = (
     "postgres: server killed",
 )
 """The faults of which every run of the tests makes one; `python -m tests.sweeps tests` makes one of each."""
-
-
-@pytest.mark.parametrize("engine", ENGINES if slice_of(1, 0) else ["git"])
-def test_a_rating_travels(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`python -m tests.share demo` shows a rating arrive on three machines, and says so with its exit code."""
-    assert 0 == demo.show(engine, tmp_path)
-    assert "The ratings arrived on 3 machines" in capsys.readouterr().out
 
 
 def test_no_command_of_git_is_stopped(tmp_path: Path) -> None:

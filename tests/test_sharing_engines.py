@@ -65,19 +65,6 @@ def test_a_book_is_read_in_pieces(connect: Connect) -> None:
     assert (runs, end) == (found, contents.end)
 
 
-def test_every_run_says_where_it_is(connect: Connect) -> None:
-    """A reader can name the place of each run, and no two are the same."""
-    append(connect(), *make_runs(3))
-    places = [run.place for run in connect().read(0).runs]
-    assert (True, 3) == (all(places), len({*places}))
-
-
-def test_an_address_shows_no_password(connect: Connect) -> None:
-    """The address of an engine can be printed."""
-    address = connect().address
-    assert (True, False) == (bool(address), "secret" in address)
-
-
 def test_after_a_seal_nothing_counts_until_fresh_runs_are_whole(connect: Connect) -> None:
     """A book that moved says where at each read, takes no append, and goes on after fresh runs that end there."""
     anna, ben = connect(), connect()

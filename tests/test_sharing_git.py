@@ -117,16 +117,6 @@ def test_a_lock_that_the_remote_does_not_release_is_told(remote: Path, connect: 
         connect().append(end, [run])
 
 
-def test_a_remote_that_is_not_there_cannot_be_reached(tmp_path: Path) -> None:
-    """Git's own reason is in the message; a later sync may succeed."""
-    engine = git_engine(str(tmp_path / "nowhere.git"), "main", str(tmp_path / "cache"))
-    with pytest.raises(UnreachableError, match=r"cannot be reached: .*nowhere.git' does not appear to be a git repo"):
-        engine.read(0)
-
-
-# ---- A branch that others changed ----
-
-
 # ---- Files and commits ----
 
 
@@ -386,9 +376,6 @@ def test_the_cache_is_the_users_alone(connect: Callable[..., Engine], tmp_path: 
         (tmp_path / "anna").stat().st_mode & 0o777,
         (tmp_path / "anna" / "objects").stat().st_mode & 0o777,
     )
-
-
-# ---- Processes that are killed ----
 
 
 def test_a_disk_that_refuses_the_cache_is_named(connect: Callable[..., Engine], tmp_path: Path) -> None:

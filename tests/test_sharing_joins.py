@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
-from helpers.shared_clones import make_clones
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing.book import cut_runs
@@ -131,29 +129,6 @@ def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
         assert expected | {"Use git": (3, 2)} == by_text(team, machine)
     team.run("ben", "sync")
     assert len(team.ids()) == len(set(team.ids()))
-
-
-def test_clones_with_a_tracked_playbook_join_by_the_commands(tmp_path: Path) -> None:
-    """Two clones whose ledgers began with the tracked file share through git: its counts count once, ratings all."""
-    _, (anna, ben) = make_clones(tmp_path, "anna", "ben")
-    anna.do("add", "Use git")
-    anna.do("rate", "kpt_001", "helpful")
-    git(anna.root, "add", "--force", ".claude/playbook.json")
-    git(anna.root, "commit", "--quiet", "--message", "Add the playbook")
-    git(anna.root, "push", "--quiet", "origin", "HEAD:refs/heads/main")
-    git(ben.root, "pull", "--quiet", "origin", "main")
-    ben.do("rate", "kpt_001", "harmful")
-    ben.do("add", "Write short commits")
-    anna.do("add", "Write short commits")
-    anna.do("rate", "kpt_001", "helpful")
-    assert ("Use git", 1, 1) == ben.entries()["kpt_001"]
-    for machine in (anna, ben):
-        machine.do("share", "git", "--yes")
-    anna.do("sync")
-    assert {"kpt_001": ("Use git", 2, 1), "kpt_002": ("Write short commits", 0, 0)} == anna.entries() == ben.entries()
-    assert anna.replica() == ben.replica()
-    for machine in (anna, ben):
-        machine.do("verify")
 
 
 class LeavingStore(MemoryStore):

@@ -137,23 +137,6 @@ def test_a_program_that_writes_to_the_copy_during_an_append_is_named(
     team.run("anna", "share", "verify")
 
 
-@pytest.mark.parametrize(("first", "kept"), [("anna", 0), ("ben", 1)])
-def test_an_engine_that_was_emptied_or_rolled_back_gets_its_lines_back(team: Team, first: str, kept: int) -> None:
-    """Whichever machine comes first gives back the same bytes; a run that was never published goes out as well."""
-    team.run("ben", "rate", "kpt_001", "helpful")
-    team.sync("ben", "anna")
-    team.run(first, "rate", "kpt_002", "helpful")
-    before = team.batches()
-    team.force(before[:kept])
-    team.run(first, "sync")
-    after = team.batches()
-    assert [batch.raw for batch in before] == [batch.raw for batch in after[: len(before)]]
-    assert len(before) < len(after)
-    team.sync("anna", "ben")
-    assert team.entries("anna") == team.entries("ben")
-    assert [1, 1] == [helpful for _, helpful, _ in team.entries("anna").values()]
-
-
 def lose(team: Team, how: str) -> None:
     """Take anna's copy of the book away, tear it, damage it, or plant a longer one."""
     folder = team.ledger("anna") / "book" / "1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 import json
 from pathlib import Path
 import shutil
@@ -24,8 +23,6 @@ from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.engine import ReadOnlyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
 
@@ -198,32 +195,18 @@ def test_a_program_from_before_sharing_stops(team: Team) -> None:
 def test_the_state_says_that_this_machine_may_only_read(team: Team) -> None:
     """`share status` has the engine's reason as of the last sync, until a sync could publish again."""
     team.run("ben", "rate", "kpt_001", "helpful")
-    with refused_appends(team, "Ask an owner."):
+
+    def refuse(*_: object) -> None:
+        raise ReadOnlyError(team.address, "Ask an owner.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(team.memory, "put", refuse)
         team.run("ben", "sync")
         assert "Ask an owner." in json.loads(team.run("ben", "share", "status", "--json").out)["read_only"]
         assert "\nRead-only: " in team.run("ben", "share", "status").out
     team.run("ben", "sync")
     found = json.loads(team.run("ben", "share", "status", "--json").out)
     assert ("", 0, [], []) == tuple(found[key] for key in ("read_only", "pending", "notes", "set_aside"))
-
-
-@contextmanager
-def refused_appends(team: Team, why: str) -> Iterator[None]:
-    """Make the engine refuse to store anything for a while."""
-    if team.engine == "git":
-        hook = Path(team.address) / "hooks" / "pre-receive"
-        hook.write_text(f"#!/bin/sh\necho '{why}'\nexit 1\n", encoding="utf-8")
-        hook.chmod(0o755)
-        yield
-        hook.unlink()
-        return
-    with pytest.MonkeyPatch.context() as patch:
-
-        def refuse(*_: object) -> None:
-            raise ReadOnlyError(team.address, why)
-
-        patch.setattr(team.memory, "put", refuse)
-        yield
 
 
 def test_the_state_lists_what_was_set_aside(team: Team) -> None:

@@ -1,4 +1,4 @@
-"""Machines that share one playbook, all on this one: ``python -m tests.share demo`` and ``python -m tests.share git``.
+"""Machines that share one playbook, all on this one: ``python -m tests.share git`` and others.
 
 The modules import one another as ``share``, like the tests: the folder of the tests is on the path.
 """

@@ -1,8 +1,8 @@
 """The command: what shared playbooks do on real engines.
 
-``demo`` shows a rating travel, ``git`` runs commands of git in clones that share, and ``crowd`` syncs many machines at
-the same time. ``race`` lets processes race for the numbers of runs on every engine. ``cost`` prints the round trips of
-a sync and what a remote of git grows by, and ``members`` simulates a thousand members.
+``git`` runs commands of git in clones that share, and ``crowd`` syncs many machines at the same time. ``race`` lets
+processes race for the numbers of runs on every engine. ``cost`` prints the round trips of a sync and what a remote of
+git grows by.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from share import crowd, demo, git_walk, members, stores
+from share import crowd, git_walk, stores
 from share.scenery import ENGINES
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def main(words: Sequence[str]) -> int:
     """Run what the command line asks for; 1 where it did not hold, 2 where it cannot run here."""
     parser = argparse.ArgumentParser(prog="python -m tests.share", description=__doc__)
-    parser.add_argument("what", choices=("demo", "git", "crowd", "race", "cost", "members"))
-    parser.add_argument("--engine", choices=tuple(ENGINES), help="the engine: of the demo git, of the crowd each")
+    parser.add_argument("what", choices=("git", "crowd", "race", "cost"))
+    parser.add_argument("--engine", choices=tuple(ENGINES), help="the engine of the crowd; each without it")
     parser.add_argument("--count", type=int, default=git_walk.USUAL, help="how many commands of git")
     parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same commands")
     parser.add_argument("--machines", type=int, default=crowd.MACHINES, help="how many machines sync at the same time")
@@ -41,10 +41,6 @@ def main(words: Sequence[str]) -> int:
         try:
             if asked.what in {"race", "cost"}:
                 return stores.report_race(folder) if asked.what == "race" else stores.report_cost(folder)
-            if asked.what == "members":
-                return members.report(asked.seed)
-            if asked.what == "demo":
-                return demo.show(asked.engine or "git", folder)
             if asked.what == "crowd":
                 engines = [asked.engine] if asked.engine else [*ENGINES]
                 return crowd.report(engines, folder, asked.machines, asked.rounds)

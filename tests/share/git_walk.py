@@ -75,9 +75,13 @@ class Walk:
     def step(self) -> None:
         """Run one command of git in one clone, and sometimes rate and sync there."""
         machine = self._draw.choice([*self.machines, self._worktree])
-        name = self._draw.choice(sorted(ACTIONS))
+        name = self._draw.choice(sorted(STEPS))
         self._number += 1
-        ACTIONS[name](self, machine)
+        for command in STEPS[name]:
+            if isinstance(command, str):
+                self.git(machine, *command.format(number=self._number).split())
+            else:
+                command(self, machine)
         self.done[name] += 1
         # Where it met a conflict in the code.
         for verb in ("merge", "rebase", "revert", "cherry-pick"):
@@ -106,30 +110,21 @@ class Walk:
             elif command[0] == "rate":
                 self.given += 1
 
-    def commit(self, machine: Machine, file: str = "") -> None:
+    def commit(self, machine: Machine) -> None:
         """Change a file and commit it."""
-        path = machine.root / (file or f"file-{self._number}")
-        path.write_text(f"{self._number}\n")
+        (machine.root / f"file-{self._number}").write_text(f"{self._number}\n")
         self.git(machine, "add", "--all")
         self.git(machine, "commit", "-q", "-m", f"Change {self._number}")
 
-    def push_all(self, machine: Machine) -> None:
-        """Push every branch, as it would be without Tallybook; nothing of ours is among them."""
-        self.commit(machine)
+    def change(self, machine: Machine) -> None:
+        """Leave a file that is not committed."""
+        (machine.root / f"new-{self._number}").write_text("new\n")
+
+    def list_pushed(self, machine: Machine) -> None:
+        """List what a push of every branch would push, as it would be without Tallybook."""
         out = self.git(machine, "push", "--force", "--porcelain", "--all", "--dry-run", "origin")
         if any(ours in out for ours in OURS):
             self.problems.append(f"git push --all pushes: {out}")
-        self.git(machine, "push", "-q", "--force", "origin", "HEAD:refs/heads/main")
-
-    def stash(self, machine: Machine) -> None:
-        """Stash everything that is not ignored, look elsewhere, and take it back."""
-        (machine.root / "code").write_text(f"stash {self._number}\n")
-        (machine.root / f"new-{self._number}").write_text("new\n")
-        self.git(machine, "stash", "-q", "--include-untracked")
-        self.git(machine, "checkout", "-q", "--detach", "HEAD~1")
-        self.git(machine, "checkout", "-q", "-")
-        self.git(machine, "stash", "pop", "-q")
-        self.commit(machine)
 
     def finish(self) -> None:
         """Sync every machine, and compare what they have."""
@@ -144,51 +139,27 @@ class Walk:
             self.problems.append(f"{self.given} ratings were acknowledged, and {counted} count")
 
 
-def _with_origin(*words: str) -> Callable[[Walk, Machine], None]:
-    def act(walk: Walk, machine: Machine) -> None:
-        walk.git(machine, "fetch", "-q", "origin")
-        walk.git(machine, *words)
-
-    return act
-
-
-def _squash(walk: Walk, machine: Machine) -> None:
-    walk.git(machine, "fetch", "-q", "origin")
-    walk.git(machine, "merge", "-q", "--squash", "origin/main")
-    walk.commit(machine)
-
-
-def _branch(walk: Walk, machine: Machine) -> None:
-    walk.git(machine, "checkout", "-q", "-b", f"b{walk.done.total()}")
-    walk.commit(machine)
-    walk.git(machine, "checkout", "-q", "-")
-
-
-def _revert(walk: Walk, machine: Machine) -> None:
-    walk.commit(machine)
-    walk.git(machine, "revert", "--no-edit", "HEAD")
-
-
-def _clean(walk: Walk, machine: Machine) -> None:
-    (machine.root / "left-over").write_text("x")
-    walk.git(machine, "clean", "-f", "-d", "-q")
-    walk.git(machine, "reset", "-q", "--hard", "HEAD~1")
-
-
-ACTIONS: dict[str, Callable[[Walk, Machine], None]] = {
-    "branch": _branch,
-    "checkout": _with_origin("checkout", "-q", "--detach", "origin/main"),
-    "clean and reset": _clean,
-    "commit": Walk.commit,
-    "force push": Walk.push_all,
-    "merge": _with_origin("merge", "-q", "--no-edit", "--allow-unrelated-histories", "origin/main"),
-    "pull": _with_origin("pull", "-q", "--rebase", "origin", "main"),
-    "rebase": _with_origin("rebase", "-q", "origin/main"),
-    "revert": _revert,
-    "squash": _squash,
-    "stash": Walk.stash,
+STEPS: dict[str, tuple[str | Callable[[Walk, Machine], None], ...]] = {
+    "branch": ("checkout -q -b b{number}", Walk.commit, "checkout -q -"),
+    "checkout": ("fetch -q origin", "checkout -q --detach origin/main"),
+    "clean and reset": (Walk.change, "clean -f -d -q", "reset -q --hard HEAD~1"),
+    "commit": (Walk.commit,),
+    "force push": (Walk.commit, Walk.list_pushed, "push -q --force origin HEAD:refs/heads/main"),
+    "merge": ("fetch -q origin", "merge -q --no-edit --allow-unrelated-histories origin/main"),
+    "pull": ("fetch -q origin", "pull -q --rebase origin main"),
+    "rebase": ("fetch -q origin", "rebase -q origin/main"),
+    "revert": (Walk.commit, "revert --no-edit HEAD"),
+    "squash": ("fetch -q origin", "merge -q --squash origin/main", Walk.commit),
+    "stash": (
+        Walk.change,
+        "stash -q --include-untracked",
+        "checkout -q --detach HEAD~1",
+        "checkout -q -",
+        "stash pop -q",
+        Walk.commit,
+    ),
 }
-"""Name of a kind of command → what runs it in a clone."""
+"""Name of a kind of command → the commands of git, and what else is done between them."""
 
 
 def run(folder: Path, count: int, seed: int) -> Walk:
