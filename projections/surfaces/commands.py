@@ -382,7 +382,7 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
         BadInputError: There is no such event number.
     """
     from tallybook.projections.surfaces.history import events, moments
-    from tallybook.projections.surfaces.sharing.targets import contained_in
+    from tallybook.projections.surfaces.history.moments import contained_in
 
     log, since, until = reading.open_log(project), wanted.since, wanted.until
     if reading.has_book(log) and (since or until is not None):

@@ -44,8 +44,8 @@ from tallybook.projections.surfaces.console.parameters import (
     with_reason,
 )
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.moments import find_event
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.sharing.targets import find_event
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation, pair

@@ -67,10 +67,9 @@ from tallybook.projections.surfaces.history.events import (
     raters,
     tail_of,
 )
-from tallybook.projections.surfaces.history.moments import Moment
+from tallybook.projections.surfaces.history.moments import Moment, contained_in, find_number, find_writers
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
-from tallybook.projections.surfaces.sharing.targets import contained_in, find_number, find_writers
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -23,8 +23,7 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.history.moments import session_of, spans_of
-from tallybook.projections.surfaces.sharing.targets import contained_in, find_event, find_writers
+from tallybook.projections.surfaces.history.moments import contained_in, find_event, find_writers, session_of, spans_of
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
