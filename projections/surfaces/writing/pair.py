@@ -7,12 +7,13 @@ the project's batch is in its ledger, the next command appends the personal one;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext, suppress
 from functools import cache
 import json
 from pathlib import Path
 import re
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -56,8 +57,8 @@ class Parts(NamedTuple):
 
     project: Request | None
     mine: Request | None = None
-    items: dict[str, str] = {}  # noqa: RUF012 - never changed
-    project_items: dict[str, str] = {}  # noqa: RUF012 - never changed
+    items: Mapping[str, str] = MappingProxyType({})
+    project_items: Mapping[str, str] = MappingProxyType({})
     ignored: tuple[IgnoredItem, ...] = ()
 
 
@@ -65,64 +66,44 @@ def _state(project: Project) -> Playbook:
     return reading.current(reading.open_log(project))
 
 
-def divide(request: Request, used: Callable[[Project], set[str]], project: Project, mine: Project) -> Parts:
-    """Divide a request by whose entries it names.
-
-    Args:
-        request: The request; only an update and plain events can be about both.
-        used: Returns every name that a playbook ever used.
-        project: The project.
-        mine: The person's own playbook.
-    """
+def _divide(request: Request, is_mine: Callable[[str], bool]) -> Parts:
+    """Divide a request by whose entries it names; only an update and plain events can be about both."""
     decide = request.decide
-
-    def is_mine(name: str) -> bool:
-        # Most names are not of this form, and then neither ledger is read. A person may write a name in another way.
-        if not name.casefold().startswith(PERSONAL_PREFIX):
-            return False
-        return find_name(name, used(project)) is None and find_name(name, used(mine)) is not None
-
     if isinstance(decide, PlainEvents):
         notes = tuple(event for event in decide.events if is_mine(getattr(event, "name", "")))
         others = tuple(event for event in decide.events if event not in notes)
-        theirs = attrs.evolve(request, decide=PlainEvents(others)) if others else None
-        return Parts(theirs, attrs.evolve(request, decide=PlainEvents(notes))) if notes else Parts(request)
+        remaining = attrs.evolve(request, decide=PlainEvents(others)) if others else None
+        return Parts(remaining, attrs.evolve(request, decide=PlainEvents(notes))) if notes else Parts(request)
     if not isinstance(decide, Update) or not isinstance(decide.payload, dict):
         return Parts(request)
-    return _divide_update(request, decide, is_mine)
-
-
-def _divide_update(request: Request, update: Update, is_mine: Callable[[str], bool]) -> Parts:
-    theirs: dict[str, Any] = dict(update.payload)
-    own: dict[str, Any] = {}
-    items: dict[str, str] = {}
-    project_items: dict[str, str] = {}
+    payloads: tuple[dict[str, Any], dict[str, Any]] = ({**decide.payload}, {})
+    places: tuple[dict[str, str], dict[str, str]] = ({}, {})
     ignored: list[IgnoredItem] = []
     for field in _LISTS:
-        if not isinstance(values := update.payload.get(field), list):
+        if not isinstance(values := decide.payload.get(field), list):
             continue
-        theirs[field] = []
+        payloads[0][field] = []
         for index, value in enumerate(values):
-            names = _names_in(value)
             if field == OPERATIONS and index >= MOST:
                 # Each part would count so many of its own.
                 ignored.append(too_many(index, value))
                 continue
             # A new entry names none and is the project's; so is an operation that names entries of both.
-            is_own = bool(names) and all(map(is_mine, names))
-            target, places = (own.setdefault(field, []), items) if is_own else (theirs[field], project_items)
-            places[f"{field}[{len(target)}]"] = f"{field}[{index}]"
+            is_own = bool(names := _names_in(value)) and all(map(is_mine, names))
+            target = payloads[is_own].setdefault(field, [])
+            places[is_own][f"{field}[{len(target)}]"] = f"{field}[{index}]"
             target.append(value)
-    notes = [event for event in update.plain_events if is_mine(getattr(event, "name", ""))]
+    theirs, own = payloads
+    notes = tuple(event for event in decide.plain_events if is_mine(getattr(event, "name", "")))
     if not own and not notes:
         return Parts(request)
     # A payload with neither list is refused.
     own.setdefault("evaluations", [])
-    others = tuple(event for event in update.plain_events if event not in notes)
-    mine = attrs.evolve(request, decide=attrs.evolve(update, payload=own, plain_events=tuple(notes), names={}))
+    others = tuple(event for event in decide.plain_events if event not in notes)
+    mine = attrs.evolve(request, decide=attrs.evolve(decide, payload=own, plain_events=notes, names={}))
+    remaining = attrs.evolve(request, decide=attrs.evolve(decide, payload=theirs, plain_events=others))
     is_empty = not others and not any(theirs.values())
-    remaining = attrs.evolve(request, decide=attrs.evolve(update, payload=theirs, plain_events=others))
-    return Parts(None if is_empty else remaining, mine, items, project_items, tuple(ignored))
+    return Parts(None if is_empty else remaining, mine, places[1], places[0], tuple(ignored))
 
 
 def _names_in(value: Any) -> list[str]:
@@ -151,7 +132,13 @@ def write(project: Project, mine: Project, request: Request) -> Writing:
         with personal.named_damage(owner) if owner is mine else nullcontext():
             return _state(owner).used
 
-    parts = divide(request, used, project, mine)
+    def is_mine(name: str) -> bool:
+        # Most names are not of this form, and then neither ledger is read. A person may write a name in another way.
+        if not name.casefold().startswith(PERSONAL_PREFIX):
+            return False
+        return find_name(name, used(project)) is None and find_name(name, used(mine)) is not None
+
+    parts = _divide(request, is_mine)
     if parts.mine is None:
         return recording.write(project, [request])
     if parts.project is None:
@@ -185,14 +172,13 @@ def _write_both(project: Project, mine: Project, theirs: Request, own: Request, 
         second = recording.write(mine, [own])
         path.unlink(missing_ok=True)
     outcome = _renumber(done.outcomes[0], parts.project_items)
-    mine_outcome = _renumber(second.outcomes[0], parts.items)
-    outcome = attrs.evolve(outcome, mine=mine_outcome, ignored=(*outcome.ignored, *parts.ignored))
-    done.outcomes = (outcome,)
+    ignored, own_outcome = (*outcome.ignored, *parts.ignored), _renumber(second.outcomes[0], parts.items)
+    done.outcomes = (attrs.evolve(outcome, mine=own_outcome, ignored=ignored),)
     done.problems = list(dict.fromkeys((*done.problems, *second.problems)))
     return done
 
 
-def _renumber(outcome: recording.Outcome, items: dict[str, str]) -> recording.Outcome:
+def _renumber(outcome: recording.Outcome, items: Mapping[str, str]) -> recording.Outcome:
     """Return an outcome whose ignored parts have the places that they have in the whole payload."""
 
     def place(item: str) -> str:

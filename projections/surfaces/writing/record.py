@@ -331,9 +331,10 @@ class Writing:
         batch = codec.join(raw, events)
         fold(PLAYBOOK, [batch], state)
         self._batches.append(batch)
+        after = dict.fromkeys(state.entries)
         restored = {event.name for event in events if isinstance(event, PointRestored)}
         # Only an update prunes; what a manual edit takes out is not pruned.
-        pruned = tuple(name for name in before if name not in state.entries) if updates else ()
+        pruned = tuple(name for name in before if name not in after) if updates else ()
         self.pruned += [state.gone[name] for name in pruned if name in state.gone]
         rated = dict.fromkeys(
             state.merged.get(event.name, event.name)
@@ -346,10 +347,10 @@ class Writing:
         return Outcome(
             seq_from=raw.first,
             seq_to=raw.last if is_plain else last_shown(raw),
-            added=tuple(name for name in state.entries if name not in before and name not in restored),
+            added=tuple(name for name in after if name not in before and name not in restored),
             pruned=pruned,
             ignored=decision.ignored,
-            rated=tuple(state.entries[name] for name in rated if name in state.entries),
+            rated=tuple(state.entries[name] for name in rated if name in after),
             renamed=decision.new_names,
             events=events,
             numbers=tuple(record.seq for record in records) or tuple(range(raw.first, raw.last + 1)),

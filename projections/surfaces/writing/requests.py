@@ -205,7 +205,8 @@ class Update:
             renamed_before=renamed,
             refusal=redactions.refusal,
         )
-        events = [*redactions.filter_notes((*update.plain_events, *sent.changes))]
+        notes = (*update.plain_events, *sent.changes)
+        events = [*redactions.filter_notes(notes)] if notes else []
         for event in decision.events:
             events.append(event)
             if self.origin and isinstance(event, PointAdded):
