@@ -15,8 +15,8 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.events import list_events
-from tallybook.projections.surfaces import commands, entry_point
-from tallybook.projections.surfaces.mcp import HANDSHAKE_VERSIONS, MAX_LINE_BYTES
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.mcp import MAX_LINE_BYTES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -59,16 +59,8 @@ def parse(result: Any) -> Any:
     return json.loads(result.content[0].text)
 
 
-def refuse_constant(name: str) -> float:
-    """Refuse what Python reads and JSON does not have."""
-    raise AssertionError(f"{name} is not JSON")
-
-
-def talk(project: Project, *messages: object, settings: str = "") -> list[dict[str, Any]]:
+def talk(project: Project, *messages: object) -> list[dict[str, Any]]:
     """Send lines to a server and return its answers, each parsed."""
-    if settings:
-        (project.claude / "config").mkdir()
-        (project.claude / "config" / "tallybook.toml").write_text(settings, encoding="utf-8")
     lines = [message if isinstance(message, bytes) else json.dumps(message).encode() for message in messages]
     done = subprocess.run(
         [sys.executable, *COMMAND],
@@ -78,7 +70,7 @@ def talk(project: Project, *messages: object, settings: str = "") -> list[dict[s
         env=os.environ | {"CLAUDE_PROJECT_DIR": str(project.root)},
     )
     assert b"" == done.stderr
-    return [json.loads(line, parse_constant=refuse_constant) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def call(tool: str, **arguments: object) -> dict[str, Any]:
@@ -135,15 +127,6 @@ def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -
     assert '"text": "Quote ids as strings."' in review
 
 
-def test_every_version_of_the_handshake_is_spoken(playbook: Project) -> None:
-    """The server answers in the version that the client asks for, and in its newest one where it does not know it."""
-    client = {"capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
-    asked = (*HANDSHAKE_VERSIONS, "1999-01-01")
-    answers = talk(playbook, *(hello | {"params": client | {"protocolVersion": version}} for version in asked))
-    assert [*HANDSHAKE_VERSIONS, HANDSHAKE_VERSIONS[-1]] == [answer["result"]["protocolVersion"] for answer in answers]
-
-
 def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -> None:
     """The list has under 4 KB, every argument a type and a description, and rate is marked as destructive."""
     (answer,) = talk(playbook, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
@@ -156,17 +139,6 @@ def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -
         )
     assert ["rate"] == [name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")]
     assert ["rate", "add"] == [name for name, tool in tools.items() if not tool["annotations"]["readOnlyHint"]]
-
-
-def test_one_rating_counts_per_entry_and_session(playbook: Project) -> None:
-    """The first rating of an entry in a session counts; the same again, and any other, is refused."""
-    assert 0 == entry_point.run(["--project", str(playbook.root), "merge", "kpt_001", "kpt_002"])
-    given = (("kpt_001", "harmful"), ("KPT_001", "harmful"), ("kpt_002", "harmful"), ("kpt_1", "helpful"))
-    answers = talk(playbook, *(call("rate", name=name, rating=rating) for name, rating in given))
-    assert [False, True, True, True] == [answer["result"]["isError"] for answer in answers]
-    assert "was rated in this session" in answers[1]["result"]["content"][0]["text"]
-    entry = commands.playbook(playbook).state.entries["kpt_001"]
-    assert (0, 1) == (entry.helpful, entry.harmful)
 
 
 NAMES = ["half \ud800 of a pair" + "x" * 100_000, "line\nbreak \u2028\t\x00"]
@@ -187,59 +159,9 @@ def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: 
     assert commands.verify_and_fold(playbook)[0].ok
 
 
-def test_without_the_right_to_write_a_model_only_reads(playbook: Project) -> None:
-    """With `[mcp] write = false` both tools are neither listed nor run, nor do the instructions ask for a rating."""
-    greeting, listing, calling = talk(
-        playbook,
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize"},
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        call("add", text="Close every file."),
-        settings="[mcp]\nwrite = false\n",
-    )
-    assert "rate it" not in greeting["result"]["instructions"]
-    assert ["playbook", "why", "history"] == [tool["name"] for tool in listing["result"]["tools"]]
-    assert calling["result"]["isError"]
-    assert 3 == len(commands.playbook(playbook).state.entries)
-
-
-WRONG: list[tuple[dict[str, object], str]] = [
-    ({"name": "kpt_001"}, "rate: rating: missing"),
-    ({"name": 1, "rating": "helpful"}, "rate: name: not of type string"),
-    ({"name": "kpt_001", "rating": "helpful", "force": True}, "rate: force: no such argument"),
-    ({"name": "kpt_001", "rating": "good"}, "not a rating"),
-    ({"name": "kpt_999", "rating": "helpful"}, "kpt_999"),
-]
-"""Arguments of the tool `rate`, and what is said of them."""
-
-
-def test_a_wrong_call_is_answered_in_words(playbook: Project) -> None:
-    """The model reads what was wrong, and nothing is recorded."""
-    before = commands.playbook(playbook).state.stamp
-    answers = talk(playbook, *(call("rate", **arguments) for arguments, _ in WRONG))
-    assert [(True, True)] * len(WRONG) == [
-        (answer["result"]["isError"], why in answer["result"]["content"][0]["text"])
-        for answer, (_, why) in zip(answers, WRONG, strict=True)
-    ]
-    assert before == commands.playbook(playbook).state.stamp
-
-
-def test_odd_messages_end_in_an_error_and_not_the_server(playbook: Project) -> None:
-    """No JSON, no request, no method, a line that is too long: each is one error, and the next request is answered."""
-    answers = talk(
-        playbook,
-        b"{",
-        [],
-        7,
-        {"jsonrpc": "2.0", "id": 1},
-        {"jsonrpc": "2.0", "id": 2, "method": "nope"},
-        {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": 5},
-        b" " * 10 + b"x" * MAX_LINE_BYTES,
-        b"[" * 100_000,
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 4, "result": {}},
-        [{"jsonrpc": "2.0", "id": 5, "method": "ping"}, {"jsonrpc": "2.0", "method": "notifications/cancelled"}],
-        {"jsonrpc": "2.0", "id": 6, "method": "ping"},
-    )
-    codes = [answer["error"]["code"] for answer in answers if "error" in answer]
-    assert [-32700, -32600, -32600, -32600, -32601, -32602, -32600, -32700] == codes
-    assert [[{"jsonrpc": "2.0", "id": 5, "result": {}}], {"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[-2:]
+def test_a_message_that_is_too_long_or_too_deep_is_an_error_and_not_the_end(playbook: Project) -> None:
+    """Each is answered with one error, and the next request as always."""
+    long, deep = b" " * 10 + b"x" * MAX_LINE_BYTES, b"[" * 100_000
+    answers = talk(playbook, long, deep, {"jsonrpc": "2.0", "id": 6, "method": "ping"})
+    assert [-32600, -32700] == [answer["error"]["code"] for answer in answers[:2]]
+    assert [{"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[2:]

@@ -20,7 +20,6 @@ from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
@@ -33,57 +32,13 @@ if TYPE_CHECKING:
 # A hook ends with 0, whatever its words are.
 
 
-def names(run: Run, *words: str) -> list[str]:
-    """Return the names of the entries that `show` prints."""
-    return [point["name"] for point in json.loads(run("show", "--json", *words).out)["key_points"]]
-
-
 # What a project ships
 
 
 OWN = "Commit small steps"
 
 
-@pytest.fixture
-def mine_rated(project: Path, run: Run) -> Path:
-    """Make a project with an entry and a playbook of one's own with a rated one; return the latter's folder."""
-    del project
-    run("add", "Write tests")
-    run("init", "--mine")
-    run("add", "--mine", OWN)
-    run("rate", "my_001", "helpful")
-    return Path.home() / ".claude" / "my-playbook"
-
-
-def entries(run: Run, *words: str) -> list[tuple[str, str, int, int]]:
-    """Return the entries that `show` prints."""
-    found = json.loads(run("show", "--json", *words).out)["key_points"]
-    return [(entry["name"], entry["text"], entry["helpful"], entry["harmful"]) for entry in found]
-
-
 # Where both are shown, and where only names may be
-
-
-def test_mcp_answers_with_both(run: Run, project: Path, mine_rated: Path) -> None:
-    """The tools give, explain and rate entries of both; the own playbook is a resource (rule 24)."""
-    server = Server(Project(project), "m1")
-
-    def ask(tool: str, **arguments: Any) -> Any:
-        answer = server.methods["tools/call"]({"name": tool, "arguments": arguments})
-        return json.loads(answer["content"][0]["text"]) if not answer["isError"] else answer
-
-    assert {"kpt_001", "my_001"} == {entry["name"] for entry in ask("playbook", task="commit")["entries"]}
-    assert OWN == ask("why", name="my_001")["text"]
-    assert ([None, None], [7, 8]) == (
-        (made := ask("rate", name="my_001", rating="harmful"))["events"],
-        made["mine"]["events"],
-    )
-    assert ask("rate", name="my_001", rating="helpful")["isError"]
-    assert [("my_001", OWN, 1, 1)] == entries(run, "--mine")
-    assert "tallybook://mine" in [resource["uri"] for resource in server.methods["resources/list"]({})["resources"]]
-    contents = server.methods["resources/read"]({"uri": "tallybook://mine"})["contents"]
-    assert [OWN] == [point["text"] for point in json.loads(contents[0]["text"])["key_points"]]
-    assert mine_rated.exists()
 
 
 def test_nothing_of_it_is_shared(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from helpers.events import list_events
 from helpers.hook_calls import HOOK, START
 from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat
-from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
+from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file
@@ -206,78 +206,6 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
         commands.record(here, extraction(("kpt_001", "helpful")), REFLECTOR)
     assert point("kpt_001", "changed meanwhile", 4) == read(here)["key_points"][0]
     commands.check(here)
-
-
-def skill(name: str, section: str, content: str, helpful: int = 0, harmful: int = 0, **more: Any) -> dict[str, Any]:
-    """Return an object as these programs write it."""
-    times = {"created_at": "2026-01-05T10:00:00+00:00", "updated_at": "2026-01-06T10:00:00+00:00"}
-    counts = {"helpful": helpful, "harmful": harmful, "neutral": 1}
-    return {"id": name, "section": section, "content": content, **counts, **times, **more}
-
-
-SKILLBOOK = {
-    "skills": {
-        "general-00001": skill("general-00001", "general", "Read the log first", 5, 1, status="active", embedding=None),
-        "general-00002": skill("general-00002", "general", "Was removed", status="invalid"),
-        "dates-00003": skill("dates-00003", "dates", "Compare dates in UTC", 0, 2, status="active"),
-    },
-    "sections": {"general": ["general-00001", "general-00002"], "dates": ["dates-00003"]},
-    "next_id": 3,
-    "similarity_decisions": {},
-}
-BULLETS = {
-    "bullets": {
-        "g-1": skill("g-1", "strategies", "Read the log first", 5, 1),
-        "g-2": skill("g-2", "strategies", "Compare dates in UTC", 0, 2),
-    },
-    "sections": {"strategies": ["g-1", "g-2"]},
-    "next_id": 2,
-}
-LINES = """Weigh the counts of each line.
-
-## STRATEGIES & INSIGHTS
-[shr-00001] helpful=5 harmful=1 :: Read the log first
-
-## OTHERS
-[oth-00002] helpful=0 harmful=02 :: Compare :: dates in UTC
-"""
-
-
-def rows(legacy: LegacyFile) -> list[tuple[str, str, int, int]]:
-    """Return the entries of a file."""
-    entries = [item.entry for item in legacy.items]
-    return [(entry.name, entry.text, entry.helpful, entry.harmful) for entry in entries]
-
-
-def test_a_skillbook_keeps_ids_counts_and_sections() -> None:
-    """The skills of kayba's file are entries under their ids; a removed one is skipped with the reason."""
-    legacy = read_legacy(json.dumps(SKILLBOOK).encode())
-    expected = [("general-00001", "Read the log first", 5, 1), ("dates-00003", "Compare dates in UTC", 0, 2)]
-    assert expected == rows(legacy)
-    assert {"general": ["general-00001"], "dates": ["dates-00003"]} == legacy.sections
-    assert {"section_names"} == legacy.top_keys.keys()
-    [problem] = legacy.problems
-    assert "playbook.json: skills['general-00002']: is removed there; kept only in the ledger" == str(problem)
-    assert SKILLBOOK["skills"]["general-00001"] == json.loads(legacy.items[0].original)  # type: ignore[index]
-
-
-@pytest.mark.parametrize("as_list", [False, True])
-def test_bullets_keep_ids_counts_and_sections(*, as_list: bool) -> None:
-    """The bullets of an ACE file, a table by ids or a list, are entries under their ids, without any problem."""
-    bullets: Any = BULLETS["bullets"]
-    document = BULLETS | ({"bullets": list(bullets.values()), "sections": {}} if as_list else {})
-    legacy = read_legacy(json.dumps(document).encode())
-    assert [("g-1", "Read the log first", 5, 1), ("g-2", "Compare dates in UTC", 0, 2)] == rows(legacy)
-    assert {"section_names": {"strategies": ["g-1", "g-2"]}} == legacy.top_keys
-    assert () == legacy.problems
-
-
-def test_lines_under_headings_are_read() -> None:
-    """Lines as Tallybook prints them keep names, counts and sections; any other line is refused with the reason."""
-    legacy = read_legacy(LINES.encode(), "ace.txt")
-    assert [("shr-00001", "Read the log first", 5, 1), ("oth-00002", "Compare :: dates in UTC", 0, 2)] == rows(legacy)
-    assert {"STRATEGIES & INSIGHTS": ["shr-00001"], "OTHERS": ["oth-00002"]} == legacy.top_keys["section_names"]
-    assert ["ace.txt: line 1: is not a line of an entry; kept only in the ledger"] == [*map(str, legacy.problems)]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[1]", b'{"a": 1}', b"\\xff", b"words", b'{"skills": 5}'])

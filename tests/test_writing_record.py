@@ -13,20 +13,23 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.events import list_events
+from helpers.memory_store import MemoryStore
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger import line
 from tallybook.ledger.codec import decode, encode
-from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, UsedKeyError
 from tallybook.ledger.events import PointAdded, PointRated
+from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.sharing.syncing import Machine, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Import, Request, Update
+from tallybook.projections.surfaces.writing.requests import Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
     from helpers.command_line import Run
-    from tallybook.projections.surfaces.writing.record import Outcome, Writing
+    from tallybook.projections.surfaces.writing.record import Writing
 
 
 @pytest.fixture
@@ -52,12 +55,6 @@ def write(project: Project, *payloads: dict[str, Any]) -> Writing:
 def read(project: Project) -> Any:
     """Return playbook.json from the disk."""
     return json.loads(project.playbook.read_bytes())
-
-
-def outcome(project: Project, what: Update | Import) -> Outcome:
-    """Record one request and return its outcome."""
-    (came,) = record.write(project, [Request(what, HUMAN)]).outcomes
-    return came
 
 
 def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
@@ -264,3 +261,63 @@ def test_a_save_that_no_file_could_hold_is_refused(started: Project, owner: obje
     with pytest.raises(BadInputError, match=r"^top: "):
         compat.save_playbook(playbook)
     assert before == (started.ledger / "events.jsonl").read_bytes()
+
+
+HELPFUL = {"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
+UNKNOWN = {"evaluations": [{"name": "kpt_901", "rating": "helpful"}]}
+
+
+def helpful(project: Project) -> int:
+    """Return how often the first entry was helpful."""
+    return commands.playbook(project).state.entries["kpt_001"].helpful
+
+
+def test_a_spooled_delivery_keeps_its_key_and_its_digest(started: Project) -> None:
+    """Once it is recorded, the same delivery is a repeat, and another payload under its key is refused."""
+    with held(started):
+        assert commands.record(started, HELPFUL, HUMAN, "k").spooled
+        assert commands.record(started, HELPFUL, HUMAN, "k").spooled
+        with pytest.raises(UsedKeyError, match="was used for another payload, in the spool"):
+            commands.record(started, UNKNOWN, HUMAN, "k")
+    assert 2 == len(spooled(started))
+    assert commands.record(started, HELPFUL, HUMAN, "k").repeated
+    with pytest.raises(UsedKeyError):
+        commands.record(started, UNKNOWN, HUMAN, "k")
+    with held(started), pytest.raises(UsedKeyError, match="recorded as events"):
+        commands.record(started, UNKNOWN, HUMAN, "k")
+    assert (1, []) == (helpful(started), spooled(started))
+
+
+def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
+    """After a sync the same delivery on another machine is a repeat of an event of the book; others are refused."""
+    anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), Engine(MemoryStore())
+
+    def publish(project: Project) -> None:
+        sync(Machine(str(project.ledger), project.root.name, "", "demo"), engine)
+
+    for project in (anna, ben):
+        project.claude.mkdir(parents=True)
+    commands.add(anna, "Use type hints", HUMAN)
+    publish(anna)
+    commands.add(ben, "Write tests", HUMAN)
+    publish(ben)
+    assert not commands.record(anna, HELPFUL, HUMAN, "ci:7").repeated
+    publish(anna)
+    publish(ben)
+    again = commands.record(ben, HELPFUL, HUMAN, "ci:7")
+    assert (True, True) == (again.repeated, str(again.seq_from).startswith("book:"))
+    with pytest.raises(UsedKeyError, match="recorded as events book:"):
+        commands.record(ben, {"new_key_points": ["Other"]}, HUMAN, "ci:7")
+    for project in (ben, anna):
+        publish(project)
+        assert 1 == helpful(project)
+
+
+@pytest.mark.usefixtures("diagnostic_mode")
+def test_an_init_that_adopts_a_playbook_reports_the_migration(
+    run: Run, write_playbook: Callable[[object], Path], diagnostics: Callable[[str], list[str]]
+) -> None:
+    """As any verb that writes; `tests/tape/stories` has the others."""
+    write_playbook({"key_points": ["Use types"]})
+    assert 0 == run("init").code
+    assert ["Migrated 1 playbook entries:"] == [report.splitlines()[0] for report in diagnostics("playbook_migration")]
