@@ -195,7 +195,7 @@ AGENT = table.Agent(
     read=read,
     injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse"),
     # 2,500 tokens of four bytes each; of a longer text the model sees the beginning and the end.
-    size=table.count_bytes,
+    size=lambda text: len(text.encode("utf-8", "replace")),
     max_size=10_000,
     # Its terminal interface leaves the session to a daemon when a person quits.
     awaits_at_stop=True,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.agents import claude, table
 
 
@@ -108,7 +109,7 @@ AGENT = table.Agent(
     read=read,
     # What a session's start adds is lost when the session is resumed; what a prompt adds stays until a compaction.
     injects_at=("UserPromptSubmit", "SubagentStart"),
-    answer=table.flat_answer,
+    answer=lambda _, text: dumps({"additionalContext": text}),
     # No limit was met with 200,000 characters.
     max_size=200_000,
     # It may end without calling a hook.

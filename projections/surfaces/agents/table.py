@@ -139,16 +139,6 @@ def nested_answer(event: str, text: str) -> str:
     return dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
 
 
-def flat_answer(_event: str, text: str) -> str:
-    """Return an answer as Copilot takes it."""
-    return dumps({"additionalContext": text})
-
-
-def count_bytes(text: str) -> int:
-    """Return the length of a text in UTF-8."""
-    return len(text.encode("utf-8", "replace"))
-
-
 def count_utf16(text: str) -> int:
     """Return the length of a text as JavaScript counts it: a character beyond the first 65,536 counts twice."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 FOLDER = "book"
@@ -43,7 +42,7 @@ _FIELDS = {"at": int, "since": int, "events": list, "changes": list, "problems":
 def read(project: AnyProject) -> list[dict[str, Any]]:
     """Return the results of syncs, the newest last; none where the file is not one that syncs wrote."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, TallybookError):
-        found = loads(disk.read_file(_path(project.ledger, NAME)).decode("utf-8"))
+        found = loads(disk.read_file(os.path.join(project.ledger, FOLDER, NAME)).decode("utf-8"))
         types = [{name: type(value) for name, value in result.items()} for result in found]
         lines = [line for result in found for line in (*result["changes"], *result["problems"])]
         if all(fields == _FIELDS for fields in types) and all(type(line) is str for line in lines):
@@ -53,16 +52,21 @@ def read(project: AnyProject) -> list[dict[str, Any]]:
 
 @contextmanager
 def open_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
-    """Give the results, and store them as they are at the end. One process at a time.
+    """Give the results, and store what was changed of them at the end. One process at a time.
 
     Raises:
         TallybookError: The lock or the disk refuses.
     """
     # Detached syncs and a person's commands change the file at the same time.
-    with disk.hold_lock(_path(project.ledger, _LOCK), _WAIT_MS):
+    folder = os.path.join(project.ledger, FOLDER)
+    with disk.hold_lock(os.path.join(folder, _LOCK), _WAIT_MS):
         results = read(project)
+        before = dumps(results)
         yield results
-        _write(project.ledger, results)
+        # Those that nobody has seen all stay.
+        old = [result for result in results[:-MAX_RESULTS] if not result["shown"]]
+        if (after := dumps([*old, *results[-MAX_RESULTS:]])) != before:
+            disk.replace_file(os.path.join(folder, NAME), after.encode("utf-8", "replace"), private=True)
 
 
 def add(
@@ -119,17 +123,15 @@ def new_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
     Raises:
         TallybookError: The lock or the disk refuses.
     """
-    with disk.hold_lock(_path(project.ledger, _LOCK), _WAIT_MS):
-        results = read(project)
+    with open_results(project) as results:
         before: list[list[str]] = [[], *(result["problems"] for result in results)]
-        pairs = [(old, result) for old, result in zip(before, results, strict=False) if not result["shown"]]
         yield [
-            {**result, "problems": [text for text in result["problems"] if text not in old]} for old, result in pairs
+            {**result, "problems": [text for text in result["problems"] if text not in old]}
+            for old, result in zip(before, results, strict=False)
+            if not result["shown"]
         ]
-        if pairs:
-            for _, result in pairs:
-                result["shown"] = True
-            _write(project.ledger, results)
+        for result in results:
+            result["shown"] = True
 
 
 def refuse_old_failure(project: AnyProject) -> None:
@@ -143,14 +145,3 @@ def refuse_old_failure(project: AnyProject) -> None:
         last = results[-1]
         what = f"has failed since {clock.moment(last['since']).at[:16]}: {last['problems'][0]}"
         raise BadInputError("sync", what, "`tallybook share status` says more")
-
-
-def _write(ledger: StrPath, results: Sequence[dict[str, Any]]) -> None:
-    """Write the results; those that nobody has seen all stay."""
-    old = [result for result in results[:-MAX_RESULTS] if not result["shown"]]
-    kept = [*old, *results[-MAX_RESULTS:]]
-    disk.replace_file(_path(ledger, NAME), dumps(kept).encode("utf-8", "replace"), private=True)
-
-
-def _path(ledger: StrPath, name: str) -> str:
-    return os.path.join(ledger, FOLDER, name)
