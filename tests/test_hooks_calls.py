@@ -9,20 +9,17 @@ from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.events import list_events
 from helpers.hook_calls import HOOK, START, call, call_apart, events, here, set_to, told
-from helpers.injections import continued, give, injected
-from helpers.reference_model import extraction
+from helpers.injections import give, injected
 from helpers.spool_files import held, spooled
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger import clock
-from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
+from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.hooks import handler
@@ -31,11 +28,6 @@ from tallybook.projections.surfaces.hooks.ledger_access import BODIES
 from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.command_line import Run
 
 __all__ = ["here"]
 
@@ -49,37 +41,6 @@ MENDING = (
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",
 )
-
-
-def test_a_session_gets_the_playbook_once(here: Project) -> None:
-    """It is injected at the start, and not again at a prompt, a tool or a resume; other sessions get it too."""
-    answer = call(START)
-    assert "SessionStart" == json.loads(answer)["hookSpecificOutput"]["hookEventName"]
-    assert "[kpt_001] helpful=0 harmful=0 :: Use type hints\n[kpt_002]" in told(answer)
-    for again in (START, {"hook_event_name": "UserPromptSubmit"}, {"hook_event_name": "PreToolUse"}):
-        assert "" == call(again)
-    assert "" == call({**START, "source": "resume"})
-    assert told(answer) == told(call(START, "s2"))
-    assert [injected(("kpt_001", "kpt_002"), 0)] * 2 == events(here, PlaybookInjected)
-
-
-def test_a_session_without_a_start_gets_it_at_its_first_prompt_or_tool(here: Project) -> None:
-    """Without a hook at the start the first prompt or tool injects it; a subagent gets nothing."""
-    assert "" == call({"hook_event_name": "PreToolUse", "agent_id": "a1"})
-    answer = call({"hook_event_name": "UserPromptSubmit", "prompt": "hello"})
-    assert "UserPromptSubmit" == json.loads(answer)["hookSpecificOutput"]["hookEventName"]
-    assert (
-        "PreToolUse" == json.loads(call({"hook_event_name": "PreToolUse"}, "s2"))["hookSpecificOutput"]["hookEventName"]
-    )
-    assert 2 == len(events(here, PlaybookInjected))
-
-
-def test_the_playbook_is_injected_again_after_a_compaction(here: Project) -> None:
-    """A compaction drops it from the context; a doubled hook still injects it once."""
-    call(START)
-    compacted = {**START, "source": "compact"}
-    assert "Use type hints" in told(call(compacted))
-    assert 2 == len(events(here, PlaybookInjected))
 
 
 @pytest.mark.parametrize("marked", [True, False], ids=["remembered", "the marker is gone"])
@@ -102,101 +63,18 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     assert 2 == len(events(here, PlaybookInjected))
 
 
-def test_an_outdated_playbook_is_rendered_before_it_is_injected(here: Project) -> None:
-    """After a kill between append and rendering the session still gets the current entries."""
-    old = here.playbook.read_bytes()
-    commands.record(here, extraction(("kpt_001", "helpful")), HUMAN)
-    here.playbook.write_bytes(old)
-    assert "[kpt_001] helpful=1 harmful=0" in told(call(START))
-    assert 1 == json.loads(here.playbook.read_bytes())["key_points"][0]["helpful"]
-
-
-def test_a_legacy_file_is_imported_and_injected(project: Path, write_playbook: Callable[[object], Path]) -> None:
-    """Without a ledger the hook begins one from the file."""
-    write_playbook({"key_points": ["old advice"]})
-    assert "[kpt_001] helpful=0 harmful=0 :: old advice" in told(call(START))
-    assert [injected(("kpt_001",), 0)] == events(Project(project), PlaybookInjected)
-
-
-@pytest.mark.parametrize("begun", [False, True], ids=["nothing", "a .claude folder"])
-def test_a_project_without_a_playbook_is_left_alone(project: Path, *, begun: bool) -> None:
-    """A hook that a user installed everywhere creates nothing in projects without a playbook."""
-    if not begun:
-        (project / ".claude").rmdir()
-    for event in ("SessionStart", "Stop", "SessionEnd"):
-        assert "" == call({"hook_event_name": event, "last_assistant_message": "[kpt_001]"})
-    assert ([".claude"] if begun else []) == [path.name for path in project.rglob("*")]
-
-
-def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
-    """Each entry named in a message or a tool's input is cited once per occasion, however often delivered."""
-    give(here, "s1", "kpt_001", "kpt_002")
-    said = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001], [kpt_404] and again [kpt_001]"}
-    tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_use_id": "t1"}
-    for payload in (said, said, {**tool, "tool_input": {"command": ["echo [kpt_002]", 7]}}, {**said, "agent_id": "a1"}):
-        assert "" == call(payload)
-    cited = [PointCited("kpt_001", "message"), PointCited("kpt_002", "Bash"), PointCited("kpt_001", "message")]
-    assert cited == events(here, PointCited)
-    assert [] == events(here, PointRated)
-    assert ["s1"] * 3 == [row["by"]["session"] for row in list_events(here) if row["kind"] == "point.cited"]
-
-
-def test_a_tools_answer_is_not_a_citation(here: Project) -> None:
-    """Reading the playbook is not citing it."""
-    call({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {}, "tool_response": "[kpt_001]"})
-    assert [] == events(here, PointCited)
-
-
-@pytest.mark.parametrize("event", ["PreCompact", "SessionEnd"])
-def test_a_reflection_is_requested_once(here: Project, project: Path, event: str) -> None:
-    """The same span of a transcript is requested once, and a longer one again."""
-    transcript = project / "s1.jsonl"
-    transcript.write_text("{}\n")
-    payload = {"hook_event_name": event, "transcript_path": str(transcript)}
-    for asked in (payload, payload, {**payload, "hook_event_name": "SessionEnd"}):
-        assert "" == call(asked)
-    assert [ReflectionRequested(3, event, str(transcript))] == events(here, ReflectionRequested)
-    transcript.write_text("{}\n{}\n")
-    call(payload)
-    assert [3, 6] == [event.end for event in events(here, ReflectionRequested)]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 def test_a_held_ledger_delays_no_session(here: Project) -> None:
     """While another process holds the lock, events wait in the spool; the next command appends them once."""
     with held(here):
         assert "Use type hints" in told(call(START))
-        call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"})
+        say("As [kpt_002] says.")
     assert 2 == len(spooled(here))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert [] == spooled(here)
     assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
     assert [PointCited("kpt_002", "message")] == events(here, PointCited)
     assert "" == call(START)
-
-
-def test_a_damaged_ledger_breaks_no_session(here: Project) -> None:
-    """The last good file is injected; where the end is missing, new events wait, and the ledger is not changed."""
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes()[:-50])
-    damaged = log.read_bytes()
-    assert "Write tests" in told(call(START))
-    # Who was told is remembered although the ledger could not take it.
-    assert "" == call({"hook_event_name": "UserPromptSubmit"})
-    assert 1 == len(spooled(here))
-    assert damaged == log.read_bytes()
-
-
-def test_a_hook_appends_to_a_ledger_that_is_damaged_before_its_end(here: Project) -> None:
-    """A writer checks the end alone: what stands before it is not changed, and `verify` names the damage."""
-    log = here.ledger / "events.jsonl"
-    log.write_bytes(log.read_bytes().replace(b"Write tests", b"Write texts"))
-    damaged = log.read_bytes()
-    assert "Write tests" in told(call(START))
-    assert "" == call({"hook_event_name": "UserPromptSubmit"})
-    assert ([], True) == (spooled(here), log.read_bytes().startswith(damaged))
-    assert 1 == log.read_bytes().count(b'"kind":"playbook.injected"')
-    assert [4] == [problem.line for problem in commands.verify_and_fold(here)[0].problems]
 
 
 HOSTILE = [
@@ -218,13 +96,6 @@ def test_no_payload_breaks_the_hook(here: Project, payload: bytes) -> None:
     before = (here.ledger / "events.jsonl").read_bytes()
     assert "" == call(payload)
     assert before == (here.ledger / "events.jsonl").read_bytes()
-
-
-def test_a_payload_that_is_no_object_is_noted_as_that(here: Project) -> None:
-    """What `doctor` shows of such a payload says what is wrong with it, in words of ours."""
-    call(b"[]")
-    noted = (here.ledger / "hook-error").read_text(encoding="utf-8")
-    assert "the hook's payload: is not a JSON object" in noted
 
 
 @pytest.mark.parametrize(
@@ -285,30 +156,6 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(
     assert (2, 2, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
 
 
-def test_the_settings_limit_what_is_injected(here: Project) -> None:
-    """The limit counts all characters; nothing is injected if no entry fits, or for 0."""
-    for number in range(20):
-        commands.add(here, f"{number} " + "long " * 20, HUMAN)
-    for budget_chars, lines in ((1_000, True), (700, False), (0, False)):
-        set_to(here, f"[playbook]\nbudget_chars = {budget_chars}\n")
-        said = told(call(START, f"s{budget_chars}"))
-        assert (lines, lines) == ("[kpt_" in said, "more key points were left out" in said)
-        assert len(said) <= budget_chars
-    set_to(here, "[playbook]\nbudget_chars = lots\n")
-    assert 1_000 < len(told(call(START))) <= Settings().budget_chars
-
-
-def test_a_stop_requests_a_reflection_if_the_settings_say_so(here: Project) -> None:
-    """It does not by default, and never for a subagent."""
-    stop = {"transcript_path": str(here.playbook), "last_assistant_message": "[kpt_001]"}
-    call({"hook_event_name": "Stop", **stop})
-    assert [] == events(here, ReflectionRequested)
-    set_to(here, "[reflection]\non_stop = true\n")
-    call({"hook_event_name": "SubagentStop", **stop})
-    call({"hook_event_name": "Stop", **stop})
-    assert ["Stop"] == [event.trigger for event in events(here, ReflectionRequested)]
-
-
 @pytest.mark.parametrize("kind", BODIES)
 def test_events_of_the_hook_path_match_their_classes(kind: str) -> None:
     """The literals of the hook path have the fields of their classes in order, and change no playbook."""
@@ -346,75 +193,6 @@ def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, fi
         assert "" == call(compacted)
         assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
     assert (1 if first_is_recorded else 2) == len(spooled(here))
-
-
-def codex(home: Path, session: str, parent: str = "") -> dict[str, str]:
-    """Return what Codex says with each event of a session, of which it wrote a transcript; of a fork, its start."""
-    path = home / ".codex" / "sessions" / "2026" / "11" / "25" / f"rollout-2026-11-25T12-00-00-{session}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    meta = {"id": session, "cwd": "/shop"} | ({"forked_from_id": parent} if parent else {})
-    path.write_text(json.dumps({"type": "session_meta", "payload": meta}) + "\n", encoding="utf-8")
-    return {"transcript_path": str(path)}
-
-
-def test_a_fork_of_codex_is_given_the_playbook_once(here: Project) -> None:
-    """A fork, and a fork of a fork, starts under an id of its own; its transcript names the session it continues."""
-    home = Path.home()
-    assert "Use type hints" in told(call({**START, **codex(home, "c1")}, "c1"))
-    for parent, fork in (("c1", "c2"), ("c2", "c3")):
-        start = {**START, "source": "fork", **codex(home, fork, parent)}
-        prompt = {
-            "hook_event_name": "UserPromptSubmit",
-            "turn_id": "t1",
-            "prompt": "go on",
-            **codex(home, fork, parent),
-        }
-        assert ["", "", ""] == [call(start, fork), call(start, fork), call(prompt, fork)]
-    given = injected(("kpt_001", "kpt_002"), 0)
-    assert [given, continued("c1"), continued("c2")] == events(here, PlaybookInjected)
-    assert "Use type hints" in told(call({**START, "source": "compact", **codex(home, "c3", "c2")}, "c3"))
-
-
-def test_a_branch_of_claude_code_is_given_the_playbook_once(here: Project, tmp_path: Path) -> None:
-    """A branch copies the lines of its session, each with the id of that session."""
-    call(START)
-    path = tmp_path / "b1.jsonl"
-    copied = {"type": "user", "uuid": "u1", "sessionId": "b1", "forkedFrom": {"sessionId": "s1", "messageUuid": "u0"}}
-    path.write_text(json.dumps({"type": "summary"}) + "\n" + json.dumps(copied) + "\n", encoding="utf-8")
-    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on", "transcript_path": str(path)}
-    assert "" == call(prompt, "b1")
-    assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
-
-
-def test_a_forked_session_is_told_once(here: Project) -> None:
-    """Its start carries the id of the session that it continues, which was told; its own comes with a prompt."""
-    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
-    assert "Use type hints" in told(call(START))
-    assert ["", "", ""] == [
-        call({**START, "source": "resume"}),
-        call(prompt, "the fork"),
-        call(prompt, "the fork"),
-    ]
-    assert [injected(("kpt_001", "kpt_002"), 0), continued("s1")] == events(here, PlaybookInjected)
-    # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
-    assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
-    assert "Use type hints" in told(call(prompt, "another"))
-
-
-@pytest.mark.parametrize("variable", ["COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID"])
-def test_a_caller_that_does_not_take_this_answer_is_told_nothing(
-    here: Project, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    """And nothing is recorded as told; Claude Code in the terminal of such an agent is told, by its session's id."""
-    monkeypatch.setenv(variable, "1")
-    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
-    assert ["", ""] == [call(START), call(prompt)]
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "another")
-    assert "" == call(START)
-    assert [] == events(here, PlaybookInjected)
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    assert "Use type hints" in told(call(START))
-    assert 1 == len(events(here, PlaybookInjected))
 
 
 NAMES = ("kpt_001", "kpt_002", "my_001", "Pat-001", "a, b", "two words", "back\\slash")
@@ -471,32 +249,6 @@ def cited(project: Project) -> list[str]:
     return [event.name for event in events(project, PointCited)]
 
 
-def test_an_agent_that_changes_the_folder_cites_nothing_of_another_project(
-    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An entry that another project has under the same name was not given to the session, so it is not cited there."""
-    other = Project(tmp_path / "other")
-    (other.root / ".claude").mkdir(parents=True)
-    commands.add(other, "Something else", HUMAN)
-    call({**START, "cwd": str(here.root)})
-    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
-    say("As [kpt_001] says.", cwd=str(other.root))
-    assert ([], []) == (cited(other), cited(here))
-    say("As [kpt_001] says.", cwd=str(here.root))
-    assert ["kpt_001"] == cited(here)
-
-
-def test_a_session_cites_what_the_verb_playbook_gave_it(
-    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What an agent asked for by `tallybook show --as-agent` was given to its session."""
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    assert 0 == run("show", "--as-agent", "--for", "type hints").code
-    say("As [kpt_001] says.")
-    say("As [kpt_001] says.", "s2")
-    assert ["kpt_001"] == cited(here)
-
-
 def test_a_session_cites_what_mcp_gave_it(here: Project) -> None:
     """What the tool `playbook` or the resource answered was given to the server's session."""
     for session, method, arguments in (
@@ -507,29 +259,6 @@ def test_a_session_cites_what_mcp_gave_it(here: Project) -> None:
         Server(here, session).methods[method](arguments)
         say("Again, as [kpt_001] says.", session)
     assert ["kpt_001"] * 2 == cited(here)
-
-
-def test_what_waits_in_the_spool_was_given(here: Project) -> None:
-    """A session is given the playbook while another process holds the ledger, and cites it before that ends."""
-    with held(here):
-        call(START)
-        say("As [kpt_001] says.")
-    commands.add(here, "Take in what waits", HUMAN)
-    assert (1, ["kpt_001"]) == (len(events(here, PlaybookInjected)), cited(here))
-
-
-def test_the_ledger_says_what_was_given_where_the_markers_are_gone(here: Project) -> None:
-    """A marker only saves time: without any, a fork of a fork still cites what its first session was given."""
-    call(START)
-    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
-    for parent, fork in (("s1", "s2"), ("s2", "s3")):
-        call({**START, "source": "resume"}, parent)
-        assert "" == call(prompt, fork)
-    for marker in (here.ledger / "marks").iterdir():
-        marker.unlink()
-    say("As [kpt_001] says.", "s3")
-    say("As [kpt_001] says.", "s4")
-    assert ["kpt_001"] == cited(here)
 
 
 def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) -> None:
@@ -559,3 +288,62 @@ def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Pa
     ask_again(place, script)
     assert 0 == run_here(["reflect"])
     assert ["kpt_001"] == cited(place)
+
+
+# By task each prompt is given the entries that fit it, and an entry is given once (rule 22)
+
+TEXTS = (
+    "Run the tests before each commit.",
+    "Quote ids as strings in JSON.",
+    "Write commit subjects in the imperative.",
+    "Name the units of numbers.",
+)
+BY_TASK = "[playbook]\nby_task = true\n"
+
+
+@pytest.fixture
+def by_task(project: Path) -> Project:
+    """Return a project with four entries, of which the second is rated, that is injected by task."""
+    made = Project(project)
+    for text in TEXTS:
+        commands.add(made, text, HUMAN)
+    commands.rate(made, "kpt_002", "helpful", HUMAN)
+    set_to(made, BY_TASK)
+    return made
+
+
+def ask(text: str, session: str = "s1") -> str:
+    """Send a prompt, and return the context that the model is given."""
+    return told(call({"hook_event_name": "UserPromptSubmit", "prompt": text}, session))
+
+
+def names(context: str) -> list[str]:
+    """Return the names of the entries in a context, in order."""
+    return [line[1:].partition("]")[0] for line in context.split("\n") if line.startswith("[kpt_")]
+
+
+@pytest.mark.parametrize("identity", [{}, {"prompt_id": "p1"}], ids=["without an id", "with an id"])
+def test_a_doubled_installation_gives_an_entry_once(by_task: Project, identity: dict[str, str]) -> None:
+    """Of hooks that get the same prompt at once, one answers, also while the ledger is held (rule 22)."""
+    with ThreadPoolExecutor(4) as pool:
+        prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "commit", **identity}
+        answers = list(pool.map(lambda _: told(call_apart(prompt)), range(4)))
+    assert [["kpt_003", "kpt_001", "kpt_002"]] == [names(answer) for answer in answers if answer]
+    with held(by_task):
+        assert ["kpt_004"] == names(ask("units"))
+        assert "" == ask("units")
+    assert 1 == len(spooled(by_task))
+
+
+def test_a_session_is_given_no_more_than_the_budget(by_task: Project) -> None:
+    """A prompt is given at most half of what is left, so later ones find room; held room included (rule 22)."""
+    rules = [f"Topic{number % 20} has the rule {number}: {'x' * 60}" for number in range(200)]
+    commands.record(by_task, {"new_key_points": rules, "evaluations": []}, HUMAN)
+    set_to(by_task, f"{BY_TASK}budget_chars = 6000\n")
+    sizes = [len(ask(f"work on topic{number}")) for number in range(12)]
+    assert 0 < sum(sizes) <= 6_000
+    spent = 0
+    for size in sizes:
+        assert size <= (6_000 - spent) / 2
+        spent += size
+    assert sum(map(bool, sizes)) > 2
