@@ -1,9 +1,11 @@
-"""Redaction by the command: its answers, the remaining text, and refusals."""
+"""Redaction: what is erased, what is left, and what refuses a redacted text; `tests/tape/stories` has its answers."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -30,13 +32,21 @@ from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
+from tallybook.ledger.storage.redacted_digests import (
+    FOLDER,
+    MIN_TEXT_CHARS,
+    NAME,
+    RedactedTextError,
+    normalize_look,
+)
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.curation import make_undo
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
+from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,21 +94,6 @@ def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFi
     assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")["trail"]]
 
 
-def test_lines_that_the_chain_needs_are_listed(here: Project) -> None:
-    """A name, a rating, a key or an author cannot be erased; each line that holds the text is named."""
-    by = {"rater": "human", "session": "hunter2-session"}
-    payload = {"evaluations": [{"name": "kpt_001", "rating": "hunter2-rating"}]}
-    first = commands.record(here, payload, by, "hunter2-key").seq_from
-    legacy = {"key_points": [{"name": "hunter2-name", "text": "named"}]}
-    commands.import_file(here, json.dumps(legacy).encode(), "old.json")
-    done = strike(here, "hunter2")
-    assert first is not None
-    assert (first, first + 1) == done.bodies[:2]
-    assert [4] == [event.seq for event in done.events]
-    assert any("playbook.json" in line for line in done.erased.remaining)
-    assert () == commands.verify_and_fold(here)[0].problems
-
-
 def test_a_dry_run_gives_the_same_answer_and_writes_nothing(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """It names the events and files that hold the text, spooled payloads and manual edits too."""
     (here.claude / "settings.json").write_text(TOLD)
@@ -110,25 +105,6 @@ def test_a_dry_run_gives_the_same_answer_and_writes_nothing(here: Project, capsy
     assert before == content(here)
     for named in ("would be redacted: event 4, point.added kpt_002", "/spool/", "playbook.json", "settings.json"):
         assert named in out
-
-
-def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> None:
-    """A torn end that holds it is erased from log and quarantine; by its event it needs no text."""
-    log = here.ledger / "events.jsonl"
-    for target in (RedactionTarget(text="hunter2"), None):
-        with log.open("ab") as file:
-            file.write(TORN)
-        commands.rate(here, "kpt_001", "helpful", HUMAN)
-        (seq, *_) = [row["seq"] for row in list_events(here) if row["kind"] == "log.recovered"][::-1]
-        done = redact(here, target or RedactionTarget(str(seq)), "it was private", HUMAN)
-        assert seq in [event.seq for event in done.events]
-        assert ([], ()) == (holding(here, "hunter2"), done.erased.remaining)
-        assert () == commands.verify_and_fold(here)[0].problems
-    assert [] == [
-        path
-        for path in (here.ledger / "quarantine").iterdir()
-        if path.read_bytes().strip(b" *")[:1] == b"{" and b"hunter2" in path.read_bytes()
-    ]
 
 
 # None that ids and digests have: there a text would stand by chance.
@@ -203,3 +179,72 @@ def test_a_terminal_lists_the_events_and_asks(named: Project, answer: str, code:
     assert "Redact the whole text of 2 events?" in shown
     assert (code == 0) == (texts(named) == [REDACTED, REDACTED, TEXTS[2]])
     assert (code != 0) == (before == content(named))
+
+
+FIRST, LAST = "Use type hints", "Test the edges"
+
+
+def assert_erased(here: Project, *others: str) -> None:
+    """Check that the playbook has these texts after the first ones, and no file holds the secret."""
+    assert [FIRST, REDACTED, LAST, *others] == texts(here)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    verdict = commands.verify_and_fold(here)[0]
+    assert ((), ()) == (verdict.problems, verdict.notes)
+
+
+def test_an_update_saved_after_a_redaction_loses_only_the_redacted_text(here: Project) -> None:
+    """Its other texts and ratings count, and a rating of the refused text counts for no entry."""
+    loaded = compat.load_playbook()
+    strike(here)
+    compat.update_playbook_data(loaded, {"new_key_points": [f"so {PRIVATE}"], "evaluations": []})
+    (refused,) = {entry["name"] for entry in loaded["key_points"]} - {"kpt_001", "kpt_002", "kpt_003"}
+    commands.add(here, "of another session", HUMAN)
+    rated = [{"name": name, "rating": "harmful"} for name in (refused, "kpt_001")]
+    compat.update_playbook_data(loaded, {"new_key_points": ["fresh"], "evaluations": rated})
+    with pytest.warns(UserWarning, match="redacted by event 14"):
+        compat.save_playbook(loaded)
+    assert_erased(here, "of another session", "fresh")
+    assert [1, 0, 0, 0, 0] == [entry["harmful"] for entry in commands.show(here)["key_points"]]
+    assert [FIRST, TOLD, LAST, "fresh"] == [entry["text"] for entry in loaded["key_points"]]
+    compat.update_playbook_data(loaded, {"evaluations": [{"name": refused, "rating": "harmful"}]})
+    compat.save_playbook(loaded)
+    assert [1, 0, 0, 0, 0] == [entry["harmful"] for entry in commands.show(here)["key_points"]]
+
+
+def test_the_reason_of_an_undo_is_compared_under_the_lock(here: Project) -> None:
+    """A redaction can end after the undo began."""
+    undo = Request(make_undo(["id-1"], reason=f"for {PRIVATE}"), HUMAN)
+    strike(here)
+    with pytest.raises(RedactedTextError):
+        commands.record_request(here, undo)
+    assert_erased(here)
+
+
+def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> None:
+    """It is 0600, holds no text, has a key of its own, and is ignored even if the ledger is tracked."""
+    strike(here)
+    path = here.ledger / FOLDER / NAME
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert "hunter2" not in path.read_text()
+    shared = stat.S_IMODE(here.ledger.stat().st_mode) | stat.S_IWGRP
+    here.ledger.chmod(shared)
+    strike(here, FIRST)
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    (here.ledger / ".gitignore").unlink()
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=here.root, check=True, capture_output=True)
+    tracked = subprocess.run(["git", "ls-files"], cwd=here.root, check=True, capture_output=True, text=True).stdout
+    assert "events.jsonl" in tracked
+    assert NAME not in tracked
+
+
+def test_a_redacted_text_in_the_spool_is_left_out(here: Project) -> None:
+    """The next command says so, and records the rest of the payload."""
+    strike(here)
+    with held(here):
+        assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
+    notes = commands.rate(here, "kpt_001", "helpful", HUMAN).notes
+    assert any("the text was redacted by event 14; a person can add it" in note for note in notes)
+    assert_erased(here, "later")

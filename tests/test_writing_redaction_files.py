@@ -1,4 +1,4 @@
-"""A redacted text in files: Tallybook's own lose it in every spelling, others are named, and nothing restores it."""
+"""A redacted text in files: Tallybook's own lose it in every spelling and look, and those of others are named."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import os
 from pathlib import Path
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+import unicodedata
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.events import list_events
-from helpers.redactions import PRIVATE, TOLD, counts, holding, project_with_secret, strike, strike_nothing, texts
-from tallybook import compat
+from helpers.redactions import PRIVATE, TOLD, counts, held, holding, project_with_secret, strike, strike_nothing, texts
+from tallybook.ledger.line import Position
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.storage import redaction
+from tallybook.ledger.sharing import replica
+from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
@@ -117,44 +119,6 @@ def test_a_hard_link_in_place_of_a_pending_file_is_left_intact(here: Project) ->
     assert [False, False] == [(here.ledger / place).exists() for place in (".erased", "quarantine/7-99.bin")]
 
 
-def test_a_long_text_is_erased_from_its_diagnostic_whole(here: Project, diagnostic_mode: None) -> None:
-    """After a redaction by event, a diagnostic that quotes only the beginning of the text loses it."""
-    del diagnostic_mode
-    long = "The customer's name is on every page of this: " + "n" * 90
-    playbook = compat.load_playbook()
-    compat.update_playbook_data(playbook, {"new_key_points": [long], "evaluations": []})
-    compat.update_playbook_data(playbook, {"evaluations": [{"name": "kpt_004", "rating": "harmful"}] * 3})
-    compat.save_playbook(playbook)
-    (seq,) = [row["seq"] for row in list_events(here) if long in str(row.get("free"))]
-    strike(here, None, str(seq))
-    assert [] == holding(here, long[:20])
-
-
-def escaped(text: str) -> str:
-    r"""Return a text in which every character is a ``\u`` escape."""
-    return "".join(f"\\u{ord(char):04x}" for char in text)
-
-
-def test_a_spelling_that_cannot_be_overwritten_is_reported(here: Project) -> None:
-    """The redaction is pending, with exit code 4, until the file is deleted; the next writer then finishes."""
-    path = here.ledger / "odd.txt"
-    path.write_text(escaped("hunter2"))
-    done = strike(here, "hunter2")
-    assert 1 == len(done.erased.remaining)
-    assert str(path) in done.erased.remaining[0]
-    assert "not finished" in commands.verify_and_fold(here)[0].notes[0]
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is not redaction.read_pending(here.ledger)
-    path.unlink()
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is redaction.read_pending(here.ledger)
-    assert ((), [], 1) == (
-        commands.verify_and_fold(here)[0].notes,
-        holding(here, "hunter2"),
-        len(commands.verify_and_fold(here)[0].redacted),
-    )
-
-
 def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
     """Whole working trees that the agent has there are copies like any other; a file of that name is not."""
     inside, beside = here.claude / "worktrees" / "one" / "a.txt", here.claude / "agents" / "worktrees" / "a.txt"
@@ -198,37 +162,121 @@ def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     assert ["playbook.json"] == left
 
 
-def test_a_legacy_file_that_is_not_imported_yet_is_found(
-    project: Path, write_playbook: Callable[[object], Path]
+NAME = "José Martínez"
+ALIKE = {
+    "decomposed": unicodedata.normalize("NFD", NAME),
+    "no-break space": NAME.replace(" ", "\u00a0"),
+    "line break": NAME.replace(" ", "\n"),
+    "two blanks": NAME.replace(" ", " \t "),
+    "soft hyphen": NAME.replace("tín", "tí\u00adn"),
+    "zero width": NAME.replace("tín", "tí\u200bn"),
+    "byte order mark": NAME.replace("tín", "\ufefftín"),
+    "within a letter": unicodedata.normalize("NFD", NAME).replace("\u0301", "\u200d\u0301"),
+    "full width": NAME.replace("Mart", "\uff2d\uff41\uff52\uff54"),
+    "control": NAME.replace("tín", "tí\x01n"),
+    "variation selector": NAME.replace("tín", "tí\ufe0fn"),
+}
+OTHERS = ["Jose Martinez", "José", "JoséMartínez"]
+
+
+@pytest.mark.parametrize("look", ALIKE.values(), ids=ALIKE)
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_text_that_looks_the_same_is_redacted_and_does_not_return(
+    here: Project, look: str, *, is_swapped: bool
 ) -> None:
-    """Its entries become seed events, original items included, and lose the text; their counts stay."""
-    here = Project(project)
-    items = [{"text": TOLD, "score": 3, "note": TOLD}, f"plain {PRIVATE}", "other", 5, {"odd": [TOLD]}]
-    write_playbook({"key_points": items, "title": TOLD, "last_updated": "2026-01-01T00:00:00Z"})
-    assert [here.playbook] == list(find_text(here, RedactionTarget(text=PRIVATE)).erased.files)
-    done = strike(here)
-    assert ((), ()) == (done.erased.remaining, done.bodies)
-    assert ([], []) == (holding(here), holding(here, "hunter2"))
-    assert [REDACTED, REDACTED, "other"] == texts(here)
-    assert [("kpt_001", 3, 0), ("kpt_002", 0, 0), ("kpt_003", 0, 0)] == counts(here)
+    """A name is found in the log and a file whichever of its looks is given, and others are left and accepted."""
+    given, recorded = (look, NAME) if is_swapped else (NAME, look)
+    for text in (f"Ask {recorded} first", *OTHERS):
+        commands.add(here, text, HUMAN)
+    path = here.ledger / "a.json"
+    path.write_text(json.dumps({"t": [f"Ask {recorded}", *OTHERS]}))
+    done = strike(here, given)
+    assert (1, 1, ()) == (len(done.events), done.alike, done.erased.remaining)
+    assert [REDACTED, *OTHERS] == texts(here)[3:]
+    masked, *left = json.loads(path.read_text())["t"]
+    assert ("*", OTHERS) == (masked[-1], left)
     assert () == commands.verify_and_fold(here)[0].problems
+    for text in (recorded, f"Tell {recorded} last"):
+        assert "was redacted" in commands.record(here, {"new_key_points": [text]}, HUMAN).ignored[0].reason
+    assert () == commands.record(here, {"new_key_points": [f"{text} too" for text in OTHERS]}, HUMAN).ignored
 
 
-def test_a_file_that_was_open_in_an_editor_restores_nothing(
-    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
+def test_a_look_with_few_visible_characters_matches_nothing_else(here: Project) -> None:
+    """A text of which almost nothing is visible is redacted as it is, not wherever its one letter occurs."""
+    hidden = "a\u200b\u200b\u200b"
+    commands.add(here, f"Say {hidden} here", HUMAN)
+    commands.add(here, "This is a text", HUMAN)
+    strike(here, hidden)
+    assert [REDACTED, "This is a text"] == texts(here)[3:]
+    assert not commands.record(here, {"new_key_points": ["Take a break"]}, HUMAN).ignored
+
+
+def escaped(text: str) -> str:
+    r"""Return a text in which every character is a ``\u`` escape."""
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+def capital(text: str) -> str:
+    r"""Return the same with capital digits."""
+    return "".join(f"\\u{ord(char):04X}" for char in text)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("make", [escaped, capital, str], ids=["escaped", "capital", "plain"])
+def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
+    here: Project, layers: int, make: Callable[[str], str]
 ) -> None:
-    """A manual edit of a file that was opened before a redaction counts, except for the redacted text."""
-    document = read_playbook()
-    strike(here)
-    document["key_points"][1]["helpful"] = 9
-    document["key_points"][2]["text"] = "changed"
-    document["key_points"].append("by hand")
-    write_playbook(document)
+    r"""A broken ``playbook.json.unreadable-*`` loses a text of ``\u`` escapes, of each layer of JSON, and no other."""
+    spelled = make(NAME)
+    for _ in range(layers - 1):
+        spelled = json.dumps(spelled)[1:-1]
+    path = here.claude / "playbook.json.unreadable-20261118T110640"
+    broken = '{"key_points": [\n"Use \\"quotes\\"",\n"an open string,\n"Ask %s first",\n"Test the edges"'
+    path.write_text(broken % spelled)
+    done = strike(here, NAME)
+    assert ((path,), ()) == (done.erased.files, done.erased.remaining)
+    data = path.read_text()
+    assert len((broken % spelled).encode()) == len(data.encode())
+    assert "*" in data
+    assert all(line in data for line in ('"Use \\"quotes\\"",', '"Test the edges"'))
+    assert NAME not in json.loads(f'"{data.split(chr(10))[3][1:-2]}"')
+
+
+WORDS = ["evaluations", "2026"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(here: Project, word: str) -> None:
+    """A payload that waits while a redaction is pending is recorded whole: its format is not overwritten."""
+    commands.add(here, f"Never say {word} aloud", HUMAN)
+    fd = os.open(here.ledger / "render.lock", os.O_RDWR)
+    try:
+        assert disk.try_lock(fd)
+        assert "not finished" in strike(here, word).erased.remaining[0]
+        payload = {
+            "evaluations": [{"name": "kpt_001", "rating": "helpful", "justification": "it found a bug"}],
+            "new_key_points": ["Plan before the work"],
+        }
+        with held(here):
+            assert commands.record(here, payload, HUMAN).spooled
+    finally:
+        os.close(fd)
     commands.replay(here)
-    assert ["Use type hints", REDACTED, "changed", "by hand"] == texts(here)
-    assert ([], ("kpt_002", 9, 0)) == (holding(here), counts(here)[1])
-    document = read_playbook()
-    document["key_points"][1]["text"] = "said anew"
-    write_playbook(document)
-    commands.replay(here)
-    assert "said anew" == texts(here)[1]
+    assert None is redaction.read_pending(here.ledger)
+    assert ([], ([], [])) == (list(commands.verify_and_fold(here)[0].problems), spool.read_files(here.ledger))
+    assert ("kpt_001", 2, 0) in counts(here)
+    assert [REDACTED, "Plan before the work"] == texts(here)[3:]
+
+
+@pytest.mark.parametrize("word", ["taken", "true", "1234", "beef"])
+def test_a_word_number_or_digest_of_our_json_is_not_overwritten(here: Project, word: str) -> None:
+    """The pointer to a book's copy stays as it was: keys, numbers and digests of ledger files hold no text."""
+    commands.add(here, f"Never say {word} aloud", HUMAN)
+    current = replica.Current("7", Position(1234, "beef" * 8, 12345), taken=12340)
+    replica.write_current(here.ledger, current)
+    other = here.ledger / "flags.json"
+    other.write_text('{"x": true, "y": null, "z": 1234}')
+    done = strike(here, word)
+    assert ((), current) == (done.erased.remaining, replica.read_current(here.ledger))
+    assert {"x": True, "y": None, "z": 1234} == json.loads(other.read_text())
+    assert REDACTED == texts(here)[3]
