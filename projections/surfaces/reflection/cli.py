@@ -8,7 +8,7 @@ from itertools import islice
 import os
 from pathlib import Path
 import sys
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 import click
@@ -37,8 +37,7 @@ _EXIT_CODES: Final = {worker.DONE: 0, worker.HELD: EXIT_NOT_WRITTEN}
 """How the worker ended → the exit code; EXIT_NO for any other end."""
 
 
-@attrs.frozen
-class Prompt:
+class Prompt(NamedTuple):
     """The prompt of one piece.
 
     Attributes:
@@ -176,7 +175,7 @@ def _line(result: Result) -> str:
 def _print_prompts(project: Project, prompts: list[Prompt], plan: Plan, *, as_json: bool) -> int:
     if as_json:
         tokens = sum(prompt.tokens for prompt in prompts)
-        answer({"rater": plan.rater, "tokens": tokens, "pieces": list(map(attrs.asdict, prompts))})
+        answer({"rater": plan.rater, "tokens": tokens, "pieces": [prompt._asdict() for prompt in prompts]})
         return 0
     for prompt in prompts:
         say(f"== session {prompt.session}, about {prompt.tokens:,} tokens", *prompt.prompt.splitlines())
@@ -250,25 +249,25 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
         BadInputError: The folder cannot be read, or has no transcript.
     """
     try:
-        paths = transcript.find_below(folder)
-        sizes = {path: transcript.size_of(path) for path in sorted(paths, key=_begin_time)}
+        readers = transcript.find_below(folder)
+        sizes = {path: transcript.size_of(path) for path in sorted(readers, key=_begin_time)}
     except OSError as error:
         raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
     if not sizes:
         raise BadInputError(f"--from {folder}", "has no transcript", "give a folder with files SESSION.jsonl")
-    own = {path: size for path, size in sizes.items() if paths[path].is_per_project or is_of_project(path, project)}
+    own = [path for path in sizes if readers[path].is_per_project or is_of_project(path, project)]
     if not own:
         hint = "those of Codex CLI and Copilot CLI count for the project that they began in; give --project DIR"
         raise BadInputError(f"--from {folder}", "has no transcript of this project", hint)
-    names = {path: paths[path].session_of(str(path.absolute())) for path in own}
-    sessions = {
-        name: attrs.evolve(
-            known.sessions.get(name, ReflectedSession(None)), transcript=str(path.absolute()), request_end=own[path]
-        )
-        for path, name in names.items()
-        if name
-    }
-    return {name: session for name, session in sessions.items() if worker.has_more(session, rater)}
+    sessions = {}
+    for path in own:
+        place = str(path.absolute())
+        name = readers[path].session_of(place)
+        session = known.sessions.get(name, ReflectedSession(None))
+        session = attrs.evolve(session, transcript=place, request_end=sizes[path])
+        if name and worker.has_more(session, rater):
+            sessions[name] = session
+    return sessions
 
 
 def _begin_time(path: Path) -> tuple[str, str]:

@@ -70,8 +70,8 @@ ENDS: Final = frozenset({"SessionEnd"})
 OUTSIDE: Final = "outside"
 """Cause of a failure: the file is no transcript in an agent's folder, nor in a folder that a person named."""
 KILLED_TRIGGER: Final = "transcript"
-KEPT_DAYS: Final = 30
-"""After so many days Claude Code and Gemini CLI delete a transcript; no limit of the other agents is known.
+_KEPT_US: Final = 30 * 24 * 3600 * clock.MICROSECONDS
+"""After so long Claude Code and Gemini CLI delete a transcript; no limit of the other agents is known.
 
 A session that was given the playbook longer ago is not looked for, and it may continue: the ledger knows that it has
 the playbook.
@@ -151,10 +151,9 @@ def _has_grown(session: ReflectedSession, path: Path, rater: str) -> bool:
     """Say whether the transcripts of a session differ from what was read of them, and have for a while."""
     position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
     try:
-        files = transcript.files_of(path)
-        if any(file.stat().st_mtime_ns // 1000 > quiet_us for file in files.values()):
+        sizes = {file: transcript.size_of(place) for file, place in transcript.files_of(path).items()}
+        if _written_us(path) > quiet_us:
             return False
-        sizes = {file: transcript.size_of(place) for file, place in files.items()}
     except OSError:
         return False
     own_size, own_end = sizes.pop(""), position.end.get("", 0)
@@ -174,21 +173,25 @@ def may_be_read(path: Path, plan: Plan) -> bool:
     return any(real.is_relative_to(folder.resolve()) for folder in (*own, *plan.folders))
 
 
+def _written_us(path: Path) -> int:
+    """Return when a session's transcript or one of its subagents' was written to last, in microseconds since 1970.
+
+    Raises:
+        OSError: One cannot be read.
+    """
+    return max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
+
+
 def wait_for_writers(project: Project, plan: Plan) -> None:
     """Give an agent that has just ended the time to write the rest of its transcript."""
     sessions = load_reflections(project).sessions.values()
-    for _ in range(_MAX_PAUSES):
-        since_us = clock.utc_now().unix_us - _WRITE_PAUSE_US
-        ended = [session for session in sessions if session.trigger in ENDS and session.awaits_reflection(plan.rater)]
-        if not any(_written_us(session) > since_us for session in ended):
-            return
-        sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
-
-
-def _written_us(session: ReflectedSession) -> int:
-    with suppress(OSError):
-        return Path(session.transcript or os.devnull).stat().st_mtime_ns // 1000
-    return 0
+    ended = [session for session in sessions if session.trigger in ENDS and session.awaits_reflection(plan.rater)]
+    for session in ended:
+        with suppress(OSError):
+            for _ in range(_MAX_PAUSES):
+                if _written_us(Path(session.transcript or os.devnull)) <= clock.utc_now().unix_us - _WRITE_PAUSE_US:
+                    break
+                sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
 
 
 # Sessions that ended without a hook because their clients were killed. The ledger knows them by the playbook that they
@@ -203,8 +206,7 @@ def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSessio
         Id → the session as it awaits reflection where its client must be gone; None where it may go on.
     """
     now_us = clock.utc_now().unix_us
-    oldest = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
-    beginning = clock.moment(now_us - _BEGINNING_US).at
+    oldest, beginning = (clock.moment(now_us - age_us).at for age_us in (_KEPT_US, _BEGINNING_US))
     sessions = {
         name: known.sessions.get(name, ReflectedSession(None)) for name, at in known.injected_at.items() if at >= oldest
     }
@@ -213,13 +215,15 @@ def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSessio
     transcripts = _find_transcripts(project, unended) if unended else {}
     found: dict[str, ReflectedSession | None] = {}
     for name, session in unended.items():
-        if name in transcripts:
-            _, size, written_us, path = transcripts[name]
-            if size > session.request_end:
-                killed = attrs.evolve(session, transcript=path, request_end=size, trigger=KILLED_TRIGGER)
-                found[name] = killed if written_us <= now_us - _STILL_US else None
-        elif known.injected_at[name] >= beginning:
+        path = transcripts.get(name)
+        if path is None and known.injected_at[name] >= beginning:
             found[name] = None
+        # Agents delete old transcripts at any time.
+        with suppress(OSError):
+            if path is not None and (size := transcript.size_of(path)) > session.request_end:
+                place = os.fspath(path)
+                killed = attrs.evolve(session, transcript=place, request_end=size, trigger=KILLED_TRIGGER)
+                found[name] = killed if _written_us(path) <= now_us - _STILL_US else None
     return found
 
 
@@ -228,29 +232,21 @@ def find_killed(project: Project, known: Reflections) -> dict[str, ReflectedSess
     return {name: session for name, session in find_open(project, known).items() if session is not None}
 
 
-def _find_transcripts(
-    project: Project, sessions: Mapping[str, ReflectedSession]
-) -> dict[str, tuple[bool, int, int, str]]:
-    """Return the transcripts of sessions that began in a project.
+def _find_transcripts(project: Project, sessions: Mapping[str, ReflectedSession]) -> dict[str, Path]:
+    """Return the transcripts of sessions that began in a project, by their ids.
 
     Of several, the one that was reflected on, else the largest: Gemini CLI begins another one when it resumes a
     session, and goes on to write into the first.
-
-    Returns:
-        Id → whether it was reflected on, its length, when it or one of its subagents' was written to last in
-        microseconds since 1970, and its path.
     """
-    found: dict[str, tuple[bool, int, int, str]] = {}
+    ranks: dict[str, tuple[bool, int, Path]] = {}
     for folder, reader in transcript.folders().items():
         for path in transcript.find_in(folder, reader):
             name, place = reader.session_of(os.fspath(path)), os.fspath(path)
             if name in sessions and is_of_project(path, project):
-                # Agents delete old transcripts at any time.
                 with suppress(OSError):
-                    written_us = max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
-                    rank = (place == sessions[name].transcript, transcript.size_of(path), written_us, place)
-                    found[name] = max(found.get(name, rank), rank)
-    return found
+                    rank = (place == sessions[name].transcript, transcript.size_of(path), path)
+                    ranks[name] = max(ranks.get(name, rank), rank)
+    return {name: path for name, (_, _, path) in ranks.items()}
 
 
 def is_of_project(path: Path, project: Project) -> bool:
@@ -312,14 +308,13 @@ class Result:
 
 @attrs.frozen
 class _State:
-    """The project, the plan, what the ledger holds now, the project's names, and the texts of the person's entries."""
+    """The project, the plan, what the ledger holds now, and the playbook with and without the person's own entries."""
 
     project: Project
     plan: Plan
     known: Reflections
     playbook: Playbook
-    names: Collection[str] = ()
-    own_texts: tuple[str, ...] = ()
+    shared: Playbook
 
 
 class _StopError(Exception):
@@ -383,9 +378,7 @@ def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _S
     if report.state is None:
         raise _StopError(HELD)
     playbook = pair.merge_playbooks(project, report.state)
-    own_texts = tuple(entry.text for name, entry in playbook.entries.items() if name not in report.state.entries)
-    known = load_reflections(project, before)
-    return _State(project, plan, known, playbook, report.state.used, own_texts)
+    return _State(project, plan, load_reflections(project, before), playbook, report.state)
 
 
 def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcome]:
@@ -421,7 +414,7 @@ def _settle(state: _State) -> None:
             disk.make_folder(marks, durable=False)
             disk.replace_cache_file(marks / SETTLED, rater.encode())
             # The ledger also knows that old sessions have the playbook.
-            oldest_ns = (clock.utc_now().unix_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+            oldest_ns = (clock.utc_now().unix_us - _KEPT_US) * 1000
             for path in (*marks.glob("told-*"), *marks.glob(f"{LINEAGE}*")):
                 if path.stat().st_mtime_ns < oldest_ns:
                     path.unlink()
@@ -506,10 +499,9 @@ def _record_marks(state: _State, piece: Piece) -> int:
     """Record what the agent's messages rate and propose, after what they cite; return how many ratings count."""
     if not piece.marked:
         return 0
-    own = state.playbook.entries.keys() - set(state.names)
+    own = state.playbook.entries.keys() - state.shared.used
     options = settings.read(state.project)
-    requests = list(mark_requests(state.project, state.playbook, own, piece.marked, options))
-    outcomes = _record(state.project, requests) if requests else ()
+    outcomes = _record(state.project, list(mark_requests(state.project, state.playbook, own, piece.marked, options)))
     refresh_notice(state.project)
     return sum(len(outcome.rated) for outcome in outcomes)
 
@@ -522,22 +514,19 @@ def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
     """
     left = unread(state.known, name, state.plan, session, state.playbook)
     path = left.path
-    cause, reason = GONE, "the transcript is gone"
+    if not path.is_file():
+        raise RaterError(GONE, "the transcript is gone")
+    if not may_be_read(path, state.plan):
+        hint = "`tallybook reflect --from` takes it from elsewhere"
+        raise RaterError(OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}")
     try:
-        if path.is_file():
-            if may_be_read(path, state.plan):
-                if not session.searched_to.end:
-                    _tie_lineage(state, name, path)
-                find_given = lru_cache(partial(_find_given, state, name))
-                return prompts.next_piece(attrs.evolve(left, find_given=find_given))
-            hint = "`tallybook reflect --from` takes it from elsewhere"
-            cause, reason = OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}"
-    except FileNotFoundError:
-        # Deleted meanwhile: the reason is right.
-        pass
+        if not session.searched_to.end:
+            _tie_lineage(state, name, path)
+        return prompts.next_piece(attrs.evolve(left, find_given=lru_cache(partial(_find_given, state, name))))
+    except FileNotFoundError as error:
+        raise RaterError(GONE, "the transcript is gone") from error
     except OSError as error:
-        cause, reason = UNAVAILABLE, f"the transcript cannot be read: {disk.reason(error)}"
-    raise RaterError(cause, reason)
+        raise RaterError(UNAVAILABLE, f"the transcript cannot be read: {disk.reason(error)}") from error
 
 
 def _tie_lineage(state: _State, name: str, path: Path) -> None:
@@ -559,10 +548,9 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
 
 def _find_given(state: _State, session: str, names: frozenset[str], subagent: str) -> set[str]:
     """Return which of some entries a session's lineage was given, the person's own by their own ledger."""
-    given = citations.find_given(state.project, session, names.intersection(state.names), subagent)
+    given = citations.find_given(state.project, session, names & state.shared.used, subagent)
     mine = personal.find(state.project)
-    others = names.difference(state.names)
-    return given if mine is None else given | citations.find_given(mine, session, others, subagent)
+    return given if mine is None else given | citations.find_given(mine, session, names - state.shared.used, subagent)
 
 
 def _ask(state: _State, name: str, piece: Piece) -> Result:
@@ -576,7 +564,9 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     _write(state, name, PlainEvents((events.ReflectionStarted(plan.rater, expected),)))
     reply, answer = raters.ask_rater(prompt.text, plan.settings)
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
-    answer = answer.about(prompt.shown, (*prompt.unwanted, *state.own_texts))
+    entries = state.playbook.entries.items()
+    own_texts = (entry.text for entry_name, entry in entries if entry_name not in state.shared.entries)
+    answer = answer.about(prompt.shown, {*prompt.unwanted, *own_texts})
     facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(plan.rater, *reply.spent))
     try:
         update = Update(answer.result, plain_events=facts, may=plan.settings.may, shown=tuple(sorted(prompt.shown)))
