@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from hashlib import sha256
-import json
 import os
 import re
 import subprocess
@@ -20,7 +19,7 @@ from helpers.reference_model import extraction
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
-from tallybook.projections.surfaces.page.document import assemble, is_page, security_policy
+from tallybook.projections.surfaces.page.document import assemble, security_policy
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -54,57 +53,12 @@ def page(project: Project, run: Run, *options: str) -> tuple[dict[str, Any], dic
     return *read_page(text), text
 
 
-def test_it_says_what_the_file_has(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer names the file, its events, moments, entries and sessions, what it leaves out, and the head."""
-    monkeypatch.chdir(here.root)
-    done = run("page")
-    head = run("verify").out.rpartition(" ")[2].strip()
-    data = (here.root / "tallybook-page.html").read_bytes()
-    assert (0, "") == (done.code, done.err)
-    assert (
-        "tallybook-page.html written: 15 events, 6 moments, 2 entries, 2 sessions; with the texts of entries, "
-        f"without quotes and reasons; ledger head {head}; {len(data):,} bytes\n"
-    ) == done.out
-    told = json.loads(run("page", "--json").out)
-    assert ["path", "bytes", "counts", "texts", "quotes", "head", "warnings"] == list(told)
-
-
-def test_it_overwrites_a_page_and_nothing_else(here: Project, run: Run) -> None:
-    """A page is replaced; any other file only with --force; the playbook and the ledger never."""
-    path, other = here.root / "a.html", here.root / "b.html"
-    other.write_text("mine")
-    assert (0, 0) == (run("page", "-o", str(path)).code, run("page", "-o", str(path)).code)
-    done = run("page", "-o", str(other))
-    why = "is not a page of Tallybook; give another file, or --force"
-    assert (2, f"tallybook: {other}: {why}\n") == (done.code, done.err)
-    assert "mine" == other.read_text()
-    assert 0 == run("page", "-o", str(other), "--force").code
-    assert (True, True) == (is_page(path), is_page(other))
-    for refused in (here.playbook, here.ledger / "x.html", here.root):
-        assert 2 == run("page", "-o", str(refused), "--force").code, refused
-
-
 def test_it_opens_at_a_moment_and_an_entry(here: Project, run: Run) -> None:
     """WHEN and NAME are in the page; without them it opens at the end with no entry selected."""
     meta, document, _ = page(here, run, "--at", "~3", "KPT_2")
     names = document["film"]["names"]
     assert (12, "kpt_002") == (meta["opens"]["event"], names[meta["opens"]["entry"]])
     assert {"event": 15, "entry": None} == page(here, run)[0]["opens"]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "why"),
-    [
-        (("nothing",), 1, "nothing: no entry ever had this name"),
-        (("--at", "99"), 2, "--at 99: the ledger ends at seq 15"),
-        (("--with-quotes", "--without-texts"), 2, "--with-quotes and --without-texts: exclude each other"),
-    ],
-)
-def test_bad_input_writes_no_file(here: Project, run: Run, words: tuple[str, ...], code: int, why: str) -> None:
-    """An unknown entry or moment, and options that contradict each other, get one line and no file."""
-    done = run("page", "-o", str(here.root / "a.html"), *words)
-    assert (code, True) == (done.code, done.err.startswith(f"tallybook: {why}"))
-    assert not (here.root / "a.html").exists()
 
 
 def test_the_security_policy_allows_the_own_style_and_script_alone(here: Project, run: Run) -> None:
@@ -189,32 +143,6 @@ def test_a_story_says_what_why_says(here: Project, run: Run) -> None:
         assert [event["seq"] for event in story["deciding"]] == told["deciding"]
         others = [[names[name], status, relation, names[of]] for name, status, relation, of in told["others"]]
         assert [[row[key] for key in ("name", "status", "relation", "of")] for row in story["lineage"]] == others
-
-
-def test_redact_and_doctor_list_the_pages_of_a_project(here: Project, run: Run) -> None:
-    """A page in the project is out of reach of a redaction, wherever it lies and whatever it is called."""
-    other = here.root / "docs" / "old.HTM"
-    for path in (other, here.root / ".hidden" / "a.html", here.root / "node_modules" / "a.html"):
-        path.parent.mkdir()
-        assert 0 == run("page", "-o", str(path)).code
-    (here.root / "docs" / "index.html").write_text("<p>mine</p>")
-    assert "is a page" not in run("doctor").out
-    words = ("redact", "--text", "use types", "--reason", "a name", "--yes", "--expect", "1")
-    assert [str(other)] == json.loads(run(*words, "--dry-run", "--json").out)["pages"]
-    line = f"out of reach: {other} is a page, which may hold it; delete it, or write it again with `tallybook page`"
-    assert line in run(*words).out.splitlines()
-    fix = f"run `tallybook page -o {other}` to write it again"
-    assert f"note  redaction: docs/old.HTM is a page, which no redaction reaches; {fix}" in run("doctor").out
-
-
-def test_redact_lists_the_files_whose_exported_entries_hold_the_text(here: Project, run: Run) -> None:
-    """A block that an export wrote keeps a redacted text until the next export."""
-    assert 0 == run("export", "agents-md").code
-    words = ("redact", "--text", "use types", "--reason", "a name", "--yes", "--expect", "1")
-    assert ["AGENTS.md"] == json.loads(run(*words, "--dry-run", "--json").out)["blocks"]
-    assert "AGENTS.md has it among exported entries; write them again with `tallybook export" in run(*words).out
-    assert 0 == run("export", "agents-md").code
-    assert "use types" not in (here.root / "AGENTS.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
