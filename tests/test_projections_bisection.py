@@ -1,31 +1,24 @@
-"""Bisect finds the same as a linear scan over `show --at` and `why --at`, and names the event."""
+"""Bisect finds the same as a linear scan over `show --at`; `tests/tape/stories/comparisons.txt` has the event."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from helpers.undo_histories import folded
 from helpers.view_histories import KNOWN, history
 from tallybook.ledger.events import (
     PlaybookUpdated,
     PointAdded,
-    PointMerged,
     PointPinned,
     PointRated,
     PointRestored,
     PointRetired,
     PointUnpinned,
 )
-from tallybook.projections.conditions import Search, parse, search
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tallybook.ledger.records import Batch
+from tallybook.projections.conditions import parse, search
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
@@ -79,48 +72,3 @@ def test_it_finds_what_a_linear_scan_finds(
     found = search(condition, lambda: batches, (begin, end), last=last)
     expected = turned[-1 if last else 0] if turned else None
     assert (expected, truths[0]) == (found.moment, found.began)
-
-
-def find(batches: Sequence[Batch], text: str) -> Search:
-    """Search a whole history."""
-    return search(parse(text), lambda: batches)
-
-
-# Which event it was
-
-STORY = history(
-    [
-        [A, B, CLOSE],
-        [PointRated("kpt_001", "helpful"), PointRated("kpt_001", "harmful"), PointRated("kpt_001", "harmful"), CLOSE],
-        [PointRated("kpt_002", "helpful"), PointRated("kpt_001", "harmful"), CLOSE],
-        [PointRestored("kpt_001", "")],
-        [PointMerged("kpt_002", ("kpt_001",), "")],
-        [PointRated("kpt_001", "helpful"), CLOSE],
-        [PointRetired("kpt_002", "")],
-    ]
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "moment", "seq"),
-    [
-        ("exists(kpt_001)", 3, 1),
-        ("count > 1", 3, 2),
-        ("kpt_001.harmful > 1", 7, 6),
-        ("kpt_001.harmful > kpt_001.helpful", 7, 6),
-        ("pruned(kpt_001)", 10, 10),
-        ("kpt_001.harmful >= 3", 10, 9),
-        ("kpt_001.harmful >= 3 and not exists(kpt_001)", 10, 10),
-        ("count < 2", 10, 10),
-        ("merged(kpt_001)", 12, 12),
-        ("kpt_002.helpful == 3", 14, 13),
-        ("retired(kpt_002)", 15, 15),
-        ("count == 0", 15, 15),
-        ("not exists(kpt_002)", 15, 15),
-    ],
-)
-def test_the_event_is_the_one_that_made_it_true(text: str, moment: int, seq: int) -> None:
-    """Within its batch it is the event that made the condition true for good, the closing one for a prune."""
-    found = find(STORY, text)
-    assert found.record is not None
-    assert (moment, seq) == (found.moment, found.record.seq)

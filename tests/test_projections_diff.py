@@ -1,4 +1,4 @@
-"""The difference of two playbooks: applied to the first it gives the second, with the reason for each removal."""
+"""The difference of two playbooks: applied to the first it gives the second."""
 
 from __future__ import annotations
 
@@ -6,46 +6,27 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
-import pytest
 
 from helpers.view_histories import FUTURES, history
 from tallybook.ledger.events import (
     Entry,
-    EventsVoided,
-    PlaybookEdited,
-    PlaybookUpdated,
-    PointAdded,
-    PointMerged,
-    PointRated,
-    PointRemoved,
-    PointRestored,
-    PointRetired,
 )
 from tallybook.projections.comparisons import diff
 from tallybook.projections.entry_history import ENTRIES, EntryStatuses
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.render import entry_json, playbook_dict
+from tallybook.projections.playbook.render import playbook_dict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tallybook.ledger.records import Batch
 
-CLOSE = PlaybookUpdated(0, 0, 0)
-BEGIN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "c"), CLOSE]
-HARMFUL = [PointRated("kpt_001", "harmful")] * 3
 A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
 
 
 def at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
     """Return the playbook at a moment of a history, and the removals from it."""
     return fold_history(ENTRIES, lambda: batches, seq)
-
-
-def between(*stretches: list[Any]) -> dict[str, Any]:
-    """Return the changes from the first batch, BEGIN, to the end of these."""
-    batches = history([BEGIN, *stretches])
-    return diff(at(batches, len(BEGIN)), at(batches))
 
 
 def top_keys(playbook: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,25 +59,3 @@ def test_the_difference_leads_from_any_moment_to_any_other(stretches: list[list[
     for first in states:
         for second in states:
             assert document(second) == json.dumps(apply(diff(first, second), playbook_dict(first.book)))
-
-
-@pytest.mark.parametrize(
-    ("stretches", "left"),
-    [
-        ([[*HARMFUL, CLOSE]], ("pruned", 8, 0, 3, None)),
-        ([HARMFUL, [CLOSE]], ("pruned", 8, 0, 3, None)),
-        ([[PointRetired("kpt_001", "old")]], ("retired", 5, 0, 0, None)),
-        ([[PointRemoved("kpt_001"), PlaybookEdited(None, None, "")]], ("removed", 5, 0, 0, None)),
-        ([[PointMerged("kpt_002", ("kpt_001",), "")]], ("merged", 5, 0, 0, "kpt_002")),
-        (
-            [[PointRetired("kpt_001", "")], [PointRestored("kpt_001", "")], [*HARMFUL, CLOSE]],
-            ("pruned", 10, 0, 3, None),
-        ),
-        ([[EventsVoided(("id-1",), None, "")]], None),
-        ([[PointRetired("kpt_001", "")], [EventsVoided(("id-1",), None, "")]], None),
-    ],
-)
-def test_a_removed_entry_has_its_reason(stretches: list[list[Any]], left: tuple[Any, ...] | None) -> None:
-    """Pruned, retired, removed or merged, with the event and the counts; one that never existed has none."""
-    departure = left and dict(zip(("how", "seq", "helpful", "harmful", "into"), left, strict=True))
-    assert [entry_json(A) | {"left": departure}] == between(*stretches)["gone"]
