@@ -47,11 +47,7 @@ def test_a_requested_reflection_is_pending_until_it_is_read() -> None:
     """It is pending up to the length of the transcript, for any rater."""
     state = shown([ASKED])
     assert [True, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
-    assert ("/t/s1.jsonl", 100, DAY) == (
-        state.sessions["s1"].transcript,
-        state.sessions["s1"].request_end,
-        state.sessions["s1"].requested_at,
-    )
+    assert ("/t/s1.jsonl", 100) == (state.sessions["s1"].transcript, state.sessions["s1"].request_end)
     state = shown([ASKED], [READ, DONE])
     assert [False, False] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
 

@@ -135,7 +135,7 @@ CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, tren
 
 def scored_history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
     """Return the history of a score, of sessions with the events 10, 20 and so on."""
-    sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
+    sessions = (Scored(value, place * 10) for place, value in enumerate(values, 1))
     return History(score_id, tuple(sessions), (), baseline)
 
 
@@ -182,7 +182,7 @@ def texts(answer: Gate) -> list[str]:
 
 def partial(known: History, measured: int, value: int = 90) -> History:
     """Return a history with a later session that measured too little of the score, so many percent."""
-    return attrs.evolve(known, partial=Scored("last", value, 1000, measured))
+    return attrs.evolve(known, partial=Scored(value, 1000, measured))
 
 
 @pytest.mark.parametrize(

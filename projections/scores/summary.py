@@ -241,35 +241,32 @@ DIGITS: Final = 2
 
 
 @attrs.define
-class ComponentEvidence(State):
-    """The events about a component in a session.
+class Evidence(State):
+    """The events about components in a session.
 
     Attributes:
         records: The events in the order of the ledger; measurements of playbook events appear as metrics.
-        playbook: The playbook, where that is the component.
+        playbook: The playbook, where that is a component.
     """
 
     records: list[EventRecord] = attrs.field(factory=list)
     playbook: inputs.ScoredPlaybook = attrs.field(factory=inputs.ScoredPlaybook)
 
 
-def evidence_view(session: str, component: str) -> View[ComponentEvidence]:
-    """Return the view of the events about a component in a session."""
-    is_playbook = component == inputs.PLAYBOOK
+def evidence_view(session: str, *, with_playbook: bool) -> View[Evidence]:
+    """Return the view of the events about components in a session, those of the playbook where it is one of them."""
 
-    def add_records(state: ComponentEvidence, batch: Batch) -> None:
-        measured = inputs.measure_batch(state.playbook, batch) if is_playbook else None
+    def add_records(state: Evidence, batch: Batch) -> None:
+        measured = inputs.measure_batch(state.playbook, batch) if with_playbook else None
         if measured is not None and measured.by.session == session:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
             state.records.append(measured)
         # Decoding heads is slow, and few batches are of the session.
         if batch.may_contain_text(session.removeprefix(inputs.RUN)):
-            for record in batch.records:
-                is_about = isinstance(record.event, KINDS) and component_id(record.event.component) == component
-                if is_about and inputs.session_of(record) == session:
-                    state.records.append(record)
+            records = (record for record in batch.records if isinstance(record.event, KINDS))
+            state.records += [record for record in records if inputs.session_of(record) == session]
 
-    return batch_view(ComponentEvidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if is_playbook else ())), add_records)
+    return batch_view(Evidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if with_playbook else ())), add_records)
 
 
 def explain(session: inputs.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
@@ -279,7 +276,7 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
         session: The session.
         component: The component, of which something was measured in it.
         config: What scores are made of.
-        records: The events about it there, in the order of the ledger.
+        records: The events about components there, in the order of the ledger.
 
     Returns:
         ``{session_id, timestamp, score, coverage, parts, events}``: of each part its points, weight, its share of
@@ -287,7 +284,7 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
         them; score None without data.
     """
     score = scoring.component_score(component, session, config)
-    rows = list(map(_row, records))
+    rows = [_row(record) for record in records if component_id(getattr(record.event, "component", "")) == component.id]
     metrics = {metric.name: metric for metric in component.metrics}
     measured = session.measured(component)
     parts = []

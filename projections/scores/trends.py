@@ -158,14 +158,12 @@ class Scored:
     """The score of one session.
 
     Attributes:
-        session: Its id.
         value: Its score, a whole number from 0 to 100.
         seq: Number of the last event in the score.
         measured: How much of its weight was measured, 0 to 100 percent.
         day: The day of the session, ``2026-01-16``.
     """
 
-    session: str
     value: int
     seq: int
     measured: int = 100
@@ -206,7 +204,7 @@ def histories(state: Scores) -> list[History]:
     for looked, session in enumerate(state.sessions.latest(), 1):
         for score in wanted & session.scores.keys():
             measured = session.measured_percent(score)
-            scored = Scored(session.id, session.scores[score], session.seq, measured, session.day)
+            scored = Scored(session.scores[score], session.seq, measured, session.day)
             if is_enough(measured, least):
                 latest[score].append(scored)
             elif not latest[score]:

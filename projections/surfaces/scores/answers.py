@@ -14,7 +14,7 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
-from tallybook.projections.scores.inputs import Session
+from tallybook.projections.scores.inputs import PLAYBOOK, Session
 from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.view import OVERALL_ID, UNSCORED_TYPE, Scores
 from tallybook.projections.surfaces import commands
@@ -211,8 +211,7 @@ def _show_session(query: ScoreQuery) -> Answer:
     answer = view.session_document(session, config) | {"coverage": view.coverage(measured)}
     parts = {}
     if query.detail:
-        found = [component for component in config.components.values() if component.id in session.components]
-        parts = {component.id: _explain(query, session, component) for component in found}
+        parts = _explain(query, session, [part for part in config.components.values() if part.id in session.components])
         answer |= {"parts": parts}
     names = summary.names(config)
     whole = pages.with_coverage(session.scores.get(OVERALL_ID), config, measured.get(OVERALL_ID, ALL))
@@ -391,7 +390,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
             if query.session is None
             else find_session(state, query.session)
         )
-        why = None if session is None else _explain(query, session, component)
+        why = None if session is None else _explain(query, session, [component])[component.id]
         changes = summary.changes(state, component, days)
         answer |= {"why": why, "changes": changes}
     value = pages.with_coverage(score.value, config, score.measured)
@@ -421,10 +420,11 @@ def _advice(score: CurrentScore, config: Config) -> str:
     return f": {advice}" if advice else ""
 
 
-def _explain(query: ScoreQuery, session: Session, component: Component) -> dict[str, Any]:
-    history = commands.history_at(query.project, query.when)
-    evidence = fold_history(summary.evidence_view(session.id, component.id), history)
-    return summary.explain(session, component, query.state.config, evidence.records)
+def _explain(query: ScoreQuery, session: Session, components: Sequence[Component]) -> dict[str, dict[str, Any]]:
+    """Return component → why it has its score in a session."""
+    view = summary.evidence_view(session.id, with_playbook=any(part.id == PLAYBOOK for part in components))
+    records = fold_history(view, commands.history_at(query.project, query.when)).records
+    return {part.id: summary.explain(session, part, query.state.config, records) for part in components}
 
 
 def _why_tables(why: Fields, config: Config) -> Iterator[Table]:

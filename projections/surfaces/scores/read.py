@@ -377,14 +377,13 @@ def feed(
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
             report.note(problem)
-        chunk = _next_chunk(prepared_objects)
-        first = True
-        while chunk:
-            # Read ahead, because only a call that is one small chunk may wait in the spool.
-            following = _next_chunk(prepared_objects)
-            _append(log, chunk, report, alone=first and not following and len(chunk) <= MOST_SPOOLED)
+        chunks = _chunks(prepared_objects)
+        first, second = next(chunks, []), next(chunks, [])
+        # Only a call that is one small chunk may wait in the spool.
+        alone = not second and len(first) <= MOST_SPOOLED
+        for chunk in filter(None, chain([first, second], chunks)):
+            _append(log, chunk, report, alone=alone)
             progress(report.read_count)
-            chunk, first = following, False
     return report
 
 
@@ -441,17 +440,18 @@ def _mask_secrets(event: Any, value: Mapping[str, Any], place: str, report: Inge
     return masked_event
 
 
-def _next_chunk(prepared_objects: Iterator[PreparedObject]) -> list[PreparedObject]:
-    """Return the next prepared, as many as one transaction takes."""
+def _chunks(prepared_objects: Iterable[PreparedObject]) -> Iterator[list[PreparedObject]]:
+    """Yield the prepared objects, as many at a time as one transaction takes."""
     chunk: list[PreparedObject] = []
     size = 0
     for prepared in prepared_objects:
         chunk.append(prepared)
         size += prepared.size
-        # At most two chunks are in memory at once, whatever the length of the file.
+        # Few chunks are in memory at once, whatever the length of the file.
         if len(chunk) == CHUNK_OBJECTS or size > _MOST_CHUNK_BYTES:
-            break
-    return chunk
+            yield chunk
+            chunk, size = [], 0
+    yield chunk
 
 
 def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport, *, alone: bool) -> None:
