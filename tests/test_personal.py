@@ -13,7 +13,7 @@ import pytest
 
 from helpers.git_repositories import git
 from helpers.hook_calls import START, call, events, told
-from helpers.injections import give, injected
+from helpers.injections import give
 from helpers.repository import ROOT
 from helpers.shared_clones import make_clones
 from helpers.transcripts import Script, answer, asked_for, kept
@@ -127,28 +127,6 @@ def test_a_crash_between_the_two_batches_loses_and_doubles_nothing(
         assert [key[1]] == keys_of(mine, PointRated)
         assert ({"kpt_001": (1, 0)}, {"my_001": (1, 0)}) == (counts(run), counts(run, "--mine"))
     assert set(keys_of(mine, PointRated)) <= set(keys_of(Project(project), PointRated))
-
-
-@pytest.mark.usefixtures("mine")
-def test_a_session_is_told_both_apart(run: Run, project: Path, mine: Project) -> None:
-    """Own entries have a heading, once and after a compaction; each ledger records its own entries (rule 24)."""
-    run("add", "--mine", "Write tests")
-    context = told(call(START))
-    project_line = "[kpt_001] helpful=0 harmful=0 :: Write tests"
-    own_line = f"[my_001] helpful=0 harmful=0 :: {OWN}"
-    assert f"{project_line}\n\nFrom the user's own playbook, for all projects:\n{own_line}\n" in context
-    assert "" == call({"hook_event_name": "UserPromptSubmit"})
-    assert context == told(call({**START, "source": "compact"}))
-    here = Project(project)
-    assert [injected(("kpt_001",), 0)] * 2 == events(here, PlaybookInjected)
-    assert [("my_001",)] * 2 == [event.names for event in events(mine, PlaybookInjected)]
-    assert keys_of(here, PlaybookInjected) == keys_of(mine, PlaybookInjected)
-    call({"hook_event_name": "Stop", "last_assistant_message": "As [my_001] and [kpt_001] say [no]."})
-    assert ([PointCited("kpt_001", "message")], [PointCited("my_001", "message")]) == (
-        events(here, PointCited),
-        events(mine, PointCited),
-    )
-    assert keys_of(here, PointCited) == keys_of(mine, PointCited)
 
 
 @pytest.mark.usefixtures("mine")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
 from helpers.events import list_events
@@ -21,6 +23,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointReviewed,
 )
+from tallybook.projections.review import find_pairs, find_similar
 from tallybook.projections.surfaces import review
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -264,3 +267,19 @@ def test_looking_for_paths_runs_nothing_of_the_repository(project: Path) -> None
     entries = [Entry("kpt_001", text), Entry("kpt_002", "old.py")]
     assert {"kpt_002": ["old.py"]} == review.find_gone(Project(project), entries)
     assert not (project / "ran").exists()
+
+
+@given(
+    texts=st.lists(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=9).map(" ".join), max_size=9),
+    least=st.floats(0.5, 1),
+)
+def test_pairs_are_those_of_a_comparison_of_all(texts: list[str], least: float) -> None:
+    """The pairs of entries that resemble each other are those that comparing every two entries finds."""
+    entries = [Entry(f"kpt_{number:03d}", text) for number, text in enumerate(texts)]
+    expected = [
+        (other, entry)
+        for index, entry in enumerate(entries)
+        for other in entries[:index]
+        if find_similar(other.text, [entry], least)
+    ]
+    assert expected == [pair.entries for pair in find_pairs(entries, least)]

@@ -292,16 +292,6 @@ def test_corrupt_file_is_set_aside(damaged: bytes, project: Path, write_playbook
     assert damaged in set_aside_files(project)
 
 
-def test_corrupt_file_with_a_ledger_loses_nothing(project: Path, write_playbook: Write) -> None:
-    """Saved entries are loaded from the ledger, and each corrupt file is set aside (contract, Playbook)."""
-    compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(new=["a"])))
-    for damaged, helpful in ((b"{first", 1), (b"{second", 2)):
-        write_playbook(damaged)
-        compat.save_playbook(compat.update_playbook_data(compat.load_playbook(), extraction(("kpt_001", "helpful"))))
-        assert [point(text="a", helpful=helpful)] == stored_entries()
-    assert {b"{first", b"{second"} <= set(set_aside_files(project))
-
-
 # Sessions side by side (REQ-SCORE-002)
 
 

@@ -9,7 +9,6 @@ from helpers.authors import HUMAN
 from helpers.hook_calls import here
 from helpers.shared_machines import make_machines
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.mcp import list_offered
 from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -31,13 +30,6 @@ def days(project: Project) -> dict[str, str]:
     assert document.get("until") == commands.show(project).get("until")
     found: dict[str, str] = document.get("until", {})
     return found
-
-
-def test_mcp_leaves_out_an_entry_past_its_day(here: Project, run: Run) -> None:
-    """The tool `playbook` lists the entries that still hold, as hooks and `show --as-agent` give them."""
-    assert 0 == run("add", "Skip the broken test").code
-    assert 0 == run("reword", "kpt_003", "--until", PAST).code
-    assert ["kpt_001", "kpt_002"] == [entry["name"] for entry in list_offered(commands.show(here))]
 
 
 def test_days_come_with_a_file_a_ledger_and_a_book(here: Project, run: Run, tmp_path: Path) -> None:
