@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import date
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain
 import json
 from math import isfinite
@@ -74,22 +74,18 @@ def _lift_injection(fields: dict[str, Any]) -> dict[str, Any]:
     return {"names": names, "held": (), "left_out": {"room": left_out}, **empty}
 
 
-def _add_fields(**new: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return the function that adds the fields that a version has and the one before it had not."""
-
-    def lift(fields: dict[str, Any]) -> dict[str, Any]:
-        if not fields.keys().isdisjoint(new):
-            raise ValueError(f"has a field of a later version: {', '.join(new)}")
-        return fields | new
-
-    return lift
+def _add_fields(fields: dict[str, Any], /, **new: Any) -> dict[str, Any]:
+    """Return the fields with those that a version has and the one before it had not."""
+    if not fields.keys().isdisjoint(new):
+        raise ValueError(f"has a field of a later version: {', '.join(new)}")
+    return fields | new
 
 
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
     ("playbook.injected", 1): _lift_injection,
-    ("playbook.injected", 2): _add_fields(file=""),
-    ("point.edited", 1): _add_fields(change="", helpful_before=0, harmful_before=0),
-    ("point.proposed", 1): _add_fields(section=""),
+    ("playbook.injected", 2): partial(_add_fields, file=""),
+    ("point.edited", 1): partial(_add_fields, change="", helpful_before=0, harmful_before=0),
+    ("point.proposed", 1): partial(_add_fields, section=""),
 }
 """(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""
 
