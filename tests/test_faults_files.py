@@ -268,6 +268,7 @@ def test_the_last_line_of_a_copy_may_lack_its_line_break(here: Project, tmp_path
 
 HOLE_BYTES = 3 * 1024**3
 MEMORY_BYTES = 1024**3
+LITTLE_BYTES = 160 * 1024**2
 SMALL_FILES = [
     "erasing",
     redaction.FINISHED_FILE,
@@ -308,6 +309,19 @@ def test_a_hole_in_a_small_file_costs_no_memory(here: Project, planted: list[str
         assert "MemoryError" not in answer.err
         assert 1 >= len(answer.err.splitlines()) or "note: " in answer.err
     assert all(not path.exists() or path.stat().st_blocks * 512 < 1024**2 for path in paths)
+
+
+def test_a_hole_after_the_log_takes_no_memory(here: Project) -> None:
+    """A log followed by a hole of 320 MiB is read, verified and sealed in half of that memory."""
+    log = here.ledger / "events.jsonl"
+    os.truncate(log, log.stat().st_size + 2 * LITTLE_BYTES)
+    for words in (["show"], ["verify"], ["rate", "kpt_001", "helpful"]):
+        answer = real_run(
+            here, *words, before=lambda: resource.setrlimit(resource.RLIMIT_AS, (LITTLE_BYTES, LITTLE_BYTES))
+        )
+        assert 0 == answer.code, (words, answer)
+    assert {"one": (2, 0)} == counts(here)
+    assert log.stat().st_blocks * 512 < 1024**2
 
 
 def test_a_pending_redaction_that_is_too_large_is_ignored_and_named(here: Project) -> None:

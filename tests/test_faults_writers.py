@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults import sparse, writers
+from faults import writers
 from helpers.authors import HUMAN
 from helpers.ledger_logs import Clock, append, lines, names
 from helpers.repository import ROOT
@@ -262,9 +262,3 @@ def test_no_environment_changes_the_bytes(two_entries: Project, odd: dict[str, s
     assert (0, "") == (there.returncode, there.stderr)
     assert here == (two_entries.root / "out").read_bytes()
     assert () == commands.verify_and_fold(two_entries)[0].problems
-
-
-@pytest.mark.parametrize("verb", sparse.VERBS)
-def test_a_sparse_log_takes_no_memory(tmp_path: Path, verb: str) -> None:
-    """A log followed by a hole of 256 MiB is read, verified and sealed in little memory."""
-    assert [] == sparse.suffer(verb, sparse.GIB // 4, tmp_path / "ledger").problems

@@ -26,7 +26,6 @@ from faults import (
     render,
     share,
     share_power,
-    sparse,
     writers,
 )
 from tallybook.ledger.clock import utc_now
@@ -51,7 +50,6 @@ ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "fuzz": fuzz.rows,
     "kills-at-calls": at_calls.kill_rows,
     "errors-at-calls": at_calls.error_rows,
-    "sparse": sparse.rows,
     "share": _share,
     "forging": forging.rows,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 import os
 from pathlib import Path
+import re
 import signal
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,11 +44,12 @@ def facts(project: Project, hidden: str = "") -> list[tuple[str, ...]]:
 
     Args:
         project: Whose ledger.
-        hidden: A text that counts as taken out, whether it is yet or not.
+        hidden: What a text holds that counts as taken out, whether it is yet or not; empty for none.
     """
+    text = re.compile(rf"'[^']*{re.escape(hidden)}[^']*'" if hidden else "(?!)")
     told = (
         tuple(
-            repr(event).replace(repr(hidden), "None")
+            text.sub("None", repr(event))
             for event in batch.events
             if not isinstance(event, LedgerOpened | LogRecovered)
         )

@@ -76,6 +76,9 @@ TELLING = '{"hook_event_name":"SessionStart","source":"startup","session_id":"s1
 CITING = '{"hook_event_name":"Stop","session_id":"s1","last_assistant_message":"as [kpt_001] says"}'
 GIVEN = "old.json"
 TORN = b'{"crc":"00000000","seq":4,"id":"torn'
+PRIVATE = "hunter2-of-the-customer"
+TOLD = f"the key is {PRIVATE}, keep it"
+REDACTING = ("redact", "--text", PRIVATE, "--reason", "it was private", "--yes", "--expect", "3")
 LEGACY = {"key_points": ["Bare", {"text": "Without counts"}, {"name": "kpt_007", "text": "Old score", "score": -4}]}
 
 
@@ -144,6 +147,20 @@ def torn(root: Path) -> Project:
     project = three_entries(root)
     with (project.ledger / "events.jsonl").open("ab") as file:
         file.write(TORN)
+    return project
+
+
+def with_secret(root: Path) -> Project:
+    """Make a project with a secret in the log, on several lines, in a sealed range and in other files."""
+    project = three_entries(root)
+    commands.record(project, {"new_key_points": [TOLD, "x" * 9_990 + TOLD]}, HUMAN)
+    with (project.ledger / "events.jsonl").open("ab") as file:
+        file.write(TORN + PRIVATE.encode())
+    commands.rate(project, "kpt_004", "helpful", HUMAN)
+    for place in ("scores.json", "../diagnostic/20261118T110640123456Z_playbook_pruning.txt", "spool/odd.json"):
+        path = (project.ledger / place).resolve()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"text": TOLD}))
     return project
 
 
@@ -219,7 +236,6 @@ def given_to_session(root: Path) -> Project:
 
 ASKED = 3  # So often a held lock is asked for before the number depends on the machine.
 KEYED = ("record", "--key", "span-1", "-")
-_NAMED = ("--text", "Name things well", "--expect", "1")
 SCENES = {
     "append": Scene(three_entries),
     "batch": Scene(three_entries, given=BATCH),
@@ -234,7 +250,7 @@ SCENES = {
     "replay of a broken file": Scene(unreadable, ("replay",), "", standing=True),
     "replay of a changed file": Scene(changed, ("replay",), ""),
     "taking in the spool": Scene(waiting),
-    "redaction": Scene(torn, ("redact", "--reason", "a", "--yes", *_NAMED), "", takes_out="Name things well"),
+    "redaction": Scene(with_secret, REDACTING, "", takes_out=PRIVATE),
     "spooling": Scene(three_entries, held=True, standing=True),
     "a checkpoint": Scene(lengthy),
     "a decision": Scene(three_entries, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),
