@@ -198,13 +198,13 @@ class EntryStatuses(State):
 
 
 def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
-    """Return the names that an event can change."""
+    """Return the names that an event can change, each once."""
     if isinstance(event, events.PlaybookUpdated):
         return tuple(book.due)
     name = getattr(event, "name", None)
     if name is None:
         return ()
-    return (name, book.merged.get(name, name), *getattr(event, "merged", ()))
+    return tuple(dict.fromkeys((name, book.merged.get(name, name), *getattr(event, "merged", ()))))
 
 
 def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
@@ -287,8 +287,7 @@ def _stories_with(state: EntryStatuses, event: Any) -> list[Story]:
     # An undone update pruned nothing, and what is due now says nothing of what it had pruned.
     if inner is not event and isinstance(inner, events.PlaybookUpdated):
         return []
-    names = dict.fromkeys(affected_names(state.book, inner))
-    return [state.stories[name] for name in names if name in state.stories]
+    return [state.stories[name] for name in affected_names(state.book, inner) if name in state.stories]
 
 
 def _is_about(story: Story, event: Any) -> bool:

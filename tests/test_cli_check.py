@@ -16,6 +16,7 @@ import yaml
 
 from helpers.authors import HUMAN
 from helpers.documentation import FILES, chapter
+from helpers.git_repositories import git
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import Finding, page
@@ -40,14 +41,6 @@ NO_LEDGER = "no ledger in this checkout: track it"
 def load(path: Path) -> Any:
     """Return a YAML file of the repository."""
     return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
-
-
-def git(folder: Path, *words: str) -> None:
-    """Run git in a folder, with none of the caller's settings."""
-    names = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    subprocess.run(["git", *names, *words], cwd=folder, env=env, check=True, capture_output=True)
 
 
 @pytest.fixture

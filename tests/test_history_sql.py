@@ -45,7 +45,8 @@ def here(project: Path) -> Project:
 
 def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any, ...]]:
     """Return the rows that a query answers."""
-    return list(sql.query(project, query, moments.find(project, when) if when else None).rows)
+    _, *rows = sql.query(project, query, moments.find(project, when) if when else None)
+    return rows
 
 
 def test_every_event_is_a_row(here: Project) -> None:

@@ -6,15 +6,14 @@ import json
 import os
 from pathlib import Path
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.doctor import findings_of
-from helpers.repository import ROOT
+from helpers.git_repositories import git
+from helpers.transcripts import run
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import project as workspace
@@ -25,30 +24,9 @@ if TYPE_CHECKING:
 
     Finder = Callable[[Path], Path]
 
-MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 OWN = "[ledger]\nown = true\n"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed, and makes what is tested")
-
-
-def environment() -> dict[str, str]:
-    """Return an environment in which git has no user's settings, and this project's packages are found."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return kept | {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "PYTHONPATH": str(ROOT)}
-
-
-def git(folder: Path, *words: str) -> None:
-    """Run git in a folder."""
-    options = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *options, *words], cwd=folder, env=environment(), check=True, capture_output=True)
-
-
-def tallybook(folder: Path, *words: str) -> str:
-    """Run the real command in a folder, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", MAIN, *words], cwd=folder, env=environment(), check=True, capture_output=True
-    )
-    return done.stdout.decode()
 
 
 @pytest.fixture(autouse=True)
@@ -103,11 +81,11 @@ def test_worktrees_and_subfolders_record_in_the_main_worktree(main: Path, linked
     """In any folder of a repository the command uses the same ledger, and no other folder gets one."""
     within = main / ".claude" / "worktrees" / "within"
     git(main, "worktree", "add", "--quiet", str(within))
-    tallybook(main, "add", "Use type hints")
+    assert 0 == run(["add", "Use type hints"], cwd=main).returncode
     for folder in (linked, linked / "a" / "b", main / "a", within, within / ".claude"):
         folder.mkdir(parents=True, exist_ok=True)
-        tallybook(folder, "rate", "kpt_001", "helpful")
-    assert 5 == json.loads(tallybook(linked, "show", "--json"))["key_points"][0]["helpful"]
+        assert 0 == run(["rate", "kpt_001", "helpful"], cwd=folder).returncode
+    assert 5 == json.loads(run(["show", "--json"], cwd=linked).stdout)["key_points"][0]["helpful"]
     assert [main / ".claude" / "ledger"] == [path.parent for path in main.parent.rglob("events.jsonl")]
 
 
@@ -174,7 +152,7 @@ def test_nothing_else_gives_a_folder_a_ledger_of_its_own(
 
 def test_a_submodule_and_worktrees_of_a_bare_repository_are_their_own(main: Path, base: Path, finder: Finder) -> None:
     """They have no main worktree; a bare repository in a folder ``.git`` makes the folder around it one."""
-    git(main, "submodule", "--quiet", "add", str(main), "module")
+    git(main, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(main), "module")
     assert main / "module" == finder(main / "module" / "sub")
     for name, project in (("bare.git", base / "of-bare"), ("around/.git", base / "around")):
         git(base, "clone", "--quiet", "--bare", str(main), name)

@@ -503,7 +503,7 @@ def _apply(state: Leads, record: EventRecord, batch: Batch) -> tuple[list[str], 
     An undo changes no text by itself, since undone events have no effect: it has the entries that it concerns.
     """
     event: Any = record.event
-    names = dict.fromkeys(affected_names(state.book, event)) if type(event) in LEADS else ()
+    names = affected_names(state.book, event) if type(event) in LEADS else ()
     before = {name: state.book.entries.get(name) for name in names}
     if (change := CHANGES.get(type(event))) is not None:
         change(state.book, event, batch)

@@ -233,13 +233,14 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.history import sql as engine
 
-    result = engine.query(project, read_text(query, "a query"), find_moment(project, when))
+    rows = engine.query(project, read_text(query, "a query"), find_moment(project, when))
+    columns = next(rows)
     note(*commands.spool_notes(project))
     if as_json:
-        for row in result.rows:
-            answer(dict(zip(result.columns, row, strict=True)))
+        for row in rows:
+            answer(dict(zip(columns, row, strict=True)))
         return
-    if terminal.print_rows(terminal.console_for(), result.columns, result.rows):
+    if terminal.print_rows(terminal.console_for(), columns, rows):
         note(f"only {terminal.MAX_ROWS:,} rows are shown; use --json for all rows")
 
 

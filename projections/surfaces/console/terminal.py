@@ -257,7 +257,9 @@ def print_indented(console: Console, text: Text) -> None:
 
 def make_text(console: Console, value: object, style: str = "") -> Text:
     """Return a value as text that the console can show: without markup, controls or characters its encoding lacks."""
-    text = escape(value)
+    text = str(value)
+    # Nearly every text is, and a playbook has thousands of them.
+    text = text if text.isprintable() else escape(text)
     if not is_utf(console):
         text = text.replace("…", "...").encode(console.encoding, "backslashreplace").decode(console.encoding)
     return Text(text, style)

@@ -14,8 +14,6 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS
@@ -135,21 +133,10 @@ def _flatten(entries: Iterable[Row]) -> Iterator[Row]:
 sqlite3.register_converter("json", json.loads)
 
 
-@attrs.frozen
-class QueryResult:
-    """The result of a query.
+def query(project: Project, text: str, moment: Moment | None = None) -> Iterator[tuple[Any, ...]]:
+    """Yield the names of the columns of an answer, each once, then its rows; values as JSON has them.
 
-    Attributes:
-        columns: The names of its columns, each once.
-        rows: The rows, fetched when they are iterated; values as JSON has them.
-    """
-
-    columns: tuple[str, ...]
-    rows: Iterator[tuple[Any, ...]]
-
-
-def query(project: Project, text: str, moment: Moment | None = None) -> QueryResult:
-    """Return the result of a query.
+    The rows are fetched when they are iterated, and the database lives as long as that.
 
     Args:
         project: The project.
@@ -161,16 +148,10 @@ def query(project: Project, text: str, moment: Moment | None = None) -> QueryRes
     """
     shared = has_book(open_log(project))
     columns = {name: own | (_SHARED_COLUMNS[name] if shared else {}) for name, own in COLUMNS.items()}
-    rows = _answer(text, commands.history_at(project, moment), columns)
-    return QueryResult(_distinct(next(rows)), rows)
-
-
-def _answer(text: str, read: Callable[[], Iterable[Batch]], columns: Mapping[str, Mapping[str, str]]) -> Iterator[Any]:
-    """Yield the names of the columns of an answer, then its rows; the database lives as long as they are read."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, detect_types=sqlite3.PARSE_DECLTYPES)) as database:
         # Sorted rows would otherwise go to a file.
         database.execute("PRAGMA temp_store = MEMORY")
-        _create_tables(database, read, text.casefold(), columns)
+        _create_tables(database, commands.history_at(project, moment), text.casefold(), columns)
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         database.set_authorizer(_authorize)
         until_s = clock.elapsed_s() + LIMIT_S
@@ -179,7 +160,7 @@ def _answer(text: str, read: Callable[[], Iterable[Batch]], columns: Mapping[str
             cursor = database.execute(text)
         if cursor.description is None:
             raise BadInputError("the query", "holds no statement", "give one SELECT")
-        yield [column[0] for column in cursor.description]
+        yield _distinct([column[0] for column in cursor.description])
         while True:
             with _translate_errors(text, until_s):
                 rows = cursor.fetchmany(_CHUNK_ROWS)

@@ -282,19 +282,18 @@ def explain_entry(project: Project, words: str, moment: Moment | None = None) ->
         AmbiguousEntryError: The words fit several.
     """
     log = opened = open_log(project)
-    is_apart = moment is not None and moment.is_apart
-    until = None if moment is None or is_apart else moment.seq
-    if has_book(log) and until is not None:
-        log, until = log.at(until), None
-    end = until
-    statuses: EntryStatuses | None = None
     read_all: Callable[[], Iterable[Batch]] | None = None
-    if moment is not None and is_apart:
+    statuses: EntryStatuses | None = None
+    end = None if moment is None or moment.is_apart else moment.seq
+    if moment is not None and moment.is_apart:
         read_all = moment.history
-    elif has_book(log) or checkpoints.is_long(log):
+    elif has_book(log):
+        log, end = log if end is None else log.at(end), None
+        statuses = fold_view(STATUS_FORM, log)
+    elif checkpoints.is_long(log):
         # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
-        statuses = fold_view(STATUS_FORM, log, until)
-        end = until if has_book(log) else statuses.seq
+        statuses = fold_view(STATUS_FORM, log, end)
+        end = statuses.seq
     else:
         # A short ledger is read once.
         batches = list(decode(log.read()))
