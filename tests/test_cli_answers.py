@@ -136,17 +136,8 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("a text with such a half", ["redact", "--text", "use \udcff", "--reason", "private", "--dry-run"], 2, "surrogate"),
     ("a rater that steers a terminal", ["add", "new", "--rater", "\x1b[2J"], 2, "printable characters"),
     ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "needs 1 to 200"),
-    ("a last day in the past", ["add", "new", "--until", "2020-01-01"], 2, "--until 2020-01-01: is in the past"),
-    ("names without a rating", ["rate", "kpt_001"], 2, "rate kpt_001: needs helpful, harmful or neutral after it"),
-    ("a rating without a name", ["rate", "helpful"], 2, "rate helpful: needs a NAME before it"),
     ("a search of 100,000 characters", ["bisect", "(" * 100_000], 2, "100,000 characters, more than 2,000"),
     ("a search that steers a terminal", ["bisect", "\udce9\x1b[31m"], 2, "has no meaning here"),
-    ("an unknown kind", ["log", "--kind", "foo"], 2, "--kind foo: is not a kind"),
-    ("an unknown score", ["lift", "ask", "--outcome", "foo"], 2, "--outcome foo: is not a score"),
-    ("an empty file", ["page", "-o", ""], 2, "--output: is empty"),
-    ("a negative limit", ["sync", "--limit", "-1"], 2, "is not in the range"),
-    ("a limit that is no number", ["sync", "--limit", "nan"], 2, "nan is not a number"),
-    ("a likeness that is no number", ["review", "--least", "nan"], 2, "nan is not a number"),
 ]
 
 

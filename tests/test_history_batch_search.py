@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from pathlib import Path
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,10 +13,12 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
+from helpers.memory_log import MemoryLog
 from tallybook.ledger import clock
 from tallybook.ledger import search as batch_search
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.line import Draft
 from tallybook.ledger.scan import find_batches
 from tallybook.projections.conditions import parse, search, turn_json
 from tallybook.projections.surfaces.cli import history
@@ -143,3 +145,46 @@ def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
     grow(log, [STORY[5]])
     assert b"log.recovered" in log.path.read_bytes()
     assert [5, 10, 15, 18] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+
+
+# Moments by a clock
+
+MINUTE_US = 60_000_000
+BEGIN = clock.to_unix_us("2026-11-20T00:00:00.000000Z")
+NOW_US = BEGIN + 10 * MINUTE_US
+ADDED = Draft("point.removed", 1, {"name": "kpt_001"})
+
+
+def log_at(minutes: Sequence[int]) -> MemoryLog:
+    """Return a log whose batches of two events each were recorded so many minutes after BEGIN; it is NOW_US there."""
+    read = [BEGIN, BEGIN]
+    log = MemoryLog(lambda: clock.moment(read[0]))
+    for minute in minutes:
+        read[0] = BEGIN + minute * MINUTE_US
+        with log.transaction() as tx:
+            tx.append([ADDED, ADDED], {"rater": "test"})
+    read[0] = NOW_US
+    return log
+
+
+def of(log: MemoryLog, when: str) -> moments.Moment:
+    """Return the moment of a log."""
+    return moments.find(cast("Any", None), when, "--at", cast("Any", log))
+
+
+def test_a_clock_that_ran_back_hides_no_event_and_is_reported() -> None:
+    """As of a time is the largest event recorded at or before it; later times among those are counted."""
+    log = log_at([500, 7])
+    assert 5 == of(log, "2026-11-20T00:07").seq
+    assert 0 == of(log, "2026-11-20T00:06").seq
+    moment_ = of(log, "2026-11-20T00:07")
+    assert ("the clock ran back: 3 events up to event 5 have a later time than 2026-11-20 00:07 UTC",) == moment_.notes
+
+
+@given(minutes=st.lists(st.integers(0, 300), max_size=8), minute=st.integers(0, 300))
+def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute: int) -> None:
+    """For any clock the result equals the definition, applied event by event."""
+    log = log_at(minutes)
+    at = clock.moment(BEGIN + minute * MINUTE_US).at
+    recorded = [record for batch in decode(log.read()) for record in batch.records]
+    assert max((record.seq for record in recorded if record.at <= at), default=0) == of(log, at).seq

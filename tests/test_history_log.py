@@ -1,4 +1,4 @@
-"""`log`: combined filters, little decoding, and following what is appended."""
+"""`log`: rows of plain JSON, combined filters, little decoding, and following what is appended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.ledger_codec import sample
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from helpers.repository import ROOT
@@ -21,8 +23,9 @@ from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
-from tallybook.ledger.events import PointRated
-from tallybook.projections.event_rows import EventFilter
+from tallybook.ledger.events import EVENT_TYPES, PointRated
+from tallybook.ledger.records import Author, EventRecord
+from tallybook.projections.event_rows import EventFilter, row
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
@@ -67,6 +70,19 @@ def log_of(batches: list[tuple[dict[str, str], list[Any]]]) -> MemoryLog:
 def seqs(answer: Answer) -> list[int]:
     """Return the numbers of the events that a command listed as JSON."""
     return [json.loads(line)["seq"] for line in answer.out.splitlines()]
+
+
+# Rows
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_every_kind_becomes_a_row_of_plain_json(kind: str) -> None:
+    """Each field of each kind is in body or free, and survives JSON unchanged."""
+    event = sample(kind)
+    told = row(EventRecord(812, "2026-11-21T20:17:03.123456Z", event, "019a", Author("reflector", session="s1")))
+    assert told == json.loads(json.dumps(told))
+    assert (kind, EVENT_TYPES[kind][1]) == (told["kind"], told["v"])
+    assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
 
 
 # What is chosen

@@ -14,12 +14,10 @@ from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     Entry,
     EventsVoided,
-    PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
     PointMerged,
     PointRated,
-    PointRemoved,
     PointRetired,
 )
 from tallybook.projections.entry_history import (
@@ -159,33 +157,6 @@ def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]], t
 # Stories
 
 
-def test_a_pruned_entry_names_the_event_and_the_rule_that_pruned_it() -> None:
-    """After three harmful ratings the update prunes (REQ-SCORE-007); a later rating is ignored."""
-    story = answer(history([LEARNED, *[HARMED] * 3, HARMED]))
-    assert ("pruned", 0, 3, "harmful >= 3 AND harmful > helpful") == tuple(
-        story[key] for key in ("status", "helpful", "harmful", "rule")
-    )
-    by = {"rater": "test", "session": "s3"}
-    assert {"seq": 9, "id": "id-9", "by": by} == {key: story["decided_by"][key] for key in ("seq", "id", "by")}
-    trail = [(row["seq"], row["kind"], row["rating"], row["harmful"]) for row in story["trail"]]
-    rated = [(seq, "point.rated", "harmful", count) for seq, count in ((4, 1), (6, 2), (8, 3))]
-    assert [(1, "point.added", None, 0), *rated, (9, "playbook.updated", None, 3)] == trail
-    assert [(10, "already pruned")] == [(row["seq"], row["reason"]) for row in story["ignored"]]
-
-
-def test_ratings_of_a_merged_name_count_for_the_target() -> None:
-    """The merged story ends with the merge and names the entry of later ratings; the other story counts them."""
-    late = [PointRated("kpt_001", "harmful"), PointRated("kpt_001", "neutral"), CLOSED]
-    batches = history([LEARNED, [PointRated("kpt_001", "helpful")], [PointMerged("kpt_002", ("kpt_001",), "")], late])
-    gone, stays = (answer(batches, name) for name in ("kpt_001", "kpt_002"))
-    assert ("merged", 1, 0, 5) == (gone["status"], gone["helpful"], gone["harmful"], gone["decided_by"]["seq"])
-    assert ["counts for kpt_002", "counts nothing"] == [row["reason"] for row in gone["ignored"]]
-    assert [("point.added", 0, 0), ("point.merged", 1, 0), ("point.rated", 1, 1)] == [
-        (row["kind"], row["helpful"], row["harmful"]) for row in stays["trail"]
-    ]
-    assert ("kpt_002", ["kpt_001"]) == (stays["trail"][1]["name"], stays["trail"][1]["merged"])
-
-
 def test_an_undone_event_is_listed_as_undone() -> None:
     """It has its own kind, outside the trail; the entry is as if the event had never been."""
     batches = history([LEARNED, HARMED, [EventsVoided(("id-1", "id-4"), None, "")]])
@@ -196,48 +167,6 @@ def test_an_undone_event_is_listed_as_undone() -> None:
     ]
     assert (6, [1, 6]) == (story["vanished_by"]["seq"], [event["seq"] for event in story["deciding"]])
     assert "kept" == story_json(teller(batches)(5))["status"]
-
-
-# The status of every name
-
-
-@pytest.mark.parametrize(
-    ("events", "status", "reason", "into"),
-    [
-        ([PointRetired("kpt_001", "stale")], "retired", "stale", None),
-        ([PointRetired("kpt_001", None)], "retired", None, None),
-        ([PointRemoved("kpt_001"), PlaybookEdited(None, None, "")], "retired", None, None),
-        ([PointMerged("kpt_002", ("kpt_001",), "the same")], "merged", "the same", "kpt_002"),
-        ([EventsVoided(("id-1",), None, "misread")], "undone", "misread", None),
-        ([EventsVoided((), "s0", "")], "undone", None, None),
-    ],
-)
-def test_a_removed_entry_is_there_with_its_reason(
-    events: list[Any], status: str, reason: str | None, into: str | None
-) -> None:
-    """Retired, removed, merged and undone entries have the reason, if one was given, and keep their text."""
-    row = next(row for row in graveyard(statuses(LEARNED, events)) if row["name"] == "kpt_001")
-    assert (status, reason, into, 4) == (row["status"], row["reason"], row["into"], row["event"]["seq"])
-    assert (TEXT, None) == (row["text"], row["rule"])
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("HINTS type", ["kpt_001", "kpt_003"]),
-        ("hint public", ["kpt_003"]),
-        ("  use type-HINTS. ", ["kpt_001"]),
-        ("STRASSE", ["kpt_002"]),
-        ("zebra", []),
-        ("  ", []),
-        ("?", []),
-    ],
-)
-def test_words_find_the_entries_whose_text_has_them_all(words: str, expected: list[str]) -> None:
-    """Any order, case and prefix is accepted; an entry whose text is exactly these words is the only match."""
-    texts = (TEXT, "Mock the Straße", "Use type hints in public code")
-    added = [PointAdded(f"kpt_00{number}", text) for number, text in enumerate(texts, 1)]
-    assert expected == find_by_words(statuses(added), words)
 
 
 def test_names_of_the_same_advice_are_related() -> None:
