@@ -91,27 +91,6 @@ def messages(here: Project) -> list[tuple[str, str]]:
 # Claude Code
 
 
-@pytest.mark.parametrize(("at_home", "scope"), [(False, ""), (True, " --user")], ids=["project", "user"])
-def test_missing_events_are_named(here: Project, scope: str, *, at_home: bool) -> None:
-    """Settings for some events only are named with the others, and with what adds them; all of them are fine."""
-    folder = Path.home() if at_home else here.root
-    path = install(folder, {"hooks": {"Stop": [CLAUDE.item("tallybook hook", 10)]}})
-    missing = ", ".join(event for event in CLAUDE.events if event != "Stop")
-    fix = f"run `tallybook init{scope}` to add them"
-    assert ("note", f"{path}: no hook for {missing}", fix) in findings(here)
-    install(folder)
-    assert [("ok", f"installed in {path}, for Claude Code")] == messages(here)
-
-
-@pytest.mark.parametrize(("local", "off"), [(None, True), (False, False), (True, True)])
-def test_hooks_that_are_switched_off_are_named(here: Project, local: bool | None, off: bool) -> None:
-    """The file that does is named; the local settings win."""
-    path = install(here.root, json.loads(ALL_EVENTS) | {"disableAllHooks": True})
-    if local is not None:
-        path = install(here.root, {"disableAllHooks": local}, "settings.local.json")
-    assert off == (("note", f'{path}: "disableAllHooks" is true, so the agent calls no hook') in messages(here))
-
-
 def test_a_missing_program_is_bad(here: Project, on_path: Path) -> None:
     """What the command line names must be found as a shell finds it; for a shared file `init` mends nothing."""
     path = install(here.root)
@@ -143,29 +122,7 @@ def test_a_missing_python_is_named(here: Project, on_path: Path, tmp_path: Path,
     assert ("bad", bad, "run `tallybook init` to write a working command") in findings(here)
 
 
-def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
-    """Where the settings switch the plugin on; its command must be there as well."""
-    path = write(Path.home() / ".claude/plugins/cache/market/tallybook/0.1.0/hooks/hooks.json", NESTED)
-    install(here.root, {"enabledPlugins": {"tallybook@market": True, "../x@market": True, "odd": 1}})
-    installed = ("ok", f"installed in {path}, for the plugin tallybook@market")
-    assert [installed] == messages(here)
-    on_path.unlink()
-    assert [installed, ("bad", f"{path}: the hooks call `tallybook`, which is not on PATH")] == messages(here)
-    install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
-    assert [("note", "Claude Code is here, and none of its settings call Tallybook")] == messages(here)
-
-
 # Other agents
-
-
-@pytest.mark.parametrize("user", [False, True], ids=["project", "user"])
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_complete_installation_is_fine(here: Project, name: str, *, user: bool) -> None:
-    """It is one line that names the file; Codex must have recorded trust as well."""
-    path = install_other(here, name, user=user)
-    trust(path, *OTHERS[name].events)
-    others = [] if name == "codex" else [("ok", "Codex CLI is here, and none of its settings call Tallybook")]
-    assert sorted([("ok", f"installed in {path}, for {OTHERS[name].title}"), *others]) == sorted(messages(here))
 
 
 @pytest.mark.parametrize(
@@ -183,38 +140,7 @@ def test_the_plugin_of_another_agent_is_known(here: Project, shipped: str, insta
     assert [("ok", f"installed in {path}, for {title}")] == messages(here)
 
 
-@pytest.mark.parametrize("features", ["[features]\nhooks = false\n", "", "["])
-def test_hooks_that_codex_does_not_run_are_named(here: Project, features: str) -> None:
-    """It skips hooks without trust, or switched off, without a word; its record may be in any state."""
-    path = install_other(here, "codex")
-    first, *others = OTHERS["codex"].events
-    trust(path, first, *(others if features else ()), features=features)
-    stopped = ", ".join([first, *others] if features else others)
-    message = f"Codex CLI does not run the hooks for {stopped}: they are not trusted, or switched off"
-    assert ("note", message, f"run `codex` in {here.root}, and trust or enable the hooks") in findings(here)
-
-
 # What hooks left
-
-
-def test_a_caller_that_was_given_nothing_is_named(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Marks that disagree are named one by one, with what to do; an agent that takes no answer is no finding."""
-    call({"hook_event_name": "sessionStart", "conversation_id": "c"})
-    assert [] == [message for _, message in messages(here) if "given nothing" in message]
-    monkeypatch.setenv("COPILOT_CLI", "1")
-    call({"hook_event_name": "SessionStart", "source": "startup"})
-    ((level, message, fix),) = [found for found in findings(here) if "given nothing" in found[1]]
-    assert ("note", True) == (level, message.endswith("was given nothing; its marks disagree: COPILOT_CLI"))
-    path = here.ledger / "marks" / "unanswered"
-    assert f"start it without COPILOT_CLI in its environment; run `rm {path}` once that is fixed" == fix
-    monkeypatch.delenv("COPILOT_CLI")
-    call({"hook_event_name": "SessionStart", "timestamp": "2026-11-23T10:00:00Z"})
-    ((_, message, fix),) = [found for found in findings(here) if "given nothing" in found[1]]
-    assert message.endswith("nothing in it or its environment names an agent")
-    assert fix.startswith("`tallybook show` and `tallybook mcp` give it the playbook; run `rm ")
-    for damage in (b"", b"[]", b"{", b'{"at": 7}', b"\xff"):
-        path.write_bytes(damage)
-        assert [] == messages(here)
 
 
 def test_the_last_error_of_a_hook_is_named_until_it_is_removed(here: Project) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.doctor import examine, findings_of
 from helpers.git_repositories import git
 from helpers.real_command import MAIN
 from tallybook.projections.surfaces import commands
@@ -40,31 +39,6 @@ def clone(project: Path) -> Path:
 def status(folder: Path) -> list[str]:
     """Return what git shows as new or changed."""
     return [line for line in git(folder, "status", "--porcelain", "-uall").split("\n") if "playbook.json" in line]
-
-
-def test_init_keeps_the_playbook_out_of_git(clone: Path, run: Callable[..., Answer]) -> None:
-    """The clone's own exclude file names it, what was in that file stays, and a second run changes nothing."""
-    exclude = clone / ".git" / "info" / "exclude"
-    before = exclude.read_text()
-    answer = run("init")
-    assert f"changed {exclude}: git ignores playbook.json in this clone" in answer.out
-    assert before + COMMENT + LINE == exclude.read_text()
-    assert 0 == run("add", "one").code
-    assert [] == status(clone)
-    assert "Nothing to change" in run("init").out
-    assert before + COMMENT + LINE == exclude.read_text()
-    ((level, message),) = findings_of(Project(clone), "git")
-    assert ("ok", True) == (level, message.startswith("git does not track the ledger, and `git clean -fdX` deletes"))
-
-
-@pytest.mark.parametrize("before", ["", "*.log", "*.log\n", f"{LINE}x\n"])
-def test_uninstall_takes_its_own_lines_out(clone: Path, run: Callable[..., Answer], before: str) -> None:
-    """The file is as it was, and so is a line that the user wrote, whether or not it ended its last line."""
-    exclude = clone / ".git" / "info" / "exclude"
-    exclude.write_text(before)
-    run("init")
-    run("uninstall")
-    assert before.rstrip("\n") == exclude.read_text().rstrip("\n")
 
 
 def test_a_linked_worktree_uses_the_file_of_its_repository(clone: Path, run: Callable[..., Answer]) -> None:
@@ -121,26 +95,6 @@ def tracked(clone: Path) -> Path:
     git(clone, "add", ".claude/playbook.json")
     git(clone, "commit", "--quiet", "--message", "playbook")
     return clone
-
-
-def test_init_says_how_to_stop_tracking_the_playbook(tracked: Path, run: Callable[..., Answer]) -> None:
-    """Without a terminal it prints the command, which works as printed, and changes nothing in git."""
-    answer = run("init")
-    command = f"git rm --cached {tracked / '.claude' / 'playbook.json'}"
-    assert f"`{command}`" in answer.err
-    assert ".claude/playbook.json" == git(tracked, "ls-files", ".claude/playbook.json")
-    assert ("note", f"run `{command}`, which keeps the file") in [
-        (level, fix) for level, _, fix in findings_with_fix(tracked)
-    ]
-    git(tracked, *command.split()[1:])
-    assert "" == git(tracked, "ls-files", ".claude/playbook.json")
-    assert (tracked / ".claude" / "playbook.json").exists()
-
-
-def findings_with_fix(folder: Path) -> list[tuple[str, str, str]]:
-    """Return level, message and fix of the findings about git."""
-    findings = [finding for finding in examine(Project(folder)) if finding.check == "git"]
-    return [(finding.level, finding.message, finding.fix) for finding in findings]
 
 
 @pytest.mark.parametrize(("word", "left"), [("y", ""), ("n", ".claude/playbook.json")])

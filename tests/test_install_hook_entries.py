@@ -9,19 +9,25 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as profile
 from hypothesis import strategies as st
 import pytest
 
-from helpers.agent_settings import CLAUDE
-from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, documents, groups, parsed, plain
+from helpers.agent_settings import CLAUDE, on_path, tree
+from helpers.settings_files import COMMAND, KEPT, OTHERS, OURS, documents, files, groups, odd, parsed, plain
+from helpers.sweep import slice_of
 import tallybook
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command, remark, tool_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+__all__ = ["on_path"]
 
 
 pytestmark = pytest.mark.usefixtures("_installed")
@@ -183,3 +189,18 @@ def test_what_is_no_settings_is_refused(work: Callable[[bytes], bytes], data: by
     with pytest.raises(BadInputError, match="nothing was changed") as caught:
         work(data)
     assert says in str(caught.value)
+
+
+@profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=slice_of(40, 25))
+@given(data=files(odd))
+def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data: bytes) -> None:
+    """Byte for byte, also where they had empty lists; hooks of ours that somebody wrote by hand go as well."""
+    claude = new_project() / ".claude"
+    (claude / "settings.json").write_bytes(data)
+    assert [0, 0] == [main.run(["init", "--json"]), main.run(["init", "--json"])]
+    assert 0 == main.run(["uninstall", "--json"])
+    if data == hook_entries.remove(data, CLAUDE, "settings.json"):
+        assert {"settings.json": data} == tree(claude)
+    else:
+        # Settings that held nothing but such hooks are deleted.
+        assert [] == hook_entries.own_commands(tree(claude).get("settings.json", b"{}"), CLAUDE, "settings.json")

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["claude", "on_path"]
 
 
-@pytest.fixture
-def home(project: Path) -> Path:
-    """Return the home folder, which is empty."""
-    del project
-    return Path.home()
-
-
 def assert_refused(answer: Answer, code: int, says: str) -> None:
     """Check that an answer is one line on standard error, and an exit code."""
     assert (code, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
@@ -76,34 +69,6 @@ def test_the_folder_is_where_the_agent_is_started(  # noqa: PLR0913 - the folder
     assert {*OURS, "ledger/events.jsonl"} <= {
         path.relative_to(claude).as_posix() for path in claude.rglob("*") if path.is_file()
     }
-
-
-@pytest.mark.parametrize("words", [["--project", "~"], []], ids=["named", "found"])
-def test_the_home_folder_is_no_project(
-    home: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    """Though its files be kept with git: one line says that --user is what is meant."""
-    (home / ".git").mkdir()
-    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
-    monkeypatch.chdir(home)
-    assert_refused(run(*[word.replace("~", str(home)) for word in words], "init"), 2, "--user")
-    assert [".git"] == [path.name for path in home.iterdir()]
-
-
-@pytest.mark.parametrize("moved", [False, True], ids=["home", "CLAUDE_CONFIG_DIR"])
-def test_the_users_own_settings_have_no_ledger(
-    home: Path, claude: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, *, moved: bool
-) -> None:
-    """With --user all of it is in the user's folder, the project is as it was, and uninstall takes it out again."""
-    own = home / ("moved" if moved else ".claude")
-    if moved:
-        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(own))
-    answer = run("init", "--user")
-    assert (0, "") == (answer.code, answer.err)
-    assert OURS == sorted(path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file())
-    assert [] == list(claude.iterdir())
-    assert 0 == run("uninstall", "--user").code
-    assert [] == list(own.iterdir())
 
 
 @pytest.mark.parametrize(
