@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
-
 TEXT, PLANTED = "Test the edges", "Test the pagan"
 READING = (("show",), ("why", "kpt_003"), ("log",), ("score",), ("doctor",))
 WRITING = (("rate", "kpt_001", "helpful"), ("replay",), ("show",))

@@ -35,7 +35,6 @@ TOLD = Draft("point.starred", 1, {}, {"why": "HERE"})
 ADDED = Draft("point.added", 1, {"name": "kpt_001"}, {"text": "HERE"})
 NAMED = Draft("point.rated", 1, {"name": "HERE", "rating": "helpful"})
 COUNTED = Draft("playbook.updated", 1, {"added": "HERE", "rated": 0, "ignored": 0})
-
 PLACES: dict[str, tuple[Draft, bytes, bytes]] = {
     "a value of an unknown kind": (STARRED, b'"HERE"', b"%b"),
     "the body of an unknown kind": (STARRED, b'{"x":"HERE"}', b"%b"),

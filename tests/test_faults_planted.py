@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
-
 LOG = "ledger/events.jsonl"
 KEPT = (LOG, "ledger/head", "ledger/lock")
 WRITING = (("add", "more"), ("rate", "kpt_001", "helpful"), ("replay",))

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
-
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
 NOTHING = {"lost": 0, "doubled": 0, "believed": 0, "damaged": 0}
 HOLDER = """

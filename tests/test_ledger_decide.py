@@ -175,8 +175,6 @@ ENTRIES = {
     "kpt_005": Entry("kpt_005", "Pinned", 0, 0),
 }
 KNOWN = Playbook(entries=ENTRIES, high_water=5, used=set(ENTRIES), pinned={"kpt_005"})
-
-
 FEW = "fewer than two of its entries are in the playbook, or were shown"
 
 

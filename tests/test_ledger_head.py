@@ -180,11 +180,7 @@ def test_a_failure_during_a_rewrite_is_not_lost(
 
 
 CHAIN = "0123456789abcdef" * 2
-
-
 FULL = Head(Position(812, CHAIN, 4096, AT), "boot-1", 1024, 3)
-
-
 BARE = Head(Position(812, CHAIN, 4096), "")
 
 

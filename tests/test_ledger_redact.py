@@ -37,14 +37,8 @@ if TYPE_CHECKING:
 
 
 TOLD = "the key is hunter2"
-
-
 LONG = "x" * (FREE_CHARS - 4) + "hunter2" + "y" * 2 * FREE_CHARS
-
-
 TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
-
-
 NOTE: dict[str, Any] = {"ids": ["a"], "texts": ["hunter2"], "reason": "gone", "by": {"rater": "human"}}
 
 

@@ -86,14 +86,8 @@ def test_a_text_is_proven_with_its_batch() -> None:
 
 
 Work = Callable[[int, int], object]
-
-
 Count = Callable[[Work, bytes], int]
-
-
 FEW, MANY = 200, 1_000
-
-
 GROWTH = 1.3
 
 

@@ -217,7 +217,7 @@ def suffer(name: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: 
         trial = Trial(name, Path(folder))
         count = None if setting.count is None else -(-setting.count // len(SCENES))
         chosen = some(faults(trial.staged.calls), count)
-        for fault in setting.until_stopped(chosen):
+        for fault in chosen:
             yield trial.suffer(fault)
 
 

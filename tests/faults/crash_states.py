@@ -335,7 +335,7 @@ def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int]
     seen: set[tuple[int, frozenset[tuple[str, bytes]]]] = set()
     for cut in cuts:
         now = image(run.steps[:cut])
-        for state in setting.until_stopped(states(now, max(limit // len(cuts), 4), draw)):
+        for state in states(now, max(limit // len(cuts), 4), draw):
             told = (len(now.acknowledged), frozenset(state.items()))
             if told in seen:
                 continue

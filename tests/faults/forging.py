@@ -407,7 +407,7 @@ def suffer(setting: Setting, count: int | None = None) -> Tally:
     trial = Trial(setting.folder / "forging")
     lost = 0
     groups = (made[begin : begin + GROUP] for begin in range(0, len(made), GROUP))
-    for group in setting.until_stopped(groups):
+    for group in groups:
         lost = trial.suffer(group)
     trial.ask()
     counts = {"acknowledged": 2 * trial.rated, "lost": lost, "doubled": 0, "believed": len(trial.problems)}

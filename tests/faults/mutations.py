@@ -342,7 +342,7 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
     hit: Counter[str] = Counter()
     number = 0
     failures: list[str] = []
-    for number, mutation in enumerate(setting.until_stopped(mutations(image, other, count, setting.seed)), 1):
+    for number, mutation in enumerate(mutations(image, other, count, setting.seed), 1):
         try:
             outcome = judge(image, mutation.data)
         except Exception as error:

@@ -303,7 +303,7 @@ def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
     acknowledged: list[str] = []
     fresh: list[str] = []
     # What a pull has left is looked at in the mount in which the next one is made.
-    for number in setting.until_stopped(range(count + 1)):
+    for number in range(count + 1):
         with mounted(image, place):
             if number > 0:
                 after = f"after.{number}x1"

@@ -201,7 +201,7 @@ def _told(lines: Sequence[str]) -> list[str]:
     return sorted(line.split(": ", 2)[2] for line in lines if line.startswith("note: sync "))
 
 
-def _kill_at_all_calls(trial: Trial, folder: Path, setting: Setting, count: int | None) -> None:
+def _kill_at_all_calls(trial: Trial, folder: Path, count: int | None) -> None:
     """Kill a sync at each of the calls that change something, or at so many of them, evenly spread.
 
     After the next sync the playbook is what it would have been, each change was told once, and the redacted text is in
@@ -211,7 +211,7 @@ def _kill_at_all_calls(trial: Trial, folder: Path, setting: Setting, count: int 
         killing = _Killing(trial, Path(saved))
         killed = 0
         step = max(len(killing.calls) // count, 1) if count else 1
-        for name, nth in setting.until_stopped(killing.calls[::step][:count]):
+        for name, nth in killing.calls[::step][:count]:
             is_killed, problems = killing.kill(name, nth)
             killed += is_killed
             trial.number += 1
@@ -327,9 +327,9 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
             ):
                 trial = Trial(scenery, draw)
                 if fault is None:
-                    _kill_at_all_calls(trial, folder, setting, count)
+                    _kill_at_all_calls(trial, folder, count)
                 else:
-                    _repeat(trial, fault, setting.until_stopped(range(count or USUAL)))
+                    _repeat(trial, fault, range(count or USUAL))
                     trial.note = trial.describe_outcomes()
                 counts, problems = trial.finish()
         except pytest.skip.Exception as missing:
@@ -340,5 +340,5 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
 def rows(setting: Setting) -> Iterator[Tally]:
     """Yield a tally for each fault."""
     for name in FAULTS:
-        if setting.only in name and not setting.stop.is_set():
+        if setting.only in name:
             yield suffer(name, setting.count, setting)

@@ -233,7 +233,7 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
                 loss = Loss(Trial(scenery, draw), disks, {})
                 for disk in disks.values():
                     disk.flush()
-                for _ in setting.until_stopped(range(count)):
+                for _ in range(count):
                     for machine in scenery.machines:
                         loss.trial.record(machine)
                     lose(loss)
@@ -250,5 +250,5 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
 def rows(setting: Setting) -> Iterator[Tally]:
     """Yield a tally for each loss."""
     for name in LOSSES:
-        if setting.only in name and not setting.stop.is_set():
+        if setting.only in name:
             yield suffer(name, setting.times(USUAL), setting)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
 T = TypeVar("T")
-
 NOW = clock.moment(1_795_000_000_000_000)
 BY = {"rater": "test"}
 ENTRY = "kpt_001"

@@ -121,11 +121,11 @@ def tally(setting: Setting) -> dict[str, int]:
     count = setting.times(USUAL)
     chance = random.Random(setting.seed)  # noqa: S311 - a fault that can be repeated, no secret
     total: Counter[str] = Counter(dict.fromkeys(("kills", "acknowledged", *BROKEN), 0))
-    while total["kills"] < count and not setting.stop.is_set():
+    while total["kills"] < count:
         place = Path(tempfile.mkdtemp(prefix="writers-", dir=setting.folder)) / "ledger"
         acknowledged: list[str] = []
         kills = 0
-        while kills < min(KILLS_A_LEDGER, count - total["kills"]) and not setting.stop.is_set():
+        while kills < min(KILLS_A_LEDGER, count - total["kills"]):
             heard, killed, complaints = kill_some(place, chance)
             acknowledged += heard
             kills += killed

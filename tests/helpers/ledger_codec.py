@@ -60,11 +60,7 @@ BAD: dict[Any, list[Any]] = {
     tuple[str, ...]: [None, 1, "x", "xy", {"x": "y"}, [1], [None], ["x", True], [["x"]]],
     Numbers: [None, 1, "x", ["x"], {"x": None}, {"x": "1"}, {"x": [1]}, {"x": 2**53 + 1}, {"x": -(2.0**54)}],
 }
-
-
 CONTINUATION = '"kind":"text.continued","v":1,"body":{}'
-
-
 WRONG = {
     kind: [(field.name, value) for field in attrs.fields(cls) for value in BAD[field.type]]
     for kind, (cls, _) in EVENT_TYPES.items()

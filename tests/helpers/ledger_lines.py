@@ -41,30 +41,14 @@ if TYPE_CHECKING:
 
 
 AT = "2026-11-21T20:17:03.123456Z"
-
-
 BY = {"rater": "test"}
-
-
 # What could be taken for a section, a line, a string's end, or a part of an escape.
 TRICKY = [',\t"free":', ',\t"chain":"', "\t", "\n", "\r\n", "\u2028", "\u2029", "\x85", '"', "\\", '\\"', "\\u0000"]
-
-
 CHARACTERS = st.characters(exclude_categories=["Cs"])
-
-
 TEXTS = st.lists(st.one_of(st.text(CHARACTERS), st.sampled_from(TRICKY)), max_size=6).map("".join)
-
-
 LONG_TEXTS = st.builds(lambda piece, times, end: piece * times + end, TEXTS, st.sampled_from([1, 1000, 4000]), TEXTS)
-
-
 KEYS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters='"\\'), min_size=1)
-
-
 COUNTS = st.integers(0, 2**53)
-
-
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(PointRated, TEXTS, TEXTS),
     st.builds(PointAdded, TEXTS, LONG_TEXTS),

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 BY = {"rater": "test"}
-
-
 BEGIN_US = 1_795_000_000 * MICROSECONDS
 
 

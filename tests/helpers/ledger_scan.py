@@ -29,14 +29,8 @@ GROUPS = [
     [encode(PointRated("kpt_002", "harmful"))],
     [encode(PointEdited("kpt_001", 1, 0, "J*")), encode(PlaybookEdited(None, None, '{"version":"J"}'))],
 ]
-
-
 BATCHES = batches_of(opening("ledger-1"), *GROUPS)
-
-
 LOG = raw(BATCHES)
-
-
 LINES = LOG.splitlines(keepends=True)
 
 
