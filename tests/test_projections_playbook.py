@@ -1,4 +1,7 @@
-"""The playbook view: what each kind of event does, curation, the bytes of the file, and checkpoints."""
+"""The playbook view: laws of curation, the bytes of the file, and checkpoints.
+
+`tests/tape/stories/entries.txt` has what curation, manual edits and imports do to entries.
+"""
 
 from __future__ import annotations
 
@@ -9,60 +12,16 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 import msgspec
-import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
-from helpers.undo_histories import CLOSE, SAID, A, B, C, folded, followed_by, playbook
+from helpers.undo_histories import CLOSE, SAID, A, B, folded, followed_by, playbook
 from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger import events
-from tallybook.ledger.clock import moment
 from tallybook.ledger.events import Entry, PointRated
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.inject import prompt
 from tallybook.projections.playbook.render import pack, playbook_bytes, playbook_dict, unpack
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-
-EDIT = events.PlaybookEdited(None, None, "")
-
-
-def harmful(name: str, times: int = 3) -> list[Any]:
-    """Return so many harmful ratings of an entry."""
-    return [PointRated(name, "harmful")] * times
-
-
-def test_an_edit_revives_and_prunes_nothing() -> None:
-    """A manual edit returns a pruned entry, with counts to which the rule applies only at the next update."""
-    pruned = [A, *harmful("kpt_001"), CLOSE]
-    back = [events.PointEdited("kpt_001", 1, 9, "a again"), EDIT]
-    assert Entry("kpt_001", "a again", 1, 9) == playbook(pruned, back).entries["kpt_001"]
-    assert {} == playbook(pruned, back, [CLOSE]).entries
-
-
-def test_an_order_is_applied_when_its_edit_closes() -> None:
-    """Partial orders add up; unlisted names follow in their order, and unknown ones are ignored."""
-    ordered = [events.PlaybookOrdered(("kpt_003",)), events.PlaybookOrdered(("kpt_404", "kpt_002")), EDIT]
-    assert ["kpt_003", "kpt_002", "kpt_001"] == list(playbook([A, B, C, CLOSE], ordered).entries)
-    assert ["kpt_001", "kpt_002", "kpt_003"] == list(playbook([A, B, C, CLOSE], [EDIT]).entries)
-
-
-def test_top_level_keys_come_from_the_file() -> None:
-    """The first import has version, date and other keys; a later one adds entries alone."""
-    first = [events.PlaybookAdopted("0" * 64, 0, '{"version":"0.9","last_updated":"2025","owner":"me"}')]
-    later = [events.PlaybookAdopted("1" * 64, 0, '{"version":"7","last_updated":"1999","owner":"you"}')]
-    assert ({"version": "0.9", "owner": "me"}, "2025") == (playbook(first).top, playbook(first).last_updated)
-    assert ({"version": "0.9", "owner": "me"}, moment(1_000_000).at) == (
-        playbook(first, later).top,
-        playbook(first, later).last_updated,
-    )
-    edited = [events.PlaybookEdited(1, None, '{"version":"2.0","last_updated":"x"}')]
-    assert {"version": "2.0"} == playbook(first, edited).top
-
-
-def test_a_returned_entry_is_due_by_its_new_counts() -> None:
-    """A removal by a manual edit clears what was due, and an entry set under the same name starts anew."""
-    gone = [A, *harmful("kpt_001", 3), events.PointRemoved("kpt_001"), EDIT]
-    assert ["kpt_001"] == list(playbook(gone, [events.PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).entries)
-
 
 # Curation
 
@@ -76,17 +35,6 @@ def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
         state = playbook([A, B, *ratings[:cut]], [events.PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
         counts = [sum(rated.rating == rating for rated in ratings) for rating in ("helpful", "harmful")]
         assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.entries
-
-
-def test_a_merged_entry_that_a_manual_edit_sets_is_separate_again() -> None:
-    """Later ratings are its own; the merge target keeps the earlier ones."""
-    told = [A, B, PointRated("kpt_002", "helpful"), events.PointMerged("kpt_001", ("kpt_002",), "")]
-    state = playbook(told, [events.PointEdited("kpt_002", 5, 0, "b again"), EDIT], [PointRated("kpt_002", "harmful")])
-    assert [Entry("kpt_001", "a", 1, 0), Entry("kpt_002", "b again", 5, 1)] == list(state.entries.values())
-    gone = [events.PointRemoved("kpt_002"), EDIT]
-    late = [PointRated("kpt_002", "harmful"), CLOSE]
-    state = playbook(told, [events.PointEdited("kpt_002", 5, 0, "b again"), EDIT], gone, late)
-    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.entries
 
 
 LEAVING = events.PointRemoved | events.PointRetired | events.PointMerged | events.PointUnpinned
@@ -118,36 +66,6 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
     helpful = state.entries["kpt_001"].helpful
     fate = folded(followed_by(batches, [*rated * (helpful + 1), CLOSE]))
     assert ("kpt_001" in state.pinned) == ("kpt_001" in fate.entries)
-
-
-@pytest.mark.parametrize(
-    ("event", "stands"),
-    [
-        (events.PointEdited("kpt_001", 0, 3, "better said"), True),
-        (events.PointReworded("kpt_001", "", "better said"), True),
-        (events.PointEdited("kpt_001", 0, 4, "a"), False),
-        (events.PointMerged("kpt_001", ("kpt_002",), ""), True),
-        (events.PointMerged("kpt_002", ("kpt_001",), ""), True),
-        (events.PointMerged("kpt_003", ("kpt_001",), ""), False),
-    ],
-)
-def test_a_pardon_holds_for_its_counts(event: Any, stands: bool) -> None:
-    """A new text keeps it, and so does a merge with an entry without harmful ratings; other counts end it."""
-    pruned = [A, B, C, PointRated("kpt_003", "harmful"), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
-    state = playbook(pruned, [events.PointRestored("kpt_001", "")], [event], [CLOSE])
-    assert stands == (state.entries.keys() >= {event.name})
-
-
-@pytest.mark.parametrize("leaving", [events.PointRetired("kpt_001", ""), events.PointRemoved("kpt_001"), CLOSE])
-def test_a_restored_entry_has_its_last_state(leaving: Any) -> None:
-    """Retired, removed or pruned, it returns with its text and counts, after the others."""
-    rated = [PointRated("kpt_001", rating) for rating in ("helpful", "harmful", "harmful", "harmful")]
-    gone = playbook([A, B, *rated, events.PointReworded("kpt_001", "", "A")], [leaving])
-    assert ["kpt_002"] == list(gone.entries)
-    state = playbook(
-        [A, B, *rated, events.PointReworded("kpt_001", "", "A")], [leaving], [events.PointRestored("kpt_001", "")]
-    )
-    assert [Entry("kpt_002", "b"), Entry("kpt_001", "A", 1, 3)] == list(state.entries.values())
 
 
 # The file

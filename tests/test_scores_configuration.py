@@ -7,7 +7,6 @@ pytest writes the errors anew; a commit that changes one says why.
 from __future__ import annotations
 
 from copy import deepcopy
-from datetime import UTC
 import json
 import os
 from pathlib import Path
@@ -18,11 +17,8 @@ import pytest
 from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.config import (
-    AlertLevel,
     DocumentError,
-    Grade,
     Metric,
-    Sensitivity,
     read_config,
 )
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PACKAGED, PLACE, default, load
@@ -68,56 +64,6 @@ def test_the_specification_is_the_default() -> None:
     """The scoring-config.yaml of the specification, merged into the default, changes nothing."""
     assert config_of() == config_of(SPECIFIED)
     assert config_of() == config_of("components: {}")
-
-
-def test_the_default_has_the_tables_of_the_specification() -> None:
-    """Grades, channels of alerts and regressions are those of its tables; the document above has the rest."""
-    config = config_of()
-    grades = [
-        Grade("A", 90, "Excellent", "Maintain"),
-        Grade("B", 80, "Good", "Minor improvements"),
-        Grade("C", 70, "Acceptable", "Review needed"),
-        Grade("D", 60, "Concerning", "Improvement priority"),
-        Grade("F", 0, "Critical", "Immediate attention"),
-    ]
-    assert grades == list(config.grades)
-    levels = [
-        AlertLevel("warning", 70, ("log", "dashboard")),
-        AlertLevel("alert", 60, ("user",)),
-        AlertLevel("critical", 50, ("block evolution",)),
-    ]
-    assert levels == list(config.levels)
-    assert Sensitivity(5, 2, 10, 2) == config.regressions
-    assert (0.2, 70, "AGENT HEALTH SCORE", UTC) == (
-        config.display.min_coverage,
-        config.gates.least,
-        config.title,
-        config.timezone,
-    )
-    assert (0.25, 0.25) == (config.benchmarks.weight, config.feedback.weight)
-
-
-def test_the_default_has_the_nine_components() -> None:
-    """Ids, names and composites are those of "Score Types" and "Summary Format"."""
-    config = config_of()
-    expected = {
-        "ac01": "AC-01 Self-Launch",
-        "ac02": "AC-02 Wiggum Loop",
-        "ac03": "AC-03 Milestone Review",
-        "ac04": "AC-04 JICM",
-        "ac05": "AC-05 Self-Reflection",
-        "ac06": "AC-06 Self-Evolution",
-        "ac07": "AC-07 R&D Cycles",
-        "ac08": "AC-08 Maintenance",
-        "ac09": "AC-09 Session Completion",
-    }
-    assert list(expected.items()) == [(component.id, component.name) for component in config.components.values()]
-    assert {
-        "efficiency": ("ac01", "ac04"),
-        "effectiveness": ("ac02", "ac03"),
-        "improvement": ("ac05", "ac06", "ac07", "ac08"),
-        "handoff": ("ac09",),
-    } == config.sessions
 
 
 def test_a_false_value_is_left_out() -> None:
