@@ -30,20 +30,6 @@ def protected_bytes(project: Project) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files if path.is_file()}
 
 
-@pytest.mark.parametrize("place", [".claude", ".claude/ledger", ".claude/ledger/events.jsonl"])
-def test_a_file_in_the_way_is_named(project: Path, place: str) -> None:
-    """With a file in place of a folder, or a folder in place of the ledger, nothing is recorded: exit code 4."""
-    path = project / place
-    shutil.rmtree(project / ".claude")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix:
-        path.mkdir()
-    else:
-        path.write_bytes(b"mine")
-    assert_refused(run(Project(project), "add", "new"), 4, str(project / ".claude"))
-    assert path.is_dir() if path.suffix else b"mine" == path.read_bytes()
-
-
 @contextmanager
 def mounted(folder: Path, options: str) -> Iterator[None]:
     """Mount a separate file system at a folder."""

@@ -17,7 +17,7 @@ from helpers.authors import HUMAN
 from helpers.ledger_locks import IS_ROOT, held
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,3 +160,23 @@ def test_two_users_of_a_group_share_a_ledger(open_place: Project) -> None:
     assert {GROUP} == {path.stat().st_gid for path in open_place.claude.rglob("*")}
     code, err = run_as(STRANGER, open_place, "show")
     assert (4, 1) == (code, err.count("Permission denied"))
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give files to others")
+@pytest.mark.parametrize("planted", [".claude", ".git"])
+def test_someone_elses_project_above_the_work_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    """In a world-writable folder such as /tmp, another user's project is not the current one."""
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    (tmp_path / planted).mkdir()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    monkeypatch.chdir(mine)
+    found = [find_project().root]
+    tmp_path.chmod(0o1777)
+    found.append(find_project().root)
+    os.chown(tmp_path / planted, 65534, 65534)
+    found.append(find_project().root)
+    monkeypatch.chdir(tmp_path)
+    assert [tmp_path, tmp_path, mine, tmp_path] == [*found, find_project().root]

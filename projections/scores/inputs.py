@@ -308,7 +308,7 @@ class ScoredPlaybook(Playbook):
     """The playbook, and the words of all its texts.
 
     Attributes:
-        words: Words of a text, as ``lineage.normalize_words`` gives them → the names that had it, in order.
+        words: Words of a text, as ``entry_history.normalize_words`` gives them → the names that had it, in order.
     """
 
     words: dict[str, dict[str, None]] = attrs.field(factory=dict)
