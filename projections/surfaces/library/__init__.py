@@ -6,7 +6,6 @@ Every hook imports this package, so it loads nothing by itself: a name is loaded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.api import Entry as Entry
-    from tallybook.api import EventKind as EventKind
     from tallybook.api import Ledger as Ledger
     from tallybook.api import RatingWord as RatingWord
     from tallybook.api import RecordedEvent as RecordedEvent
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome as Outcome
 
 _MODULES = {
-    "tallybook.api": ("Entry", "EventKind", "Ledger", "RatingWord", "RecordedEvent", "open"),
+    "tallybook.api": ("Entry", "Ledger", "RatingWord", "RecordedEvent", "open"),
     "tallybook.ledger.errors": (
         "BadInputError",
         "CannotWriteError",
