@@ -54,6 +54,8 @@ _OWN = re.compile(
 )
 _SCORES = "metrics/scores"
 _FOLDERS = ("ledger", "diagnostic", _SCORES)
+READ, CUT = "read", "cut"
+"""Kinds of files: one that Tallybook reads again, and one that quotes only the beginning of a long text."""
 # Files that Tallybook reads again; it reads no diagnostics, nor what it set aside.
 _READ = ("ledger/", "metrics/")
 
@@ -106,22 +108,14 @@ def _may_hold(path: Path, claude: Path) -> bool:
     return stat.S_ISREG(mode)
 
 
-def holds(
-    path: Path,
-    wanted: TextSearch,
-    span: tuple[int, int] | None = None,
-    *,
-    is_read: bool = False,
-    is_cut: bool = False,
-) -> bool:
+def holds(path: Path, wanted: TextSearch, span: tuple[int, int] | None = None, kind: str = "") -> bool:
     """Return whether a file holds one of the texts.
 
     Args:
         path: The file.
         wanted: The texts.
         span: The range of bytes to search; None for the whole file.
-        is_read: As for `TextSearch.find`.
-        is_cut: As for `TextSearch.find`.
+        kind: As for `TextSearch.find`.
 
     Raises:
         OSError: It cannot be read.
@@ -131,10 +125,10 @@ def holds(
         begin, end = span or (0, os.fstat(fd).st_size)
         if end - begin > _MAX_JSON_BYTES:
             return next(_places(fd, (begin, end), wanted.needles), None) is not None
-        return wanted.holds(read_at(fd, end - begin, begin), is_read=is_read, is_cut=is_cut)
+        return wanted.holds(read_at(fd, end - begin, begin), kind)
 
 
-def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: bool = False) -> bool:
+def overwrite(path: Path, wanted: TextSearch, kind: str = "") -> bool:
     """Overwrite the texts in a file with as many asterisks, durably; arguments as for `holds`.
 
     Returns:
@@ -150,7 +144,7 @@ def overwrite(path: Path, wanted: TextSearch, *, is_read: bool = False, is_cut: 
             if size > _MAX_JSON_BYTES:
                 places = list(_places(fd, (0, size), wanted.needles))
             else:
-                places = list(wanted.find(read_at(fd, size, 0), is_read=is_read, is_cut=is_cut))
+                places = list(wanted.find(read_at(fd, size, 0), kind))
             for begin, end in places:
                 os.lseek(fd, begin, os.SEEK_SET)
                 disk.write_all(fd, b"*" * (end - begin), path)
@@ -298,17 +292,18 @@ def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Er
     done: dict[str, list[Any]] = {"files": [], "remaining": [], "foreign": [], "unsearched": []}
     wanted = TextSearch(texts)
     for path, own in files(project) if texts else ():
-        is_cut = path.parent.name == "diagnostic"
-        is_read = own and path.relative_to(project.claude).as_posix().startswith(_READ)
+        kind = CUT if path.parent.name == "diagnostic" else ""
+        if own and path.relative_to(project.claude).as_posix().startswith(_READ):
+            kind = READ
         try:
-            if own and (overwrite if overwriting else holds)(path, wanted, is_read=is_read, is_cut=is_cut):
+            if not own:
+                done["foreign"] += [path] if holds(path, wanted, kind=kind) else []
+                continue
+            if overwrite(path, wanted, kind) if overwriting else holds(path, wanted, kind=kind):
                 done["files"].append(path)
-            if not own and holds(path, wanted, is_cut=is_cut):
-                done["foreign"].append(path)
-            elif own and overwriting and holds(path, wanted, is_read=is_read, is_cut=is_cut):
-                done["remaining"].append(
-                    f"{path}: contains it in a spelling that cannot be overwritten; delete the file"
-                )
+            if overwriting and holds(path, wanted, kind=kind):
+                what = "contains it in a spelling that cannot be overwritten; delete the file"
+                done["remaining"].append(f"{path}: {what}")
         except (errors.TallybookError, OSError) as error:
             # A file that was deleted in the meantime holds nothing; one that cannot be read may.
             if path.exists():
@@ -400,20 +395,19 @@ class TextSearch:
         look = normalize_look(_normalize_escapes(text))
         return any(form in look for form in self._plain_looks)
 
-    def find(self, data: bytes, *, is_read: bool = False, is_cut: bool = False) -> Iterator[tuple[int, int]]:
+    def find(self, data: bytes, kind: str = "") -> Iterator[tuple[int, int]]:
         """Yield the places to overwrite in a file, as (begin, end) offsets.
 
         Args:
             data: The file's bytes.
-            is_read: Whether Tallybook reads the file again: only values are erased where it is JSON, and no words of
-                its format.
-            is_cut: Whether it quotes only the beginning of a long text.
+            kind: READ where Tallybook reads the file again: only values are erased where it is JSON, and no words of
+                its format. CUT where it quotes only the beginning of a long text. Empty for any other file.
         """
-        if is_cut:
+        if kind == CUT:
             yield from ((begin, end - len(_CUT)) for begin, end in find_bytes(data, self._cut_needles))
         text = data.decode("utf-8", "replace")
         if self._may_hold(data, text):
-            has_words = is_read and _is_json(text)
+            has_words = kind == READ and _is_json(text)
             if not has_words:
                 yield from find_bytes(data, self.needles)
             yield from self._find_in_strings(data, has_words=has_words)
@@ -439,12 +433,12 @@ class TextSearch:
             if self._is_in_json(unerased.decode("utf-8", "replace")):
                 yield begin, end
 
-    def holds(self, data: bytes, *, is_read: bool = False, is_cut: bool = False) -> bool:
+    def holds(self, data: bytes, kind: str = "") -> bool:
         """Return whether a file has one of the texts, also where it cannot be overwritten; arguments as for `find`."""
-        if next(self.find(data, is_read=is_read, is_cut=is_cut), None) is not None:
+        if next(self.find(data, kind), None) is not None:
             return True
         text = data.decode(json.detect_encoding(data), "replace")
-        return not (is_read and _is_json(text)) and self._is_in_json(text)
+        return not (kind == READ and _is_json(text)) and self._is_in_json(text)
 
     def _is_word(self, value: bytes, *, is_key: bool) -> bool:
         """Return whether a string of JSON is a word of Tallybook's format."""

@@ -332,7 +332,7 @@ def _has_match(done: RedactionResult) -> bool:
 def _describe_match(path: Path, texts: Collection[str]) -> str | None:
     """Return how a text occurs in a file, None if it does not."""
     try:
-        return "holds it" if texts and erasure.holds(path, TextSearch(texts), is_read=True) else None
+        return "holds it" if texts and erasure.holds(path, TextSearch(texts), kind=erasure.READ) else None
     except FileNotFoundError:
         return None
     except (errors.TallybookError, OSError) as error:
