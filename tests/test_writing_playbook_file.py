@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
 from helpers.events import list_events
-from helpers.hook_calls import HOOK, START
 from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat
 from tallybook.ledger.decisions.legacy_import import read_legacy
@@ -163,33 +160,6 @@ def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: 
         assert (expected[counter] if untouched else value + since[counter]) == entry(project, "kpt_001")[counter]
 
 
-def test_a_stale_file_makes_no_event(here: Project) -> None:
-    """An old rendering, restored from a backup or a branch, is no change: it is rendered again."""
-    old = here.playbook.read_bytes()
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    new, begin = here.playbook.read_bytes(), count(here)
-    write(here, old)
-    assert 4 == entry(here, "kpt_001")["helpful"]
-    commands.replay(here)
-    assert (new, begin) == (here.playbook.read_bytes(), count(here))
-
-
-@pytest.mark.parametrize("damaged", [b"", b" ", b"{", b"[1]", b"5", b"\xff\xfe", b'{"key_points": [}', b"[" * 5000])
-def test_an_unreadable_file_is_set_aside_byte_for_byte(here: Project, damaged: bytes) -> None:
-    """It is no edit: the playbook is that of the ledger, and the file is kept next to the new one."""
-    good, begin = unstamped(read(here)), count(here)
-    write(here, damaged)
-    assert good == compat.load_playbook()
-    assert damaged == here.playbook.read_bytes()
-    commands.replay(here)
-    assert (good, begin) == (unstamped(read(here)), count(here))
-    aside = list(here.claude.glob("playbook.json.*"))
-    assert [damaged] == [path.read_bytes() for path in aside]
-    write(here, damaged)
-    commands.replay(here)
-    assert [damaged] * 2 == [path.read_bytes() for path in here.claude.glob("playbook.json.*")]
-
-
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change between the read of the file and its rendering is read again, and recorded."""
     doc = read(here)
@@ -206,20 +176,6 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
         commands.record(here, extraction(("kpt_001", "helpful")), REFLECTOR)
     assert point("kpt_001", "changed meanwhile", 4) == read(here)["key_points"][0]
     commands.check(here)
-
-
-@pytest.mark.parametrize("data", [b"{", b"[1]", b'{"a": 1}', b"\\xff", b"words", b'{"skills": 5}'])
-def test_a_file_that_no_hook_can_use_is_told_on_standard_error(project: Path, data: bytes) -> None:
-    """The hook ends with 0 and one line on standard error that names the file and the reason; the file is kept."""
-    path = project / ".claude" / "playbook.json"
-    path.write_bytes(data)
-    payload = json.dumps({"session_id": "s1", **START}).encode()
-    done = subprocess.run(HOOK, input=payload, capture_output=True, timeout=60, check=False)
-    line = done.stderr.decode()
-    assert (0, 1) == (done.returncode, line.count("\n"))
-    assert line.startswith("tallybook: playbook.json: cannot be used, and is set aside: is not")
-    [aside] = path.parent.glob("playbook.json.unreadable-*")
-    assert data == aside.read_bytes()
 
 
 JSON = st.recursive(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.events import list_events
 from helpers.memory_store import MemoryStore
 from helpers.reference_model import extraction
 from helpers.spool_files import held, spooled
@@ -76,15 +75,6 @@ def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
     assert before == here.playbook.read_bytes()
     write(here)
     assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-def test_a_folder_in_the_place_of_the_file_is_set_aside(here: Project) -> None:
-    """Anything in place of playbook.json that is no file is moved away whole."""
-    here.playbook.mkdir()
-    (here.playbook / "mine.txt").write_text("mine")
-    write(here, extraction(new=["a"]))
-    assert ["a"] == [kp["text"] for kp in read(here)["key_points"]]
-    assert ["mine"] == [path.read_text() for path in here.claude.glob("playbook.json.*/mine.txt")]
 
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
@@ -239,16 +229,6 @@ def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: 
     assert not waiting.exists() or content == waiting.read_bytes()
     assert () == commands.verify_and_fold(project)[0].problems
     commands.check(project)
-
-
-@pytest.mark.parametrize("may", [[], {}, 5, "anything"], ids=repr)
-def test_spooled_terms_that_are_none_only_propose(started: Project, may: Any) -> None:
-    """A spool file with unusable terms blocks no write, and its operations are proposed."""
-    request = {"by": HUMAN, "update": {"operations": [{"type": "DELETE", "target_id": "kpt_001"}]}, "may": may}
-    waiting = spool_file(started, json.dumps({"id": "a", "at": AT, "requests": [request]}).encode())
-    commands.rate(started, "kpt_001", "helpful", HUMAN)
-    recorded = [row["kind"] for row in list_events(started)]
-    assert (False, 1) == (waiting.exists(), recorded.count("point.proposed"))
 
 
 @pytest.mark.parametrize("owner", [float("nan"), float("inf"), 2**60, "\ud800", ["\udfff"]], ids=repr)
