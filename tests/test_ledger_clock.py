@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-import os
-from pathlib import Path
-import subprocess
-import sys
 from uuid import RFC_4122, UUID
 
 from hypothesis import example, given
@@ -83,23 +79,3 @@ def test_every_random_bit_of_an_id_is_random() -> None:
         ever |= number
         always &= number
     assert 74 == (ever & ~always & (1 << 128) - 1).bit_count()
-
-
-FORK = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from tallybook.ledger.clock import new_id
-new_id(0)
-child = os.fork()
-os.write(1, b"".join(new_id(0).encode() + b"\\n" for _ in range(100)))
-if child:
-    os.waitpid(child, 0)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="only a forked process could go on with its parent's random bytes")
-def test_a_forked_process_draws_ids_of_its_own() -> None:
-    """Parent and child never draw the same id, although both continue from the same memory."""
-    root = Path(__file__).resolve().parent.parent
-    done = subprocess.run([sys.executable, "-I", "-c", FORK, str(root)], capture_output=True, text=True, check=True)
-    assert 200 == len(set(done.stdout.split()))

@@ -10,7 +10,7 @@ from hypothesis import given
 import pytest
 
 from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
-from helpers.ledger_lines import EVENTS, TRICKY, batches_of, read
+from helpers.ledger_lines import EVENTS, batches_of, read
 from tallybook.ledger import codec
 from tallybook.ledger.codec import FREE_FIELDS, REFUSALS, UPCASTS, decode, decode_fast, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
@@ -217,8 +217,6 @@ def test_a_format_from_the_future_is_refused() -> None:
 
 
 FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
-
-
 """Kinds whose lines take the fast path."""
 
 
@@ -256,21 +254,6 @@ def test_both_paths_read_the_same_event(event: Event) -> None:
     (batch,) = batches_of([encode(event)])
     for line in split_lines(batch.data):
         agree(line.partition(SECTION)[2] + b"\n")
-
-
-PIECES = [b'"', b"\\", b"\\u0041", b"\\n", b" ", b"\t", b"\n", b"\r", b"\0", b"\x1f", b"\x7f", b"\x80", b"\xc3\xa9"]
-
-
-PIECES += [b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf", b"0", b"-0", b"-", b"00", b"1.0", b"1e3", b"9" * 16]
-
-
-PIECES += [b"9007199254740993", b"NaN", b"null", b"true", b"{}", b"[]", b"}", b"{", b",", b":", b'"name":"x",', b""]
-
-
-PIECES += [b"1e-7", b"1e-07", b"1e16", b"1e+16", b"0.1", b"-0.0", b"1E5", b'"x":1,', b'"x":1', b"}}\n", b'},"sum":"0"']
-
-
-PIECES += [piece.encode() for piece in TRICKY]
 
 
 @pytest.mark.parametrize("kind", FAST)

@@ -1,13 +1,11 @@
-"""Projects from archives, which keep times and modes of files: a cache planted in one is not believed."""
+"""A long ledger where no cache folder can be used: every command and hook works without one."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,11 +18,10 @@ from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
-TEXT, PLANTED = "Test the edges", "Test the pagan"
+TEXT = "Test the edges"
 READING = (("show",), ("why", "kpt_003"), ("log",), ("score",), ("doctor",))
 WRITING = (("rate", "kpt_001", "helpful"), ("replay",), ("show",))
 CACHE = "cache"
@@ -42,43 +39,6 @@ def write_long(root: Path) -> Project:
     commands.record(project, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
     commands.show(project)
     return project
-
-
-def ship(project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a project into an archive, and unpack it in the same place for another user."""
-    archive = folder / "shipped.tar"
-    with tarfile.open(archive, "w") as packed:
-        packed.add(project.root, "project")
-    shutil.rmtree(project.root)
-    home = folder / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="tar")
-
-
-def settle_times(project: Project) -> None:
-    """Give every file a time in whole seconds, as an archive does."""
-    for path in project.root.rglob("*"):
-        os.utime(path, (1_790_000_000, 1_790_000_000), follow_symlinks=False)
-
-
-@pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Project], None]], Project]:
-    """Return a function that makes a project, plants something in it, and ships it."""
-
-    def make(plant: Callable[[Project], None]) -> Project:
-        project = write_long(tmp_path / "project")
-        settle_times(project)
-        plant(project)
-        settle_times(project)
-        ship(project, tmp_path, monkeypatch)
-        return project
-
-    return make
-
-
-# Without a cache folder
 
 
 @pytest.fixture
