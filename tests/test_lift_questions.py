@@ -31,7 +31,6 @@ from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import RULES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
-from tallybook.projections.surfaces.hooks.injection import load_template
 from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
@@ -298,31 +297,7 @@ def test_only_the_users_own_settings_withhold(project: Path, own: float, project
     assert expected == settings.read(Project(project)).hold
 
 
-def test_a_project_that_forbids_holding_stops_an_open_question(here: Project, run: Run) -> None:
-    """Rule 4: from then on every session is given all, and no draw is recorded."""
-    assert 0 == run("lift", "ask", "playbook").code
-    hold(0, here.root)
-    for number in range(8):
-        hook(here, f"s{number}")
-    assert [((), "", ())] * 8 == [
-        (injection.held, injection.question, injection.units) for injection in injections(here)
-    ]
-
-
 # Rule 5
-
-
-def test_the_playbook_is_withheld_as_a_whole_but_for_what_is_pinned(here: Project, run: Run) -> None:
-    """Rule 5: a held session is given the pinned entries alone, and their order and the others' are recorded."""
-    run("pin", "kpt_002")
-    run("lift", "ask", "playbook")
-    held_session(here)
-    held_session(here, is_held=False)
-    unpinned = tuple(name for name in ALL if name != "kpt_002")
-    assert {(("kpt_002",), unpinned), (ALL, ())} == {
-        (injection.names, injection.held) for injection in injections(here)
-    }
-    assert {("playbook",)} == {injection.units for injection in injections(here)}
 
 
 def test_a_question_about_the_playbook_says_nothing_of_an_entry(here: Project, run: Run) -> None:
@@ -333,18 +308,6 @@ def test_a_question_about_the_playbook_says_nothing_of_an_entry(here: Project, r
     assert (0, False) == (code, "Lift:" in out)
 
 
-def test_an_entry_that_is_pinned_later_is_no_longer_withheld(here: Project, run: Run) -> None:
-    """Rule 5: pinning counts from the next session on, and unpinning too."""
-    run("lift", "ask", "kpt_001")
-    run("pin", "kpt_001")
-    for number in range(8):
-        hook(here, f"s{number}")
-    assert [()] * 8 == [injection.units for injection in injections(here)]
-    run("pin", "--off", "kpt_001")
-    hook(here, "later")
-    assert ("kpt_001",) == injections(here)[-1].units
-
-
 def test_single_entries_are_drawn_each_by_itself(here: Project, run: Run) -> None:
     """Rule 5: of two entries one is told while the other is withheld, and nothing else is withheld."""
     run("lift", "ask", "kpt_001", "kpt_003")
@@ -353,26 +316,6 @@ def test_single_entries_are_drawn_each_by_itself(here: Project, run: Run) -> Non
     assert {(), ("kpt_001",), ("kpt_003",), ("kpt_001", "kpt_003")} == {
         injection.held for injection in injections(here)
     }
-
-
-def test_new_entries_are_drawn_as_one_group(here: Project, run: Run) -> None:
-    """Rule 5: the entries without ratings are withheld together or not at all."""
-    for name in ALL[:4]:
-        run("rate", name, "helpful")
-    run("lift", "ask", "new")
-    for number in range(12):
-        hook(here, f"s{number}")
-    assert {(), ("kpt_005", "kpt_006")} == {injection.held for injection in injections(here)}
-    assert {("new",)} == {injection.units for injection in injections(here)}
-
-
-def test_nothing_is_withheld_from_fewer_than_five_entries(here: Project, run: Run) -> None:
-    """Rule 5: a playbook that shrank after the question is given whole."""
-    run("lift", "ask", "playbook")
-    run("retire", "kpt_005", "kpt_006")
-    for number in range(8):
-        hook(here, f"s{number}")
-    assert [((), ())] * 8 == [(injection.held, injection.units) for injection in injections(here)]
 
 
 # Rule 6
@@ -424,52 +367,7 @@ def test_the_draw_is_an_hmac_with_a_secret_that_only_the_user_can_read(here: Pro
             assert (drawn < 0.5) == (unit in injection.held)
 
 
-def test_a_question_that_another_user_asked_withholds_nothing(here: Project, run: Run) -> None:
-    """Rule 6: without the secret, as in a clone, sessions are given all and no draw is recorded."""
-    run("lift", "ask", "playbook")
-    Path(draws.secrets_file(here)).unlink()
-    for number in range(8):
-        hook(here, f"s{number}")
-    assert [((), "")] * 8 == [(injection.held, injection.question) for injection in injections(here)]
-
-
-# Rule 7
-
-
-def test_lineages_that_began_earlier_do_not_count(here: Project, run: Run) -> None:
-    """Rule 7: a session from before the question is given all after a compaction, and so are its forks."""
-    hook(here, "old")
-    run("lift", "ask", "playbook")
-    hook(here, "old", COMPACTED)
-    hook(here, "old", {**START, "source": "resume"})
-    hook(here, "fork", PROMPT)
-    hook(here, "fork", COMPACTED)
-    hook(here, "unknown", {**START, "source": "resume"})
-    assert [("", ())] * 5 == [(injection.question, injection.held) for injection in injections(here)]
-    assert [] == load_lineages(here)
-    hook(here, "of the first question")
-    run("lift", "stop")
-    run("lift", "ask", "new")
-    hook(here, "of the first question", COMPACTED)
-    assert ("", ()) == ((last := injections(here)[-1]).question, last.held)
-
-
 # Rule 10
-
-
-def test_the_place_of_a_withheld_entry_is_not_refilled(here: Project, run: Run) -> None:
-    """Rule 10: selection comes first; what did not fit is left out whether or not an entry is withheld."""
-    for name in ALL[:3]:
-        run("rate", name, "helpful")
-    (here.claude / "config").mkdir(exist_ok=True)
-    budget_chars = len(load_template(settings.Settings(marks="off"))) + 250
-    (here.claude / "config" / "tallybook.toml").write_text(f"[playbook]\nbudget_chars = {budget_chars}\n")
-    run("lift", "ask", "kpt_001")
-    held_session(here)
-    held_session(here, is_held=False)
-    by_arm = {bool(injection.held): injection for injection in injections(here)}
-    assert 0 < by_arm[True].left_out["room"] == by_arm[False].left_out["room"]
-    assert by_arm[False].names == tuple(sorted((*by_arm[True].names, "kpt_001")))
 
 
 def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -> None:
@@ -599,19 +497,6 @@ def test_mcp_records_once_what_it_gave_without_a_question(here: Project) -> None
 
 
 # Rule 12
-
-
-def test_verify_draws_again_where_it_has_the_secret(here: Project, run: Run) -> None:
-    """Rule 12: each draw is repeated; without the secret they are counted, and the ledger passes."""
-    assert "drawn again" not in run("verify").out
-    run("lift", "ask", "playbook")
-    for number in range(6):
-        hook(here, f"s{number}")
-    assert (0, True) == ((done := run("verify")).code, "6 draws of lift drawn again\n" in done.out)
-    assert {"again": 6, "unknown": 0, "different": []} == json.loads(run("verify", "--json").out)["draws"]
-    Path(draws.secrets_file(here)).unlink()
-    done = run("verify")
-    assert (0, True) == (done.code, "6 draws of lift not drawn again: the secret is not here\n" in done.out)
 
 
 def test_verify_names_a_draw_that_differs(here: Project, run: Run) -> None:
