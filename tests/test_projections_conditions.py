@@ -1,4 +1,7 @@
-"""Conditions: any text is one, or a one-line error; `tests/tape/stories/comparisons.txt` has their meaning."""
+"""Conditions: any text is one, or a one-line error; bisect finds the same as a linear scan over `show --at`.
+
+`tests/tape/stories/comparisons.txt` has the meaning of conditions, and the event that bisect names.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.undo_histories import folded
+from helpers.view_histories import KNOWN, history
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.conditions import MAX_CHARS, MAX_DEPTH, parse
+from tallybook.ledger.events import (
+    PlaybookUpdated,
+    PointAdded,
+    PointPinned,
+    PointRated,
+    PointRestored,
+    PointRetired,
+    PointUnpinned,
+)
+from tallybook.projections.conditions import MAX_CHARS, MAX_DEPTH, parse, search
 from tallybook.projections.playbook.view import Playbook
 
 
@@ -58,3 +72,57 @@ def test_a_condition_has_bounds(text: str, refusal: str) -> None:
         parse(text)
     assert refusal in str(refused.value)
     assert str(refused.value).isprintable()
+
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
+
+
+FEW = st.sampled_from(["kpt_001", "kpt_002", "pat-001"])
+RATED = st.builds(PointRated, FEW, st.sampled_from(["helpful", "harmful"]))
+DECIDED = st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
+    lambda kind: st.builds(kind, FEW, st.just(""))
+)
+BORN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("pat-001", "c")]
+HISTORIES = st.lists(
+    st.lists(KNOWN | RATED | RATED | DECIDED | st.just(CLOSE), min_size=1, max_size=5), max_size=12
+).map(lambda stretches: [*stretches[:1], BORN, *stretches[1:]])
+BEGINS = st.just(0) | st.integers(0, 30)
+LENGTHS = st.none() | st.none() | st.integers(0, 60)
+
+LEAVES = st.one_of(
+    st.builds(
+        "{}.{} {} {}".format,
+        FEW,
+        st.sampled_from(["helpful", "harmful"]),
+        st.sampled_from([">", ">=", "<", "<=", "==", "!="]),
+        st.integers(0, 4),
+    ),
+    st.builds("count {} {}".format, st.sampled_from([">", "<", "=="]), st.integers(0, 4)),
+    st.builds("{}({})".format, st.sampled_from(["exists", "pruned", "retired", "merged", "pinned"]), FEW),
+    st.builds("{}.text contains '{}'".format, FEW, st.sampled_from("abc")),
+)
+CONDITIONS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds("not ({})".format, inner),
+        st.builds("({}) and {}".format, inner, LEAVES),
+        st.builds("{} or ({})".format, LEAVES, inner),
+    ),
+    max_leaves=4,
+)
+
+
+@given(HISTORIES, CONDITIONS, BEGINS, LENGTHS, st.booleans())
+def test_it_finds_what_a_linear_scan_finds(
+    stretches: list[list[Any]], text: str, begin: int, length: int | None, last: bool
+) -> None:
+    """It finds the first or last moment of a range at which the condition becomes true."""
+    batches, end = history(stretches), None if length is None else begin + length
+    moments = [batch.last for batch in batches if batch.last > begin and (end is None or batch.last <= end)]
+    condition = parse(text)
+    truths = [condition.holds(condition.values(folded(batches, seq))) for seq in (begin, *moments)]
+    turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
+    found = search(condition, lambda: batches, (begin, end), last=last)
+    expected = turned[-1 if last else 0] if turned else None
+    assert (expected, truths[0]) == (found.moment, found.began)

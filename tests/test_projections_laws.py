@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.reference_model import EXTRACTIONS, LEGACY_FILES
+from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, migrate
 from helpers.sweep import slice_of
 from helpers.view_catalog import CONFIGURED_VIEWS, VIEWS
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
@@ -24,8 +24,10 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.fold import history as with_records
+from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.config import overlay, read_config
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.scores import configuration
@@ -34,7 +36,7 @@ from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Made = View[Any]
 
@@ -104,6 +106,16 @@ def test_a_fold_in_two_parts_equals_a_fold_at_once(stretches: list[list[Any]]) -
 # Views of real logs
 
 
+def whole(brought: dict[str, Any]) -> dict[str, Any]:
+    """Return an extraction result that has both of its lists."""
+    return {"new_key_points": [], "evaluations": []} | brought
+
+
+def undated(doc: dict[str, Any]) -> dict[str, Any]:
+    """Return a playbook without its date, which the ledger gives and the reference model has not."""
+    return {key: value for key, value in doc.items() if key != "last_updated"}
+
+
 def deliver(log: JsonlLog, what: Update | Import, key: str | None) -> record.Outcome:
     """Record one delivery on any log."""
     opened = Opened(Project(Path(log.folder)))
@@ -113,7 +125,43 @@ def deliver(log: JsonlLog, what: Update | Import, key: str | None) -> record.Out
     return outcome
 
 
-UPDATES = EXTRACTIONS.map(lambda brought: Update({"evaluations": []} | brought))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(legacy=LEGACY_FILES, updates=st.lists(EXTRACTIONS, max_size=5))
+def test_a_replay_equals_the_specification_after_every_batch(
+    tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
+) -> None:
+    """For any legacy file and any updates, every moment of the ledger equals the specification's result."""
+    log, model = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking()), Model(migrate(legacy))
+    deliver(log, Import(read_legacy(json.dumps(legacy).encode())), None)
+    moments = {log.head().seq: model.copy().playbook}
+    for brought in updates:
+        model.update(brought)
+        deliver(log, Update(whole(brought)), None)
+        moments[log.head().seq] = model.copy().playbook
+    for seq, expected in moments.items():
+        state = fold(PLAYBOOK, decode(log.read()), until=seq)
+        assert undated(expected) == undated(playbook_dict(state))
+    log.close()
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(legacy=LEGACY_FILES, updates=st.lists(EXTRACTIONS, max_size=5))
+def test_playbook_json_equals_the_specification_after_every_command(
+    new_project: Callable[[], Path], legacy: dict[str, Any], updates: list[dict[str, Any]]
+) -> None:
+    """A project that begins with a legacy file has the specification's playbook.json after every record."""
+    project = Project(new_project())
+    project.playbook.write_text(json.dumps(legacy), encoding="utf-8")
+    model = Model(migrate(legacy))
+    for brought in updates:
+        model.update(brought)
+        outcome = commands.record(project, whole(brought), {"rater": "reflector"})
+        on_disk = json.loads(project.playbook.read_bytes())
+        assert on_disk.pop("ledger").startswith(f"{outcome.seq_to}:")
+        assert undated(model.playbook) == undated(on_disk)
+
+
+UPDATES = EXTRACTIONS.map(lambda brought: Update(whole(brought)))
 IMPORTS = LEGACY_FILES.map(lambda doc: Import(read_legacy(json.dumps(doc).encode())))
 DELIVERIES = st.lists(UPDATES | IMPORTS, max_size=5)
 

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.reference_model import EXTRACTIONS, Model, book
 from helpers.undo_histories import CLOSE, SAID, A, folded, followed_by, ids_of, shown, without
-from helpers.view_histories import history, ticking
-from tallybook.ledger.codec import decode, encode
+from helpers.view_histories import history
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     PlaybookAdopted,
 )
-from tallybook.ledger.log import JsonlLog
-from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import fold
 from tallybook.projections.fold import history as retold
-from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.history.reading import Opened
-from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.curation import make_undo
-from tallybook.projections.surfaces.writing.requests import Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,34 +113,3 @@ def test_after_an_undone_import_the_next_one_is_the_first() -> None:
     right = [PlaybookAdopted("1" * 64, 0, '{"version":"0.9","owner":"me"}')]
     state = folded(followed_by(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
     assert ({"version": "0.9", "owner": "me"}, None) == (state.top, state.adopted_at)
-
-
-@given(st.lists(EXTRACTIONS, max_size=4), st.lists(EXTRACTIONS, max_size=4), HISTORIES)
-def test_an_undone_session_leaves_the_specifications_result(
-    before: list[dict[str, Any]], after: list[dict[str, Any]], wrong: list[list[Any]]
-) -> None:
-    """Whatever a session did to the playbook, after its undo the updates equal the reference model's."""
-    log = JsonlLog(tempfile.mkdtemp(), ticking())
-    model = Model(book())
-
-    def send(what: Any, by: dict[str, str]) -> None:
-        opened = Opened(Project(Path(log.folder)))
-        with log.transaction() as tx:
-            state = fold_history(PLAYBOOK, lambda: decode(tx.read()))
-            record.Writing(opened).append_all(tx, state, [Request(what, by)])
-
-    def update(brought: dict[str, Any]) -> None:
-        model.high_water = max(model.high_water, fold_history(PLAYBOOK, lambda: decode(log.read())).high_water)
-        model.update(brought)
-        send(Update({"evaluations": []} | brought), {"rater": "reflector"})
-
-    for brought in before:
-        update(brought)
-    for events in wrong:
-        with log.transaction() as tx:
-            tx.append([encode(event) for event in events], {"rater": "agent", "session": "wrong"})
-    send(make_undo((), "wrong"), {"rater": "human"})
-    for brought in after:
-        update(brought)
-    told = playbook_dict(reading.current(log))
-    assert model.playbook["key_points"] == told["key_points"]

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.undo_histories import SAID, folded, followed_by, ids_of, shown, without
+from helpers.undo_histories import folded, shown, without
 from helpers.view_histories import HISTORIES, history, plain
-from tallybook.ledger.events import (
-    EventsVoided,
-    PlaybookUpdated,
-    PointAdded,
-    PointRated,
-)
 from tallybook.projections.comparisons import Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
@@ -26,17 +20,9 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
     from tallybook.projections.comparisons import Alternative
 
-CLOSE = PlaybookUpdated(0, 0, 0)
 FIELDS = ("name", "text", "helpful", "harmful")
-A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
-PLAIN_HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=8)
 SESSIONS = st.frozensets(st.integers(0, 9).map("s{}".format), max_size=4)
 SEQS = st.frozensets(st.integers(1, 50), max_size=4)
-
-
-def harmful(name: str, times: int = 1) -> list[Any]:
-    """Return an update that rates an entry harmful so many times."""
-    return [*[PointRated(name, "harmful")] * times, CLOSE]
 
 
 def named(sessions: Iterable[str]) -> frozenset[str]:
@@ -85,18 +71,6 @@ def test_a_left_out_event_was_never_there(
     assert shown(folded(batches)) == shown(state.real)
 
 
-@given(PLAIN_HISTORIES, st.data())
-def test_leaving_out_equals_undoing(stretches: list[list[Any]], data: st.DataObject) -> None:
-    """A session or a batch that is left out gives the playbook after an undo of it."""
-    batches = history(stretches)
-    index = data.draw(st.integers(0, len(batches) - 1))
-    by_session = fold(batches, Exclusion(named({f"s{index}"}))).other
-    seqs = frozenset({data.draw(st.sampled_from([record.seq for record in batches[index].records]))})
-    by_seq = fold(batches, Exclusion(seqs=seqs)).other
-    undone = followed_by(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
-    assert shown(folded(undone)) == shown(by_session) == shown(by_seq)
-
-
 @given(HISTORIES, st.sampled_from([*POLICIES.values(), Policy("mine", 1, 2)]), SESSIONS)
 def test_the_difference_leads_from_one_playbook_to_the_other(
     stretches: list[list[Any]], policy: Policy, sessions: frozenset[str]
@@ -111,6 +85,3 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
     applied |= {row["name"]: {field: row[field] for field in FIELDS} for row in difference["back"]}
     assert {name: entry_json(point) for name, point in state.other.entries.items()} == applied
     assert len(applied) == len(state.real.entries) - len(gone) + len(difference["back"])
-
-
-# Case by case

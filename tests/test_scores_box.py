@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
 
-from helpers.score_histories import config, example, folded, handoffs, noon, plain
+from helpers.score_histories import config, folded, handoffs, noon, plain
 from helpers.screens import shown
 from tallybook.projections.scores import summary as scoring
 from tallybook.projections.surfaces.scores import screen as box
 from tallybook.projections.surfaces.scores.answers import ScoreQuery, look
-from tallybook.projections.surfaces.scores.pages import (
-    ScorePage,
-    Table,
-    plot,
-)
+from tallybook.projections.surfaces.scores.pages import ScorePage, Table, plot
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -90,10 +86,7 @@ def odd() -> Scores:
 
 
 PAGES = {
-    "example": lambda: page(example(config()), detail=True),
-    "small": lambda: page(small(), detail=True),
     "odd": lambda: page(odd(), detail=True),
-    "nothing": lambda: page(folded(config())),
     "table": lambda: ScorePage(
         "T" * 90,
         "x " * 90,

@@ -44,33 +44,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.scores.files import Written
 
 
-SESSION_FILE = """{
-  "session_id": "session_2026-01-16_001",
-  "timestamp": "2026-01-16T22:00:00.000Z",
-  "version": "2.0.0",
-  "component_scores": {
-    "ac01": 92,
-    "ac02": 88,
-    "ac03": 85,
-    "ac04": 95,
-    "ac05": 78,
-    "ac06": 82,
-    "ac07": 75,
-    "ac08": 90,
-    "ac09": 94
-  },
-  "session_scores": {
-    "efficiency": 93,
-    "effectiveness": 86,
-    "improvement": 81,
-    "handoff": 94,
-    "overall": 87
-  },
-  "grade": "B"
-}
-"""
-
-
 SCORES = Path(".claude/metrics/scores")
 
 
@@ -134,8 +107,14 @@ def test_a_baseline_that_an_agent_types_is_recorded_as_the_agents(
 
 def test_the_documents_session_is_a_file_to_the_byte() -> None:
     """Scores of 92, 88, 85, 95, 78, 82, 75, 90 and 94 are stored as in "Per-Session Scores"."""
+    components = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
+    sessions = {"efficiency": 93, "effectiveness": 86, "improvement": 81, "handoff": 94, "overall": 87}
+    scores = {"component_scores": components, "session_scores": sessions, "grade": "B"}
+    session = {"session_id": EXAMPLE, "timestamp": "2026-01-16T22:00:00.000Z", "version": "2.0.0", **scores}
     found = dict(score_files.files(example(config())))
-    assert SESSION_FILE.encode() == score_files.document_bytes(found[f"sessions/{EXAMPLE}.json"])
+    assert f"{json.dumps(session, indent=2)}\n".encode() == (
+        score_files.document_bytes(found[f"sessions/{EXAMPLE}.json"])
+    )
 
 
 def test_a_day_is_stored_as_the_document_has_it() -> None:
