@@ -8,7 +8,7 @@ from helpers.shared_machines import HUMAN, make_machines
 from tallybook.ledger.events import PointProposed
 from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.writing import proposals, record
+from tallybook.projections.surfaces.writing import curation, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def test_a_lesson_stays_on_its_machine_until_a_person_accepts_it(tmp_path: Path)
     commands.add(ben.project, "Be kind", HUMAN)
     for machine in (ben, anna):
         machine.sync()
-    assert ([], {"kpt_001": ("Be kind", 0, 0)}) == (proposals.open_proposals(anna.project), anna.entries())
-    (proposal,) = proposals.open_proposals(ben.project)
-    proposals.accept(ben.project, proposal, "", HUMAN)
+    assert ([], {"kpt_001": ("Be kind", 0, 0)}) == (curation.open_proposals(anna.project), anna.entries())
+    (proposal,) = curation.open_proposals(ben.project)
+    curation.accept(ben.project, proposal, "", HUMAN)
     for machine in (ben, anna):
         machine.sync()
     assert ("Seed the database first", 0, 0) == anna.entries()["kpt_002"]

@@ -67,7 +67,7 @@ from tallybook.projections.surfaces.workspace.project import (
     repository_folders,
 )
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.writing import proposals, secrets
+from tallybook.projections.surfaces.writing import curation, secrets
 
 OK, NOTE, BAD = "ok", "note", "bad"
 
@@ -649,7 +649,7 @@ def check_marks(project: Project) -> Iterator[Finding]:
     is_off = settings.read(project, store=False).marks == settings.MARKS[-1]
     if is_off or not open_own_log(project).exists():
         return
-    reviews, proposed = review.load_reviews(project), proposals.load(project)
+    reviews, proposed = review.load_reviews(project), curation.load_proposals(project)
     left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
     numbers = (
         format_count(reviews.votes, "vote"),

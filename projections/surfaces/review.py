@@ -31,7 +31,7 @@ from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import proposals
+from tallybook.projections.surfaces.writing import curation
 from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import Request
 
@@ -53,7 +53,7 @@ def find_items(project: Project) -> list[reviews.Item]:
 def _read_question(project: Project) -> reviews.ReviewInput:
     now = clock.utc_now()
     since = clock.moment(now.unix_us - reviews.DAYS * _DAY_US).at
-    opened = proposals.open_proposals(project)
+    opened = curation.open_proposals(project)
     return reviews.ReviewInput(commands.playbook(project).state, load_reviews(project), opened, {}, since, now.at[:10])
 
 
@@ -88,7 +88,7 @@ def decide(project: Project, item: reviews.Item, decision: str, text: str, by: M
         TallybookError: The change is refused; nothing was recorded.
     """
     if item.proposal is not None:
-        answer = proposals.accept if decision == "accept" else proposals.reject
+        answer = curation.accept if decision == "accept" else curation.reject
         return answer(project, item.proposal, "", by)
     event = PointReviewed(item.names, item.why, decision)
     sources = item.names[1:] if decision == "merge" else ()
@@ -98,7 +98,7 @@ def decide(project: Project, item: reviews.Item, decision: str, text: str, by: M
     if decision == "until":
         wish = Curation("reword", item.names[0], reason, until=text)
     # One batch, so that an undo brings back the item and what its decision changed.
-    return commands.record_request(project, Request(proposals.PersonAnswer(event, wish), by))
+    return commands.record_request(project, Request(curation.PersonAnswer(event, wish), by))
 
 
 # Entries without a sign of use, or about a path that git no longer has; nothing of this is recorded

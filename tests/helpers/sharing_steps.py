@@ -21,7 +21,7 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
-from tallybook.projections.surfaces.writing import proposals, redact
+from tallybook.projections.surfaces.writing import curation, redact
 
 if TYPE_CHECKING:
     from helpers.sharing_histories import History
@@ -74,20 +74,20 @@ def propose(history: History, site: Site) -> None:
     by, meant = history.by(), site.meaning[name]
 
     def action(project: Project) -> None:
-        proposals.propose(project, wish, "protected", by)
+        curation.propose(project, wish, "protected", by)
 
     site.do(action)
-    for proposal in proposals.open_proposals(site.project):
+    for proposal in curation.open_proposals(site.project):
         site.proposed.setdefault(proposal.id, meant)
 
 
 def decide(history: History, site: Site) -> None:
     """Accept or reject an open proposal; an accepted one changes the entry that was meant."""
-    waiting = proposals.open_proposals(site.project) if site.own.exists() else []
+    waiting = curation.open_proposals(site.project) if site.own.exists() else []
     if not waiting:
         return
     proposal = history.random.choice(waiting)
-    decision = proposals.accept if history.random.random() < 0.7 else proposals.reject
+    decision = curation.accept if history.random.random() < 0.7 else curation.reject
 
     def action(project: Project) -> None:
         decision(project, proposal, "", {"rater": "human"})

@@ -49,7 +49,6 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation, pair
-from tallybook.projections.surfaces.writing import proposals as store
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.curation import UndoResult
@@ -65,7 +64,7 @@ def _curate(project: Project, verb: str, options: Mapping[str, Any], **details: 
     """Record a change that a person wishes, of all its entries in one batch; print its events in the words of `log`."""
     first, *others = options["names"]
     wish = Curation(verb, first, options["reason"], more_names=tuple(others), **details)
-    outcome, proposed = store.make_or_propose(project, wish, provenance_of(options))
+    outcome, proposed = curation.make_or_propose(project, wish, provenance_of(options))
     note(*outcome.notes)
     rows = numbered_rows(outcome.numbers, outcome.events)
     reply(rows[0] | {"events": rows}, recorded_lines(rows), as_json=options["as_json"])
@@ -249,7 +248,7 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
 
     --json answers [{seq, at, by, verb, name, merged, text, cause, reason, entries}]
     """
-    records = store.open_proposals(project)
+    records = curation.open_proposals(project)
     state = reading.current(reading.open_log(project))
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -288,7 +287,7 @@ def accept(project: Project, /, **options: Any) -> None:
 
     --json answers [{proposal, events}]
     """
-    _decide_proposals(project, options, store.accept)
+    _decide_proposals(project, options, curation.accept)
 
 
 @click.command(
@@ -308,14 +307,16 @@ def reject(project: Project, /, **options: Any) -> None:
 
     --json answers as proposals accept
     """
-    _decide_proposals(project, options, store.reject)
+    _decide_proposals(project, options, curation.reject)
 
 
 def _decide_proposals(project: Project, options: dict[str, Any], decide: Callable[..., Outcome]) -> None:
     by = provenance_of(options)
     numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
-    is_acceptance = decide is store.accept
-    chosen, left_out = store.select(project, numbers, session, everything=everything, is_acceptance=is_acceptance)
+    is_acceptance = decide is curation.accept
+    chosen, left_out = curation.select_proposals(
+        project, numbers, session, everything=everything, is_acceptance=is_acceptance
+    )
     rows = []
     for record in chosen:
         # The decision before may have changed the entries that are shown.
@@ -370,7 +371,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
     by = provenance_of(options)
     # Inside an agent this ends the command where the text is of a protected entry.
-    store.propose_redaction(project, target, options["reason"], by)
+    curation.propose_redaction(project, target, options["reason"], by)
     # Off a terminal nobody sees what goes, so --yes needs the number that the dry run showed.
     is_counted = options["expect"] is not None or can_ask()
     if target.text is not None and not (options["yes"] and is_counted):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tallybook.projections.fold import State as State
     from tallybook.projections.fold import View as View
     from tallybook.projections.surfaces.history.stories import AmbiguousEntryError as AmbiguousEntryError
+    from tallybook.projections.surfaces.writing.curation import ProposedError as ProposedError
     from tallybook.projections.surfaces.writing.curation import UndoResult as UndoResult
-    from tallybook.projections.surfaces.writing.proposals import ProposedError as ProposedError
     from tallybook.projections.surfaces.writing.record import Outcome as Outcome
 
 _MODULES = {
@@ -46,8 +46,7 @@ _MODULES = {
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
     "tallybook.projections.fold": ("State", "View"),
     "tallybook.projections.surfaces.history.stories": ("AmbiguousEntryError",),
-    "tallybook.projections.surfaces.writing.curation": ("UndoResult",),
-    "tallybook.projections.surfaces.writing.proposals": ("ProposedError",),
+    "tallybook.projections.surfaces.writing.curation": ("ProposedError", "UndoResult"),
     "tallybook.projections.surfaces.writing.record": ("Outcome",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

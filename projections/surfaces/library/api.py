@@ -236,11 +236,11 @@ class Ledger:
         return self._curate("merge", name, reason, sources=merged)
 
     def _curate(self, verb: str, name: str, reason: str, **parts: Any) -> Outcome:
-        from tallybook.projections.surfaces.writing import proposals
+        from tallybook.projections.surfaces.writing import curation
 
         check(str, name=name, reason=reason)
         wish = Curation(verb, name, reason, **parts)
-        outcome, proposed = proposals.make_or_propose(self.project, wish, by_json(self.by))
+        outcome, proposed = curation.make_or_propose(self.project, wish, by_json(self.by))
         if proposed is not None:
             raise proposed
         return outcome

@@ -24,7 +24,7 @@ from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import LEARNED, MARKS, Settings
-from tallybook.projections.surfaces.writing import proposals, secrets
+from tallybook.projections.surfaces.writing import curation, secrets
 from tallybook.projections.surfaces.writing.requests import NEUTRAL, PlainEvents, Request, Update
 
 # A first parser was quadratic, and took 8 s for 40 kB.
@@ -309,7 +309,7 @@ def _lesson_requests(
     if not messages or learned == LESSONS_OFF:
         return
     entries = (*playbook.entries.values(), *playbook.gone.values())
-    known = {*map(equal_form, (*(entry.text for entry in entries), *proposals.load(project).lessons))}
+    known = {*map(equal_form, (*(entry.text for entry in entries), *curation.load_proposals(project).lessons))}
     redactions = redacted_digests.load(project.ledger)
     for message in messages:
         texts = []

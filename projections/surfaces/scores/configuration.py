@@ -260,7 +260,7 @@ _KIND: Final = "session.measured"
 
 def line(project: Project) -> str:
     """Return the line; empty where no session was measured."""
-    from tallybook.projections.surfaces.writing import proposals
+    from tallybook.projections.surfaces.writing import curation
 
     shares = _clean_shares(project)
     if not shares:
@@ -270,7 +270,7 @@ def line(project: Project) -> str:
     book = reading.current(reading.open_log(project))
     votes = sum(given.helpful + given.harmful for given in book.by_agents.values())
     has_lessons = reading.open_own_log(project).may_contain(b'"kind":"point.proposed"')
-    accepted = proposals.load(project).accepted if has_lessons else 0
+    accepted = curation.load_proposals(project).accepted if has_lessons else 0
     return (
         f"clean: {fmean(recent):.1f}% of calls of tools in the last {format_count(len(recent), 'session')}{trend}; "
         f"{format_count(votes, 'vote')} by agents, {format_count(accepted, 'lesson')} accepted, "
