@@ -51,33 +51,24 @@ def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, li
     return came[0], [{"kind": row["kind"], "body": row["body"], "by": row["by"]} for row in told]
 
 
-def test_the_client_is_asked_with_nothing_of_a_session(owed: Project, client: Client) -> None:
-    """No tools, no hooks, no project's instructions, no session kept; our own hooks know that they mean nothing."""
+def test_the_client_is_asked_with_nothing_of_a_session(
+    owed: Project, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No tools, no hooks, no instructions or memory of the user's, no system prompt of its own and no thinking."""
+    monkeypatch.setenv("MAX_THINKING_TOKENS", "31999")
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
     client.plans(TEXT)
-    reflected(owed, "claude", "opus")
+    came, events = reflected(owed, "claude", "opus")
+    assert "" == came.failed
     (asked,) = client.asked
-    words = asked["words"]
+    words, environment = asked["words"], asked["environment"]
     assert ["-p", "--output-format", "json", "--model", "opus", "--tools", ""] == words[:7]
     settings = json.loads(words[words.index("--settings") + 1])
     assert (True, "1") == (settings["disableAllHooks"], settings["env"]["CLAUDE_CODE_DISABLE_ATTACHMENTS"])
     assert ("1", []) == (asked["inside"], asked["beside"])
     assert str(owed.root) not in asked["cwd"]
     assert "User: Fix it" in asked["prompt"]
-
-
-def test_the_client_sends_the_prompt_and_little_else(
-    owed: Project, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No system prompt of its own, no thinking, no instructions and no memory of the user's, whatever is set before."""
-    monkeypatch.setenv("MAX_THINKING_TOKENS", "31999")
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    client.plans(TEXT)
-    came, events = reflected(owed, "claude")
-    assert "" == came.failed
-    (asked,) = client.asked
-    words, environment = asked["words"], asked["environment"]
-    system = words[words.index("--system-prompt") + 1]
-    assert 0 < len(system) < 200
+    assert 0 < len(words[words.index("--system-prompt") + 1]) < 200
     switches = ("MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_CLAUDE_MDS", "CLAUDE_CODE_DISABLE_AUTO_MEMORY")
     assert ["0", "1", "1"] == [environment[name] for name in switches]
     assert "CLAUDE_CODE_SESSION_ID" not in environment
@@ -85,24 +76,6 @@ def test_the_client_sends_the_prompt_and_little_else(
     sent_bytes = len(asked["prompt"].encode()) + 1_200
     assert sent_bytes / 3.5 + raters.ANSWER_TOKENS <= events[0]["body"]["tokens"]
     assert events[0]["body"]["tokens"] < sent_bytes / 3.5 + raters.ANSWER_TOKENS + 100
-
-
-CLIENT_FAILURES: dict[str, tuple[dict[str, Any], str, str, int]] = {
-    "no login": ({"stdout": "Invalid API key", "code": 1}, "unavailable", "claude ended with 1: Invalid API key", 0),
-    "error": (said("Overloaded", is_error=True), "unavailable", "Overloaded", 1250),
-    "refusal": (said("I cannot.", stop_reason="refusal"), "refused", "I cannot.", 1250),
-    "prose": (said("I cannot help with that."), "unusable", "holds no whole JSON object", 1250),
-}
-
-
-@pytest.mark.parametrize("name", CLIENT_FAILURES)
-def test_what_the_client_comes_to_nothing_with_is_a_failure(owed: Project, client: Client, name: str) -> None:
-    """A failure of the client is recorded with its cause, its reason, and its cost."""
-    step, cause, reason, tokens = CLIENT_FAILURES[name]
-    client.plans(step)
-    came, events = reflected(owed, "claude")
-    assert (cause, tokens) == (events[-1]["body"]["cause"], came.tokens)
-    assert reason in came.failed
 
 
 MODELS = {"models": [{"slug": "m-1", "shell_type": "unified_exec", "apply_patch_tool_type": "freeform", "other": 1}]}
@@ -172,37 +145,6 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
     assert not Path(last["cwd"]).exists()
 
 
-CODEX_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
-    "no command of that name": ([{"stdout": "", "stderr": "unrecognized subcommand", "code": 2}], "unavailable",
-                                "codex ended with 2: unrecognized subcommand", 0),
-    "another catalog": ([printed([1])], "unavailable", "codex has no list of models that Tallybook can read", 0),
-    "a server stays": ([printed(MODELS), printed(SERVERS), printed(SERVERS)], "unavailable",
-                       'codex does not turn off the MCP server od"d.1, so it is not asked', 0),
-    "a tool": ([printed(MODELS), printed([]), events({"type": "command_execution"}, MESSAGE)], "unusable",
-               "codex ran a tool, command_execution, although it has none", -1),
-    "failed": ([printed(MODELS), printed([]), printed({"type": "turn.failed", "error": {"message": "no login"}})],
-               "unavailable", "codex ended with 0: no login", 0),
-    "prose": ([printed(MODELS), printed([]), events({"type": "agent_message", "text": "no"}, input_tokens=7)],
-              "unusable", "the answer holds no whole JSON object", 7),
-}  # fmt: skip
-"""What Codex prints, call by call → cause, reason, tokens; -1 for what was expected."""
-
-
-@pytest.mark.parametrize("name", CODEX_FAILURES)
-def test_what_codex_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str], Client], name: str) -> None:
-    """A catalog or a list that cannot be read ends it before anything of a session is sent."""
-    steps, cause, reason, tokens = CODEX_FAILURES[name]
-    codex = stand_in("codex")
-    codex.plans(*steps)
-    with pytest.raises(RaterError) as error:
-        raters.ask_rater("the prompt", Settings(rater="codex"))
-    expected = raters.estimate_tokens("codex", "the prompt") if tokens < 0 else tokens
-    assert (cause, expected) == (error.value.cause, error.value.spent[0])
-    assert reason in error.value.reason
-    assert len(steps) == len(codex.asked)
-    assert (len(steps) == 3 and "stays" not in name) == ("the prompt" in codex.asked[-1]["prompt"])
-
-
 def test_gemini_is_asked_without_tools_hooks_or_a_session(
     stand_in: Callable[[str], Client], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,24 +181,48 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
     assert not Path(asked["cwd"]).exists()
 
 
-GEMINI_FAILURES: dict[str, tuple[dict[str, Any], str, str, int]] = {
-    "no login": (printed({"error": {"message": "no login", "code": 41}}) | {"code": 41}, "unavailable",
-                 "gemini ended with 41: no login", 0),
-    "a tool": (printed({"response": TEXT, "stats": stats(totalSuccess=1)}), "unusable",
-               "gemini ran a tool, although it has none", 1100),
-    "prose": (printed({"response": "no", "stats": stats()}), "unusable", "holds no whole JSON object", 1100),
+LISTED = [printed(MODELS), printed([])]
+CLIENT_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
+    "claude, no login": ([{"stdout": "Invalid API key", "code": 1}], "unavailable",
+                         "claude ended with 1: Invalid API key", 0),
+    "claude, error": ([said("Overloaded", is_error=True)], "unavailable", "Overloaded", 1200),
+    "claude, refusal": ([said("I cannot.", stop_reason="refusal")], "refused", "I cannot.", 1200),
+    "claude, prose": ([said("I cannot help.")], "unusable", "the answer holds no whole JSON object", 1200),
+    "codex, no command of that name": ([{"stdout": "", "stderr": "unrecognized subcommand", "code": 2}], "unavailable",
+                                       "codex ended with 2: unrecognized subcommand", 0),
+    "codex, another catalog": ([printed([1])], "unavailable", "codex has no list of models that Tallybook can read", 0),
+    "codex, a server stays": ([printed(MODELS), printed(SERVERS), printed(SERVERS)], "unavailable",
+                              'codex does not turn off the MCP server od"d.1, so it is not asked', 0),
+    "codex, a tool": ([*LISTED, events({"type": "command_execution"}, MESSAGE)], "unusable",
+                      "codex ran a tool, command_execution, although it has none", -1),
+    "codex, failed": ([*LISTED, printed({"type": "turn.failed", "error": {"message": "no login"}})], "unavailable",
+                      "codex ended with 0: no login", 0),
+    "codex, prose": ([*LISTED, events({"type": "agent_message", "text": "no"}, input_tokens=7)], "unusable",
+                     "the answer holds no whole JSON object", 7),
+    "gemini, no login": ([printed({"error": {"message": "no login", "code": 41}}) | {"code": 41}], "unavailable",
+                         "gemini ended with 41: no login", 0),
+    "gemini, a tool": ([printed({"response": TEXT, "stats": stats(totalSuccess=1)})], "unusable",
+                       "gemini ran a tool, although it has none", 1100),
+    "gemini, prose": ([printed({"response": "no", "stats": stats()})], "unusable", "holds no whole JSON object", 1100),
 }  # fmt: skip
+"""Client and case → what it prints, call by call; cause, reason and tokens, -1 for what was expected."""
 
 
-@pytest.mark.parametrize("name", GEMINI_FAILURES)
-def test_what_gemini_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str], Client], name: str) -> None:
-    """With its cause, its reason, and its cost where it tells one."""
-    step, cause, reason, tokens = GEMINI_FAILURES[name]
-    stand_in("gemini").plans(step)
+@pytest.mark.parametrize("name", CLIENT_FAILURES)
+def test_what_a_client_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str], Client], name: str) -> None:
+    """It has its cause, its reason and its cost; Codex is sent nothing of a session before its tools are known."""
+    rater = name.partition(",")[0]
+    steps, cause, reason, tokens = CLIENT_FAILURES[name]
+    client = stand_in(rater)
+    client.plans(*steps)
     with pytest.raises(RaterError) as error:
-        raters.ask_rater("the prompt", Settings(rater="gemini"))
-    assert (cause, tokens) == (error.value.cause, error.value.spent[0])
+        raters.ask_rater("the prompt", Settings(rater=rater))
+    expected = raters.estimate_tokens(rater, "the prompt") if tokens < 0 else tokens
+    assert (cause, expected) == (error.value.cause, error.value.spent[0])
     assert reason in error.value.reason
+    assert len(steps) == len(client.asked)
+    is_sent = rater != "codex" or (len(steps) == 3 and "stays" not in name)
+    assert is_sent == ("the prompt" in client.asked[-1]["prompt"])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this system has no groups of processes")
@@ -400,23 +366,6 @@ def test_an_address_is_asked_for_one_completion(address: Address) -> None:
     assert "the prompt" == body["messages"][1]["content"]
     more = len(json.dumps(body).encode()) - len(json.dumps("the prompt").encode())
     assert 0 < more < raters.CHAT_BYTES < more + 200
-
-
-def test_a_session_is_rated_by_an_address(address: Address, project: Path) -> None:
-    """The worker records the same events as for any rater, with the model that answered and its cost."""
-    address.steps = [completion(TEXT)]
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
-    results: list[Result] = []
-    here = asked_for(project, script)
-    chosen = Settings(rater="openai", model="m-1", address=address.url, key_variable="KEY_OF_A_TEST")
-    assert DONE == work(here, Plan(chosen), results.append)
-    assert [("", 1250, 1, ("kpt_002",))] == [
-        (result.failed, result.tokens, result.rated, result.added) for result in results
-    ]
-    rows = [row(record) for batch in decode(open_log(here).read()) for record in batch.records]
-    completed = next(row for row in rows if row["kind"] == "reflection.completed")
-    assert ("openai", "m-1-exact") == (completed["body"]["rater"], completed["by"]["model"])
-    assert KEY not in here.ledger.joinpath("events.jsonl").read_text()
 
 
 def test_a_server_that_wants_another_limit_is_asked_again(address: Address) -> None:

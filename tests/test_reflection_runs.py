@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 import json
 import os
 from pathlib import Path
@@ -41,7 +42,7 @@ from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from helpers.transcripts import Client
 
@@ -67,25 +68,24 @@ def events(project: Project, *kinds: type[Any]) -> list[Any]:
     return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kinds)]
 
 
-def settle(project: Project, done: type[Any] = TranscriptRead, count: int = 1) -> None:
-    """Wait until the process that a hook left behind has recorded so many events of a kind."""
-    for _ in range(600):
-        if len(events(project, done)) >= count:
+def wait_until(has_happened: Callable[[], bool]) -> None:
+    """Wait for what a process does that a hook left behind."""
+    for _ in range(1200):
+        if has_happened():
             return
         sleep(0.05)
-    raise AssertionError(f"nobody recorded {done.__name__}")
+    raise AssertionError("a worker did not do it")
+
+
+def settle(project: Project, done: type[Any] = TranscriptRead, count: int = 1) -> None:
+    """Wait until the process that a hook left behind has recorded so many events of a kind."""
+    wait_until(lambda: len(events(project, done)) >= count)
 
 
 def hook(event: str, script: Script, **fields: Any) -> str:
     """Call the hook as an agent does, and return what it prints."""
-    payload: Mapping[str, Any] = {
-        "hook_event_name": event,
-        "session_id": script.session,
-        "transcript_path": str(script.path),
-        "cwd": str(script.path.parent),
-        **fields,
-    }
-    return call(payload)
+    common = {"hook_event_name": event, "session_id": script.session, "transcript_path": str(script.path)}
+    return call({**common, "cwd": str(script.path.parent), **fields})
 
 
 def test_a_dry_run_sends_and_records_nothing(
@@ -191,16 +191,10 @@ def here(project: Path) -> Project:
     return made
 
 
-def hook_of(event: str, script: Script, **fields: Any) -> None:
-    """Call the hook for a session as the agent does."""
-    common = {"hook_event_name": event, "session_id": script.session, "transcript_path": str(script.path)}
-    call(common | fields)
-
-
 def session(project: Project, name: str) -> Script:
     """Return a session that was begun and prompted in a project."""
     script = Script(kept(project.root) / f"{name}.jsonl", name)
-    hook_of("SessionStart", script, source="startup")
+    hook("SessionStart", script, source="startup")
     return script.user("Fix it").agent("Done as [kpt_001] says.")
 
 
@@ -215,46 +209,27 @@ def requested(project: Project) -> dict[str | None, ReflectionRequested]:
     return {row.by.session: row.event for row in rows if isinstance(row.event, ReflectionRequested)}
 
 
-def wait(project: Project, name: str) -> ReflectionRequested:
-    """Return what a process that a hook left behind asks for, once it has."""
-    for _ in range(400):
-        if name in requested(project):
-            return requested(project)[name]
-        sleep(0.05)
-    raise AssertionError(f"nobody asked for {name}")
-
-
 @pytest.mark.parametrize("event", ["SessionStart", "SessionEnd"])
 def test_a_killed_session_becomes_pending_by_a_later_hook(here: Project, event: str) -> None:
     """Also where a worker had found nothing to do shortly before; it is read, and asked for once."""
     first = session(here, "s0")
-    hook_of("SessionEnd", first, reason="logout")
-    wait(here, "s0")
-    for _ in range(400):
-        if handler.is_settled(here, "none"):
-            break
-        sleep(0.05)
-    assert handler.is_settled(here, "none")
+    hook("SessionEnd", first, reason="logout")
+    wait_until(lambda: "s0" in requested(here) and handler.is_settled(here, "none"))
     killed = session(here, "s1")
     kill(killed)
     later = session(here, "s2")
     if event == "SessionEnd":
-        hook_of(event, later, reason="logout")
-    asked = wait(here, "s1")
+        hook(event, later, reason="logout")
+    wait_until(lambda: "s1" in requested(here))
+    asked = requested(here)["s1"]
     assert (killed.path.stat().st_size, str(killed.path)) == (asked.end, asked.transcript)
-    for _ in range(400):
-        batches = decode(open_log(here).read())
-        read = [event.seen for batch in batches for event in batch.events if isinstance(event, TranscriptRead)]
-        if asked.end in read[1:]:
-            return
-        sleep(0.05)
-    raise AssertionError("nobody read it")
+    wait_until(lambda: asked.end in [read.seen for read in events(here, TranscriptRead)][1:])
 
 
 def test_a_session_that_goes_on_is_left_alone(here: Project) -> None:
     """As are one that has no transcript yet, one that the ledger does not know, and one that is long over."""
     session(here, "live")
-    hook_of("SessionStart", Script(kept(here.root) / "new.jsonl", "new"), source="startup")
+    hook("SessionStart", Script(kept(here.root) / "new.jsonl", "new"), source="startup")
     kill(Script(kept(here.root) / "unknown.jsonl", "unknown").user("Hello"))
     assert 0 == run_here(["reflect"])
     assert {} == requested(here)
@@ -275,9 +250,7 @@ def chosen(project: Path) -> Project:
     """Return a project with one entry and the user's choice of a rater."""
     place = Project(project)
     commands.add(place, "Quote ids as strings.", {"rater": "human"})
-    settings = Path.home() / ".claude" / "config" / "tallybook.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text('[reflection]\nrater = "claude"\ntokens_per_day = 100000000\n', encoding="utf-8")
+    choose(rater="claude", tokens_per_day=10**8)
     return place
 
 
@@ -288,34 +261,17 @@ def transcripts() -> Path:
 
 
 @pytest.fixture
-def agent(chosen: Project, transcripts: Path) -> Any:
+def agent(transcripts: Path) -> Callable[..., str]:
     """Return what calls the hook as the agent does in the recorded session."""
-
-    def call_agent(event: str, **fields: Any) -> str:
-        payload = {
-            "session_id": SESSION,
-            "transcript_path": str(transcripts / f"{SESSION}.jsonl"),
-            "cwd": str(chosen.root),
-            "permission_mode": "default",
-            "hook_event_name": event,
-        }
-        return call(payload | fields)
-
-    return call_agent
+    return partial(hook, script=Script(transcripts / f"{SESSION}.jsonl", SESSION), permission_mode="default")
 
 
 def settle_reflections(project: Project, count: int) -> None:
     """Wait until so many reflections were completed by the processes that hooks left behind, and these ended."""
-    fd = disk.open_file(project.ledger / worker.LOCK, write=True, create=True)
-    try:
-        for _ in range(1200):
-            # A worker that has recorded its result still renders the playbook.
-            if len(events(project, ReflectionCompleted)) >= count and disk.try_lock(fd):
-                return
-            sleep(0.05)
-    finally:
-        os.close(fd)
-    raise AssertionError("nobody completed a reflection")
+    settle(project, ReflectionCompleted, count)
+    # A worker that has recorded its result still renders the playbook.
+    with disk.hold_open(project.ledger / worker.LOCK, write=True, create=True) as fd:
+        wait_until(lambda: disk.try_lock(fd))
 
 
 def test_a_session_from_its_start_to_its_resume(chosen: Project, agent: Any, transcripts: Path, client: Client) -> None:
@@ -348,7 +304,7 @@ def test_a_session_from_its_start_to_its_resume(chosen: Project, agent: Any, tra
     assert "The export writes" not in client.asked[1]["prompt"]
 
 
-def test_what_is_sent_is_what_was_said(agent: Any, chosen: Project, client: Client) -> None:
+def test_what_is_sent_is_what_was_said(chosen: Project, agent: Any, client: Client) -> None:
     """The whole conversation with its subagent, and neither the playbook as it was told nor anything of the program."""
     give(chosen, SESSION, "kpt_001")
     client.plans(answer())
