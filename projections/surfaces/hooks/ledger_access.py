@@ -200,9 +200,9 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
     if (head.position.seq, head.position.chain) == (seq, chain):
         return True
     for line in lines_before(log.log_file, head.position.offset):
-        if 1 <= first_seq(line) <= seq:
+        if 1 <= (first := first_seq(line)) <= seq:
             # In a shared project the file may be another machine's, with a number of its ledger.
-            return not head.shared or (first_seq(line) == seq and chain.encode() in line)
+            return not head.shared or (first == seq and chain.encode() in line)
         if kind_of(line) not in PLAYBOOK_NEUTRAL:
             return False
     return False
