@@ -139,7 +139,7 @@ def test_the_timeouts_and_events_are_those_that_the_agent_takes(
     assert {"hooks"} | files.document.keys() == document.keys()
     # A tool's input is no place for a playbook that a prompt can bring.
     events = {read({"hook_event_name": event}).event for event in files.events} | {"PreToolUse"}
-    assert events.issuperset(table.load(name).injects_at)
+    assert events.issuperset(table.AGENTS[name].injects_at)
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -58,12 +58,12 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     # An agent is not given what is withheld from it under the name of another session.
     session = (running.session if running else "") or session or ""
     # The limits of Claude Code hold where it is not known who reads the answer.
-    agent = table.load(running.agent if running and table.load(running.agent).max_size else table.CLAUDE)
+    agent = table.AGENTS[running.agent if running and table.AGENTS[running.agent].max_size else table.CLAUDE]
     paths = find_paths(None, str(project.root))
     by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
     mine, theirs = injection.select_offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
     entries = [*mine, *theirs]
-    template = injection.load_template(chosen, attended=not (running and agent.is_unattended(Payload("", session))))
+    template = injection.load_template(chosen, attended=not (running and table.is_unattended(by_hook)))
     if not chosen.budget_chars:
         selection = inject.Selection()
     elif task is None:

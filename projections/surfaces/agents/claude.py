@@ -118,15 +118,3 @@ TRANSCRIPTS = table.Transcripts(
     is_per_project=True,
     parent_of=parent_of,
 )
-
-AGENT = table.Agent(
-    read=read,
-    injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
-    # A longer text goes into a file, and the model sees its beginning.
-    max_size=10_000,
-    # It reports the end even where the terminal hangs up; of a killed session the transcript is found later.
-    awaits_at_stop=False,
-    transcripts=TRANSCRIPTS,
-    shows_message=True,
-    is_unattended=is_unattended,
-)

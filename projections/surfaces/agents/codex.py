@@ -191,16 +191,7 @@ TRANSCRIPTS = table.Transcripts(
     undone_by=undone_by,
 )
 
-AGENT = table.Agent(
-    read=read,
-    injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse"),
-    # 2,500 tokens of four bytes each; of a longer text the model sees the beginning and the end.
-    size=lambda text: len(text.encode("utf-8", "replace")),
-    max_size=10_000,
-    # Its terminal interface leaves the session to a daemon when a person quits.
-    awaits_at_stop=True,
-    transcripts=TRANSCRIPTS,
-    shows_message=True,
-    # The first line says whether `codex exec` began the session.
-    is_unattended=lambda payload: table.first_text(payload.transcript, "payload", "source") == "exec",
-)
+
+def is_unattended(payload: table.Payload) -> bool:
+    """Return whether `codex exec` began the session, as its first line says."""
+    return table.first_text(payload.transcript, "payload", "source") == "exec"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.agents import claude, table
 
 
@@ -103,18 +102,4 @@ TRANSCRIPTS = table.Transcripts(
     lookback=claude.TRANSCRIPTS.lookback,
     session_of=lambda path: os.path.basename(os.path.dirname(os.path.abspath(path))),
     folder_of=lambda path: table.first_text(path, "data", "context", "cwd"),
-)
-
-AGENT = table.Agent(
-    read=read,
-    # What a session's start adds is lost when the session is resumed; what a prompt adds stays until a compaction.
-    injects_at=("UserPromptSubmit", "SubagentStart"),
-    answer=lambda _, text: dumps({"additionalContext": text}),
-    # No limit was met with 200,000 characters.
-    max_size=200_000,
-    # It may end without calling a hook.
-    awaits_at_stop=True,
-    transcripts=TRANSCRIPTS,
-    # It calls PreCompact, and nothing when the compaction is done.
-    reports_compacted=False,
 )

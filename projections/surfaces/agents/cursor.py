@@ -35,7 +35,3 @@ def read(document: table.Document) -> table.Payload:
         text=command or table.all_texts(document.get("tool_input")) or table.text_of(document, "text"),
         where="Shell" if command else payload.where,
     )
-
-
-# No answer of its hooks is known to reach the model.
-AGENT = table.Agent(read=read)

@@ -183,16 +183,3 @@ TRANSCRIPTS = table.Transcripts(
     undo_mark=b'"$rewindTo"',
     undone_by=undone_by,
 )
-
-
-AGENT = table.Agent(
-    read=read,
-    # At a session's start the text would precede the first prompt, break a command there, and be lost on --resume.
-    injects_at=("UserPromptSubmit",),
-    # No limit was met with 200,000 characters.
-    max_size=200_000,
-    # It does not wait for the hook of its end.
-    awaits_at_stop=True,
-    transcripts=TRANSCRIPTS,
-    shows_message=True,
-)

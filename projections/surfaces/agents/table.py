@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
     from typing import Any, BinaryIO
 
     Document = Mapping[str, Any]
@@ -131,47 +132,6 @@ class Transcripts(NamedTuple):
     places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
     undo_mark: bytes = b""
     undone_by: Callable[[Documents], set[str]] = lambda _: set()
-
-
-# Copilot ignores this shape, and Codex fails a hook whose answer has both.
-def nested_answer(event: str, text: str) -> str:
-    """Return an answer as Claude Code, Codex and Gemini take it."""
-    return dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
-
-
-def count_utf16(text: str) -> int:
-    """Return the length of a text as JavaScript counts it: a character beyond the first 65,536 counts twice."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
-
-
-class Agent(NamedTuple):
-    """One agent.
-
-    Attributes:
-        read: Reads one of its payloads; a field that is missing or not a text is empty.
-        injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
-            of it is known to do so.
-        answer: Returns the answer that gives the model a text, from the event's own name and the text.
-        size: Measures a text as the agent does.
-        max_size: The longest text that the agent passes on whole, by ``size``.
-        awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
-        transcripts: How to read its transcripts; None if they are not known.
-        shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
-        is_unattended: Returns whether no person watches the session of a payload; False where the agent does not say.
-        reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
-            after PreCompact counts as that report.
-    """
-
-    read: Callable[[Document], Payload]
-    injects_at: tuple[str, ...] = ()
-    answer: Callable[[str, str], str] = nested_answer
-    size: Callable[[str], int] = count_utf16
-    max_size: int = 0
-    awaits_at_stop: bool = False
-    transcripts: Transcripts | None = None
-    shows_message: bool = False
-    is_unattended: Callable[[Payload], bool] = lambda _: False
-    reports_compacted: bool = True
 
 
 MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
@@ -313,8 +273,8 @@ def jsonl_files(folder: str, endings: tuple[str, ...] = (".jsonl",)) -> list[str
 # The table, and who calls
 
 
-class AgentRow(NamedTuple):
-    """The facts about an agent that are needed before its module is loaded.
+class Agent(NamedTuple):
+    """The facts about an agent; the module of its name has the code that reads its payloads and transcripts.
 
     Attributes:
         session_variable: Variable that holds the id of the session whose hook it calls, which is proof; empty if none.
@@ -326,6 +286,15 @@ class AgentRow(NamedTuple):
         shell_variables: Variables that it sets for its commands.
         shell_session: The one of those that holds the session's id; empty if none does.
         reads: The files in the folder of a project that it reads at the start of a session.
+        injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
+            of it is known to do so.
+        max_size: The longest text that it passes on whole, by ``size``.
+        counts_bytes: Whether it measures a text in bytes of UTF-8, and not in units of UTF-16 as JavaScript does.
+        has_flat_answer: Whether it takes an answer without the event's name around the text.
+        awaits_at_stop: Whether a session awaits reflection after each stop, because the agent may end without a hook.
+        shows_message: Whether it shows a person, and no model, the ``systemMessage`` of an answer to a session's start.
+        reports_compacted: Whether it reports that a session goes on after a compaction. Otherwise the first prompt
+            after PreCompact counts as that report.
     """
 
     session_variable: str = ""
@@ -337,14 +306,35 @@ class AgentRow(NamedTuple):
     shell_variables: tuple[str, ...] = ()
     shell_session: str = ""
     reads: tuple[str, ...] = ()
+    injects_at: tuple[str, ...] = ()
+    max_size: int = 0
+    counts_bytes: bool = False
+    has_flat_answer: bool = False
+    awaits_at_stop: bool = False
+    shows_message: bool = False
+    reports_compacted: bool = True
+
+    def size(self, text: str) -> int:
+        """Return the length of a text as the agent measures it."""
+        if self.counts_bytes:
+            return len(text.encode("utf-8", "replace"))
+        # A character beyond the first 65,536 counts twice.
+        return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+
+    def answer(self, event: str, text: str) -> str:
+        """Return the answer that gives the model a text, from the event's own name and the text."""
+        # Copilot ignores the nested shape, and Codex fails a hook whose answer has both.
+        if self.has_flat_answer:
+            return dumps({"additionalContext": text})
+        return dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
 
 
 CLAUDE = "claude"
 AGENTS_MD = "AGENTS.md"
 CURSOR_RULES = ".cursor/rules/tallybook.mdc"
-AGENTS: dict[str, AgentRow] = {
+AGENTS: dict[str, Agent] = {
     # Gemini and Copilot set CLAUDE_PROJECT_DIR as well, so it is no mark.
-    CLAUDE: AgentRow(
+    CLAUDE: Agent(
         session_variable="CLAUDE_CODE_SESSION_ID",
         fields=("prompt_id",),
         home=("CLAUDE_CONFIG_DIR", ".claude"),
@@ -352,17 +342,30 @@ AGENTS: dict[str, AgentRow] = {
         shell_variables=("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"),
         shell_session="CLAUDE_CODE_SESSION_ID",
         reads=("CLAUDE.md",),
+        injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
+        # A longer text goes into a file, and the model sees its beginning.
+        max_size=10_000,
+        # It reports the end even where the terminal hangs up; of a killed session the transcript is found later.
+        awaits_at_stop=False,
+        shows_message=True,
     ),
     # At the start and the end of a session only the path of the transcript says that Codex calls.
-    "codex": AgentRow(
+    "codex": Agent(
         fields=("turn_id",),
         home=("CODEX_HOME", ".codex"),
         transcripts="sessions",
         shell_variables=("CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_CI", "CODEX_SANDBOX"),
         shell_session="CODEX_THREAD_ID",
         reads=(AGENTS_MD,),
+        injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse"),
+        # 2,500 tokens of four bytes each; of a longer text the model sees the beginning and the end.
+        max_size=10_000,
+        counts_bytes=True,
+        # Its terminal interface leaves the session to a daemon when a person quits.
+        awaits_at_stop=True,
+        shows_message=True,
     ),
-    "gemini": AgentRow(
+    "gemini": Agent(
         session_variable="GEMINI_SESSION_ID",
         variables=("GEMINI_SESSION_ID",),
         has_timestamp=True,
@@ -371,8 +374,15 @@ AGENTS: dict[str, AgentRow] = {
         shell_variables=("GEMINI_CLI", "GEMINI_SESSION_ID"),
         shell_session="GEMINI_SESSION_ID",
         reads=("GEMINI.md",),
+        # At a session's start the text would precede the first prompt, break a command there, and be lost on --resume.
+        injects_at=("UserPromptSubmit",),
+        # No limit was met with 200,000 characters.
+        max_size=200_000,
+        # It does not wait for the hook of its end.
+        awaits_at_stop=True,
+        shows_message=True,
     ),
-    "copilot": AgentRow(
+    "copilot": Agent(
         variables=("COPILOT_CLI",),
         fields=("initial_prompt", "initialPrompt", "sessionId"),
         has_timestamp=True,
@@ -380,8 +390,18 @@ AGENTS: dict[str, AgentRow] = {
         transcripts="session-state",
         shell_variables=("COPILOT_CLI",),
         reads=(AGENTS_MD,),
+        # What a session's start adds is lost when the session is resumed; what a prompt adds stays until a compaction.
+        injects_at=("UserPromptSubmit", "SubagentStart"),
+        # No limit was met with 200,000 characters.
+        max_size=200_000,
+        has_flat_answer=True,
+        # It may end without calling a hook.
+        awaits_at_stop=True,
+        # It calls PreCompact, and nothing when the compaction is done.
+        reports_compacted=False,
     ),
-    "cursor": AgentRow(
+    # No answer of its hooks is known to reach the model.
+    "cursor": Agent(
         variables=("CURSOR_VERSION",),
         fields=("conversation_id", "workspace_roots"),
         has_timestamp=None,
@@ -390,7 +410,7 @@ AGENTS: dict[str, AgentRow] = {
         reads=(AGENTS_MD, CURSOR_RULES),
     ),
 }
-"""Name of an agent → its row. The module of the same name has the rest: its ``AGENT``."""
+"""Name of an agent → its row."""
 
 VARIABLES = tuple(
     variable
@@ -404,12 +424,21 @@ FOREIGN_FIELDS = ("hookEventName",)
 """Fields of the payloads of agents that are not in the table: of Visual Studio Code."""
 
 
-def load(name: str) -> Agent:
-    """Return an agent of the table; its module is loaded only now, because a hook needs one of them."""
+def load(name: str) -> ModuleType:
+    """Return an agent's module, which is loaded only now, because a hook needs one of them.
+
+    It has ``read``, which returns a payload from its JSON object: a field that is missing or not a text is empty;
+    ``TRANSCRIPTS`` if the agent's transcripts are known; ``is_unattended`` if the agent says so of a session.
+    """
     module = f"{__package__}.{name}"
     __import__(module)
-    agent: Agent = sys.modules[module].AGENT
-    return agent
+    return sys.modules[module]
+
+
+def is_unattended(payload: Payload) -> bool:
+    """Return whether no person watches the session of a payload; False where its agent does not say."""
+    says: Callable[[Payload], bool] | None = getattr(load(payload.agent), "is_unattended", None)
+    return says is not None and says(payload)
 
 
 def users_folder(name: str) -> str:

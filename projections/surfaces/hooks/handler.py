@@ -125,7 +125,7 @@ def read_payload(document: Mapping[str, Any]) -> Payload:
     if not isinstance(document, dict):
         raise BadInputError("the hook's payload", "is not a JSON object", "its agent has to send one")
     agent, marks = table.recognise(document)
-    payload = table.load(agent or table.CLAUDE).read(document)
+    payload: Payload = table.load(agent or table.CLAUDE).read(document)
     if payload.event == injection.PROMPT:
         # Every agent has it in a field of this name.
         payload = payload._replace(text=text_of(document, "prompt"))
@@ -172,8 +172,8 @@ def handle(payload: Payload, folder: str | None = None) -> str:
 
 def _with_notice(project: ProjectPaths, payload: Payload, answer: str) -> str:
     """Return the answer to a session's start with what a person is to be told, where the agent shows it to one."""
-    agent = table.load(payload.agent) if payload.agent and not payload.subagent else None
-    if agent is None or payload.source == "compact" or not agent.shows_message or agent.is_unattended(payload):
+    agent = table.AGENTS.get(payload.agent) if not payload.subagent else None
+    if agent is None or payload.source == "compact" or not agent.shows_message or table.is_unattended(payload):
         return answer
     message = ledger_access.take_notice(project)
     return dumps({**loads(answer or "{}"), "systemMessage": f"Tallybook: {message}"}) if message else answer
@@ -258,7 +258,7 @@ def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
     starts the worker.
     """
     at_once = settings.read(project).on_stop
-    if at_once or (payload.agent and table.load(payload.agent).awaits_at_stop):
+    if at_once or (payload.agent and table.AGENTS[payload.agent].awaits_at_stop):
         request_reflection(project, payload, at_once=at_once)
     return ""
 

@@ -74,7 +74,7 @@ class _Event(NamedTuple):
     @property
     def template(self) -> str:
         """Return the text around the entries."""
-        return load_template(self.chosen, attended=not self.agent.is_unattended(self.payload))
+        return load_template(self.chosen, attended=not table.is_unattended(self.payload))
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
@@ -85,7 +85,7 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     """
     if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
         return ""
-    agent = table.load(payload.agent) if payload.agent else None
+    agent = table.AGENTS.get(payload.agent)
     # An agent that ignores the answer would leave an injection in the ledger that no model saw.
     if agent is None or payload.event not in agent.injects_at:
         if agent is None or not agent.injects_at:
@@ -162,7 +162,7 @@ def record_block(project: ProjectPaths, payload: Payload) -> str:
 
 def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
     """Note that a compaction begins, for an agent that does not report its end; there is no answer."""
-    if payload.session and payload.agent and not table.load(payload.agent).reports_compacted:
+    if payload.session and payload.agent and not table.AGENTS[payload.agent].reports_compacted:
         marker = _marker(project, conversation(payload))
         with suppress(OSError):
             # Renamed and not removed: it says which parts of the playbook the session had.
@@ -294,7 +294,8 @@ def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker:
         # A compaction drops the playbook from the context, whatever the marker says.
         return is_marked and not (payload.event == "SessionStart" and payload.source == "compact")
     # Forks of Codex and branches of Claude Code name the session in their transcripts.
-    parent = parent or (agent.transcripts.parent_of(payload.transcript) if agent.transcripts else "")
+    if not parent and agent.transcripts:
+        parent = table.load(payload.agent).TRANSCRIPTS.parent_of(payload.transcript)
     if parent:
         return _continue(project, payload, parent, marker)
     # A fork's transcript may not yet say which session it continues; it will at the first prompt.

@@ -113,9 +113,9 @@ class Line:
 def folders() -> dict[Path, Transcripts]:
     """Return the agents' own folders of transcripts, and how to read those."""
     found: dict[Path, Transcripts] = {}
-    for name in table.AGENTS:
-        reader, folder = table.load(name).transcripts, Path(table.transcripts_folder(name))
-        if reader is not None:
+    for name, agent in table.AGENTS.items():
+        if agent.transcripts:
+            reader, folder = table.load(name).TRANSCRIPTS, Path(table.transcripts_folder(name))
             found[folder] = reader
             if reader.archive:
                 found[folder.with_name(reader.archive)] = reader._replace(pattern=reader.pattern.rpartition("/")[2])
