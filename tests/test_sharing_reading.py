@@ -12,7 +12,6 @@ from helpers.documentation import FILES, section
 from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import make_team
 from tallybook.ledger.sharing.replica import Replica
-from tallybook.projections.surfaces.sharing import membership
 
 if TYPE_CHECKING:
     from helpers.command_line import Run
@@ -106,7 +105,7 @@ def test_a_job_reads_a_book_that_it_may_not_write_to(tmp_path: Path, run: Run, m
 def test_a_reader_makes_no_book(team: Team) -> None:
     """There is nothing to read under a name that no book has."""
     team.book = "other"
-    team.patch.setitem(membership.ENGINES, "memory", lambda *_: MemoryStore())
+    team.memory = MemoryStore()
     assert "holds no book" in team.share("ben", "--read-only", code=2).err
 
 

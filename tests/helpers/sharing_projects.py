@@ -130,5 +130,11 @@ def make_team(engine: str, folder: Path, run: Run, patch: pytest.MonkeyPatch) ->
     if engine == "git":
         return Team(folder, run, patch, "git", str(make_remote(folder / "remote.git")))
     team = Team(folder, run, patch, "memory", "memory")
-    patch.setitem(membership.ENGINES, "memory", lambda *_: team.memory)
+    open_store = membership.open_store
+    patch.setitem(membership.ENGINES, "memory", "")
+    patch.setattr(
+        membership,
+        "open_store",
+        lambda part, *words: team.memory if part.engine == "memory" else open_store(part, *words),
+    )
     return team

@@ -108,11 +108,11 @@ def _purpose(project: Project, part: Membership, shown: Mapping[str, Any]) -> tu
     """Return what joining does and the question about it, and note what a person may not expect."""
     former = membership.last_known(project)
     if former is not None and shown["former"]:
-        place = operations.find_moved(project, former)
+        place = status.examine(project, former)["moved"]
         if place is None:
             note(f"This moves the book {former.name} of {former.shown_address} to {part.address}, the same bytes")
             return "moves the book that this project shares", "Move it?"
-        note(f"The book {former.name} of {former.shown_address} moved to {place.address}")
+        note(f"The book {former.name} of {former.shown_address} moved to {place['address']}")
         return "goes on in the place of the book that this project shares", "Go on there?"
     # Two projects that name one book would mix their playbooks.
     if shown["project"] and (own := _project_name(project)) and own != shown["project"]:

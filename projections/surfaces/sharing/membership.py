@@ -6,9 +6,7 @@ that was moved, copied or cloned sends and fetches nothing until the user says s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 import hashlib
 from importlib import import_module
 import json
@@ -211,12 +209,11 @@ CACHE: Final = "books"
 """Folder in the user's cache folder for what engines keep there."""
 
 
-def _open(name: str, part: Membership, ledger: Path, limit_s: float) -> Store:
+def open_store(part: Membership, ledger: Path, limit_s: float) -> Store:
     """Return the store of a book, of a class whose module is loaded only now: its client may not be installed."""
-    module, _, cls = name.partition(":")
-    places = {"folder": cache_of(part.address, part.name, ledger)} if module == "git" else {}
-    store: Any = getattr(import_module(f"tallybook.ledger.sharing.{module}"), cls)
-    opened: Store = store(part.address, part.name, login=part.login, limit_s=limit_s, **places)
+    folder = {"folder": cache_of(part.address, part.name, ledger)} if part.engine == "git" else {}
+    store: Any = getattr(import_module(f"tallybook.ledger.sharing.{part.engine}"), ENGINES[part.engine])
+    opened: Store = store(part.address, part.name, login=part.login, limit_s=limit_s, **folder)
     return opened
 
 
@@ -232,12 +229,8 @@ def cache_of(address: str, name: str, ledger: Path) -> str | None:
     return str(Path(base, CACHE, caches.path_digest(f"{address}\n{name}")))
 
 
-ENGINES: Final[dict[str, Callable[[Membership, Path, float], Store]]] = {
-    "git": partial(_open, "git:GitStore"),
-    "postgres": partial(_open, "postgres:PostgresStore"),
-    "objects": partial(_open, "objects:ObjectStore"),
-}
-"""Name of an engine → the function that opens its store: the part in a book, folder of the ledger, limit."""
+ENGINES: Final = {"git": "GitStore", "postgres": "PostgresStore", "objects": "ObjectStore"}
+"""Name of an engine, which is also that of its module → the class of its store."""
 
 LIBRARIES: Final = {"postgres": "psycopg[binary]", "objects": "obstore"}
 """Name of an engine → the package that installs its client library."""
@@ -253,7 +246,7 @@ def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> 
     if part.engine not in ENGINES:
         raise BadInputError(part.engine, "is not an engine", f"use {', '.join(ENGINES)}")
     try:
-        store = ENGINES[part.engine](part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
+        store = open_store(part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
     except ImportError as error:
         from tallybook.projections.surfaces.install.hook_entries import install_command
 

@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.codec import FREE_FIELDS, decode
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.ledger.errors import BadInputError, MissingLinesError, TallybookError
+from tallybook.ledger.errors import BadInputError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
@@ -131,15 +131,6 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
             if copied >= 0 and is_whole and old.seal(contents.end, place):
                 return ""
     raise EngineError(before.address, "other machines append at the same time", "nothing was moved; run it again")
-
-
-def find_moved(project: Project, part: Membership) -> Place | None:
-    """Return where a book is now, as its engine says; None where it did not move, or the engine does not answer."""
-    with suppress(TallybookError), closing(open_engine(part, project.ledger)) as engine:
-        since = replica.read_current(project.ledger).read_to
-        seal = engine.read(since.seq, since=since).seal
-        return None if seal is None else seal.place
-    return None
 
 
 def moves(before: Membership | None, part: Membership) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 import json
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -144,25 +145,20 @@ def without_shared(batch: RawBatch) -> Iterator[RawBatch]:
     if not any(kind in line for line in batch.lines for kind in _HIDDEN):
         yield batch
         return
-    stretch: list[bytes] = []
-    first, shared = batch.first, False
+    is_shared = False
+    rows: list[tuple[bool, int, bytes]] = []
     for seq, line in enumerate(batch.lines, batch.first):
         what = line.partition(SECTION)[2]
         # A continued text belongs to the line that it continues.
-        shared = shared if what.startswith(_CONTINUED) else what.startswith(_HIDDEN)
-        if shared:
-            if stretch:
-                yield _as_batch(batch, first, stretch)
-            stretch = []
-            continue
-        if not stretch:
-            first = seq
-        stretch.append(line)
-    if stretch:
-        yield _as_batch(batch, first, stretch)
+        is_shared = is_shared if what.startswith(_CONTINUED) else what.startswith(_HIDDEN)
+        rows.append((is_shared, seq, line))
+    for hidden, group in groupby(rows, itemgetter(0)):
+        _, numbers, lines = zip(*group, strict=True)
+        if not hidden:
+            yield _as_batch(batch, numbers[0], lines)
 
 
-def _as_batch(batch: RawBatch, first: int, lines: list[bytes]) -> RawBatch:
+def _as_batch(batch: RawBatch, first: int, lines: Sequence[bytes]) -> RawBatch:
     parted = []
     for index, line in enumerate(lines, 1):
         begin, mark, rest = line.partition(_PART)

@@ -16,7 +16,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointMatched
-from tallybook.ledger.line import FREE_MARK, GENESIS, START, Draft, Position, RawBatch, head_field, normalize_key
+from tallybook.ledger.line import FREE_MARK, START, Draft, Position, RawBatch, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.playbook_constants import REDACTED
@@ -181,11 +181,6 @@ class SharedLog(JsonlLog):
                 if has_position(fd, current.upto):
                     return current.upto, current.taken
         return START, 0
-
-    @property
-    def frontier_end(self) -> Position:
-        """Return the position in the book after the frontier."""
-        return Position(self.history.frontier.seq, self.history.frontier.chain or GENESIS, 0)
 
     # ---- The whole history ----
 
@@ -361,7 +356,8 @@ class SharedLog(JsonlLog):
     def _landed(self) -> tuple[Ground, Landing]:
         if self._landing is None:
             state = self.book_playbook(self.history.frontier.seq)
-            if self.history.frontier.seq and (state.seq, state.chain) != self.frontier_end[:2]:
+            frontier = self.history.frontier
+            if frontier.seq and (state.seq, state.chain) != (frontier.seq, frontier.chain):
                 list(self.read_book())
             ground = self.ground(state)
             after, last = START, 0
