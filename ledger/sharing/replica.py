@@ -121,15 +121,17 @@ def find_copy(ledger: StrPath, chain: str) -> Replica:
 
 def copy_names(ledger: StrPath) -> list[str]:
     """Return the names of all copies, the oldest first."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return sorted((name for name in os.listdir(os.path.join(ledger, FOLDER)) if name.isdigit()), key=int)
-    return []
+    return sorted((name for name in _list_names(ledger) if name.isdigit()), key=int)
 
 
 def aside_names(ledger: StrPath) -> list[str]:
     """Return the names of all copies that were set aside because they were damaged or not of this machine."""
+    return sorted(name for name in _list_names(ledger) if ASIDE in name)
+
+
+def _list_names(ledger: StrPath) -> list[str]:
     with suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(name for name in os.listdir(os.path.join(ledger, FOLDER)) if ASIDE in name)
+        return os.listdir(os.path.join(ledger, FOLDER))
     return []
 
 
@@ -226,21 +228,9 @@ class Replica:
 
     def end(self) -> Position:
         """Return the position after its last whole batch."""
-        with self._opened() as fd:
-            return START if fd is None else self._end(fd)
-
-    @contextmanager
-    def _opened(self, *, write: bool = False) -> Iterator[int | None]:
-        """Give its open file; None without one."""
-        try:
-            fd = disk.open_file(self.log.log_file, write=write)
-        except FileNotFoundError:
-            yield None
-            return
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+        with suppress(FileNotFoundError), disk.hold_open(self.log.log_file) as fd:
+            return self._end(fd)
+        return START
 
     def _end(self, fd: int) -> Position:
         head = self.log.head()
@@ -290,15 +280,14 @@ class Replica:
 
     def find_delivery(self, key: str) -> Delivery | None:
         """Return the batch that has an idempotency key; None where none has."""
-        with self._opened() as fd:
-            if fd is None:
-                return None
+        with suppress(FileNotFoundError), disk.hold_open(self.log.log_file) as fd:
             end = self._end(fd).offset
             # The copy is searched once for all keys, and again only after it grew.
             if self._keys[0] != end:
                 self._keys = end, frozenset(self._find_keys())
             # The same bytes can be in the body of an event.
             return find_deliveries(fd, (key,), end).get(key) if key in self._keys[1] else None
+        return None
 
     def _find_keys(self) -> Iterator[str]:
         for data in self.pieces():
@@ -432,15 +421,3 @@ def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str])
     erased = {id_ for batch in batches for _, id_ in redaction.find_erased(batch)}
     if lost := sorted(erased.difference(*map(redaction.redacted_ids, batches))):
         redaction.add_pending(copy.folder, lost, (), "redacted", by)
-
-
-def note_erased(ledger: StrPath, current: Current, seq: int) -> Current:
-    """Store up to which event number of the book redacted texts were erased, and return what says so.
-
-    Raises:
-        CannotWriteError: The disk refuses.
-    """
-    stored = read_current(ledger)
-    if stored.erased != seq:
-        write_current(ledger, attrs.evolve(stored, erased=seq))
-    return attrs.evolve(current, erased=seq)

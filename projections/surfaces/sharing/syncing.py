@@ -326,7 +326,7 @@ class Sync:
             if self.newer:
                 break
             if batches:
-                self._note_read(contents.end)
+                self._note(contents.end)
         self.result.skipped = [*skipped.values()]
         self.result.moved = contents.seal.place if contents.seal else None
         # Also where something came in: a piece may end before fresh runs that have another history.
@@ -335,19 +335,21 @@ class Sync:
             return self._take_in()
         self._erase(batches)
         if not self.newer:
-            self._note_read(contents.end)
+            self._note(contents.end)
         return contents
 
     def _append_to_replica(self, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
         self.machine.save_ends(self.replica.end()[:2], batches[-1].position[:2])
         self.replica.append(batches, data)
 
-    def _note_read(self, end: End) -> None:
-        """Note up to which run the copy has what counts, so that no sync reads it again, even after a kill."""
-        read_to = End(*self.replica.end()[:2], end.token)
-        if read_to != self.current.read_to:
-            self.current = attrs.evolve(self.current, read_to=read_to)
-            replicas.write_current(self.machine.folder, self.current)
+    def _note(self, end: End | None = None, **changes: Any) -> None:
+        """Store how far the copy is; with an end, up to which run it was read, so that no sync reads that again."""
+        if end is not None:
+            changes["read_to"] = End(*self.replica.end()[:2], end.token)
+        current = attrs.evolve(self.current, **changes)
+        if current != self.current:
+            self.current = current
+            replicas.write_current(self.machine.folder, current)
 
     def _erase(self, new: Sequence[RawBatch] = ()) -> None:
         """Erase what the book says is redacted: also what a killed sync took in, and what a lost copy brings back."""
@@ -359,7 +361,7 @@ class Sync:
         is_all = new and new[0].first == after + 1
         self._redact(lambda: new if is_all else (batch for batch in self.replica.read() if batch.last > after))
         replicas.erase_listed(self.replica, self.current.erased)
-        self.current = replicas.note_erased(self.machine.folder, self.current, end)
+        self._note(erased=end)
 
     def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
@@ -424,11 +426,9 @@ class Sync:
                         return False
                     expected = end
                     self._append_to_replica(raws)
+                    given = {} if block is None else {"block": block, "is_given": True}
                     # Own redactions were erased before they were published.
-                    self.current = attrs.evolve(self.current, erased=self.replica.end().seq)
-                    if block is not None:
-                        self.current = attrs.evolve(self.current, block=block, is_given=True)
-                    self._note_read(expected)
+                    self._note(expected, erased=self.replica.end().seq, **given)
                 self._note_published([landing for landing, _ in piece if landing is not None])
                 if clock.elapsed_s() > self.deadline:
                     return True
@@ -501,7 +501,7 @@ class Sync:
         block = begin, begin + table.BLOCK - 1
         if not pending:
             # Reading takes nothing from the book: until something is published these names are only likely.
-            self.current = attrs.evolve(self.current, block=block, is_given=False)
+            self._note(block=block, is_given=False)
             return None
         return block
 
@@ -521,8 +521,7 @@ class Sync:
             ),
             (before.end, before.frontier.seq),
         )
-        self.current = attrs.evolve(self.current, upto=reached[0], taken=reached[1])
-        replicas.write_current(self.machine.folder, self.current)
+        self._note(upto=reached[0], taken=reached[1])
 
     def _append_taken(self, end: Position, upto: int, renamed: Mapping[str, str]) -> None:
         with closing(self.log.own) as own, own.transaction() as tx:
