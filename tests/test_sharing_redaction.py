@@ -63,6 +63,31 @@ def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -
     assert [] == holding(team, "ben") + holding(team, "anna")
 
 
+def test_an_edit_whose_text_was_redacted_before_a_sync_gives_its_entry_no_text(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry keeps its text, and nobody's equal text is joined to it, also after that text was redacted as well."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    team.run("anna", "add", "A rule of anna")
+    for machine in ("anna", "ben", "cleo"):
+        team.share(machine)
+    team.sync("anna", "ben", "cleo")
+    playbook = team.root("anna") / ".claude" / "playbook.json"
+    playbook.write_text(playbook.read_text(encoding="utf-8").replace("A rule of anna", PRIVATE), encoding="utf-8")
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "1", "--reason", "a name")
+    team.sync("anna", "ben", "cleo")
+    assert ["A rule of anna"] == [text for text, _, _ in team.entries("ben").values()]
+    team.run("anna", "redact", "--text", "A rule of anna", "--yes", "--expect", "1", "--reason", "a name")
+    for machine in ("ben", "cleo"):
+        team.run(machine, "add", PRIVATE)
+        team.run(machine, "rate", [*team.entries(machine)][-1], "helpful")
+        team.sync(machine, "anna")
+    team.sync("ben", "cleo", "anna", "ben")
+    assert [] == holding(team, "anna") + holding(team, "ben") + holding(team, "cleo")
+    assert [("[redacted]", 0, 0), ("[redacted]", 2, 0)] == [*team.entries("anna").values()]
+    assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
+
+
 def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Team) -> None:
     """The answer names the command; after it no reader of the engine finds the text, and the machines go on."""
     out = team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name").out

@@ -14,6 +14,7 @@ from tallybook import Ledger
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF, PointCited, PointRated
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events
@@ -191,6 +192,17 @@ def test_the_library_reads_a_shared_project(anna: SharedMachine) -> None:
     assert [10, 16, None] == [row.get("book") for row in ledger.why("kpt_003")["trail"]]
     assert ["kpt_001", "kpt_002"] == [entry.name for entry in ledger.entries(at="book:9")]
     assert "book:16" == str(ledger.undo("book:16").events[0][0])
+
+
+def test_numbers_read_as_people_name_events() -> None:
+    """A number of a shared history formats as its name; JSON has the own number, or null and the book's."""
+    book, pending = SharedNumber(BOOK + 57), SharedNumber(PENDING + 812)
+    assert ("book:57", " book:57", "812") == (f"{book}", f"{book:>8}", str(pending))
+    assert {"seq": None, "book": 57, "undone_by": 812} == plain({"seq": book, "undone_by": pending})
+    assert '{"a": [812, "book:57"]}' == json.dumps(plain({"a": (pending, book)}))
+    assert [57, None, None, None] == [
+        parse_book_number(text) for text in ("book:57", "57", "book:x", "book:" + "9" * 12)
+    ]
 
 
 def test_the_page_of_a_shared_project(anna: SharedMachine, tmp_path: Path) -> None:
