@@ -17,7 +17,7 @@ from helpers.transcripts import run
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import project as workspace
-from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.projections.surfaces.workspace.project import NoProjectError, Project, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,6 +205,8 @@ def test_the_home_folder_is_no_project(base: Path, finder: Finder) -> None:
     (home / ".claude" / "playbook.json").write_text("{}")
     git(home, "worktree", "add", "--quiet", str(base / "linked"))
     assert home / "code" == finder(home / "code")
+    with pytest.raises(NoProjectError, match="the home folder is not a project"):
+        finder(home)
     assert base / "linked" == finder(base / "linked")
 
 
