@@ -57,25 +57,3 @@ def test_bash_completes_verbs_options_and_choices(words: str, expected: str, tmp
     env = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=env)
     assert (expected, "") == (" ".join(sorted(done.stdout.split())), done.stderr)
-
-
-@pytest.mark.parametrize(
-    ("shell", "file"), [("bash", ".bashrc"), ("zsh", ".zshrc"), ("fish", ".config/fish/completions/tallybook.fish")]
-)
-def test_completion_is_installed_once(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: str, file: str
-) -> None:
-    """`completion SHELL --install` adds one line to the start file, however often it runs, and keeps what is there."""
-    for variable in ("ZDOTDIR", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    path = tmp_path / file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("# no line end", encoding="utf-8")
-    first, second = (run("completion", shell, "--install").out for _ in range(2))
-    assert (f"{path} loads", f"{path} already loads") == tuple(
-        out.partition(" completion")[0] for out in (first, second)
-    )
-    before, line = path.read_text(encoding="utf-8").splitlines()
-    assert "# no line end" == before
-    assert f"tallybook completion {shell}" in line

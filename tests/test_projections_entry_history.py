@@ -154,21 +154,6 @@ def test_every_name_is_present_or_in_the_graveyard(stretches: list[list[Any]], t
     assert set() == with_text - set(find_by_words(state, text))
 
 
-# Stories
-
-
-def test_an_undone_event_is_listed_as_undone() -> None:
-    """It has its own kind, outside the trail; the entry is as if the event had never been."""
-    batches = history([LEARNED, HARMED, [EventsVoided(("id-1", "id-4"), None, "")]])
-    story = answer(batches)
-    assert ("undone", TEXT, [], 6) == (story["status"], story["text"], story["trail"], story["decided_by"]["seq"])
-    assert [("point.added", None, "undone"), ("point.rated", "harmful", "undone")] == [
-        (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
-    ]
-    assert (6, [1, 6]) == (story["vanished_by"]["seq"], [event["seq"] for event in story["deciding"]])
-    assert "kept" == story_json(teller(batches)(5))["status"]
-
-
 def test_names_of_the_same_advice_are_related() -> None:
     """Equal texts, equal words and merges relate names, also over several steps; a redacted text relates none."""
     added = [
