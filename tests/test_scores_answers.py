@@ -1,5 +1,7 @@
 """What the verbs of the scores answer people and programs on fixed ledgers, held against files.
 
+The stories of `tests/tape/stories/scores-of-little.txt` have the same questions about ledgers with few scores or none.
+
 `TAPE=answers` before pytest records the answers anew; a commit that changes one says why.
 """
 
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.documentation import examples
-from helpers.score_histories import AT, MEASURED, events, noon, plain, record_events, record_example
+from helpers.score_histories import MEASURED, events, noon, plain, record_events, record_example
 from tallybook.ledger import events as kinds
 from tallybook.projections.surfaces.scores import configuration
 
@@ -69,16 +71,6 @@ def record_story(project: Path) -> None:
         record_events(project, session, (*told, *end))
 
 
-def record_unscored(project: Path) -> None:
-    """Record measurements that make no score: of no session, no metric, no component, and unfinished ones."""
-    record_events(project, None, (kinds.MetricsRecorded("ac01", kinds.Numbers({"startup_ms": 5}), ""),))
-    odd = kinds.MetricsRecorded("ac06", kinds.Numbers({"successful": 3, "odd": 2}), "")
-    unknown = kinds.MetricsRecorded("ac77", kinds.Numbers({"x": 3}), "")
-    record_events(project, "s *1*", (odd, unknown, kinds.TelemetryKept("ac01", "coffee", "", "")), AT)
-    for number in range(4):
-        record_events(project, f"z{number}", (kinds.SessionEnded("1"),), noon(f"2026-01-1{number}"))
-
-
 def record_days(project: Path) -> None:
     """Record the sessions of the documentation: a week of 80, and the document's session."""
     for day in range(1, 8):
@@ -86,24 +78,14 @@ def record_days(project: Path) -> None:
     record_example(project)
 
 
-def record_barely(project: Path) -> None:
-    """Record sessions of which 3 % of the overall score's weight was measured."""
-    for day, startup in ((16, 25_000), (17, 29_000)):
-        record_events(project, f"s{day}", events({"ac01": {"startup_ms": startup}}), noon(f"2026-01-{day}"))
-
-
 OWN = """scoring: {timezone: Asia/Tokyo, title: "MY *SCORES*", thresholds: {warning: 90, alert: 85, critical: 80},
  display: {show_trends: false, show_grades: false, min_coverage: 0.6}, storage: {path: other, retention_days: 20},
  components: {ac09: {name: "Mine | [x]"}, playbook: {enabled: true}}}"""
 
 LEDGERS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "none": (lambda _: None, ""),
     "days": (record_days, ""),
     "weeks": (record_weeks, ""),
     "weeks-own": (record_weeks, OWN),
-    "weeks-off": (record_weeks, "scoring: {enabled: false}"),
-    "barely": (record_barely, ""),
-    "unscored": (record_unscored, ""),
     "story": (record_story, ""),
 }
 """Name → what was recorded, and the project's own configuration."""
@@ -151,34 +133,12 @@ COMMANDS = [
     "score --export",
 ]
 
-SENT = """{"component": "ac01", "session_id": "s9", "metrics": {"startup_ms": "8000", "odd": 3}}
-{"event_type": "coffee", "timestamp": "2026-01-16"}
-not json
-[1, {"feedback": "helpful"}, {"passed": 3}, {"baseline": 80, "score": "ac06", "at": "2027-01-16"}]
-{"session_id": "s3", "name": "nightly", "components": {"AC-01": {"passed": 4, "total": 5}, "ac06": {"passed": 9}}}
-{"session_id": "s3", "session_ended": true, "version": "2"}"""
-RECORDED = [
-    *(
-        ("--json", SENT),
-        ("", SENT),
-        ("--component ac01 --session s1 --tz Europe/Berlin startup_ms=8 orientation_done=1", ""),
-    ),
-    *(("startup_ms=soon", ""), ("=5", ""), ("nowhere.jsonl gone.jsonl", ""), ("", ""), ("-", "no json\n[]")),
-    *(("--tz Nowhere", "{}"), ("--component", "{}"), ("--session ^", "{}"), ("--component ^", "{}")),
-]
-"""Words after `score record` and the standard input; ^ is a line break."""
 
-
-def answers(project: Path, run: Run, name: str) -> str:
+def answers(project: Path, run: Run) -> str:
     """Return what each command prints, with standard error and the exit code after it."""
     told = []
-    records = [(f"score record {words}", sent) for words, sent in RECORDED] if name == "none" else []
-    for line, sent in [
-        *((line, "") for line in COMMANDS),
-        *records,
-        *((line, "") for line in COMMANDS[: bool(records)]),
-    ]:
-        done = run(*(word.replace("^", "\n") for word in line.split()), stdin=sent.encode())
+    for line in COMMANDS:
+        done = run(*line.split())
         error = "".join(f"! {text}\n" for text in done.err.splitlines())
         told.append(f"$ tallybook {line}\n{done.out}{error}" + (f"[exit {done.code}]\n" if done.code else ""))
     return DRAWN.sub("<drawn>", "".join(told).replace(str(project), "PROJECT"))
@@ -208,7 +168,7 @@ def test_the_answers_are_those_of_the_tape(name: str, still: Path, run: Run) -> 
     if own:
         (still / configuration.PLACE).parent.mkdir()
         (still / configuration.PLACE).write_text(own, encoding="utf-8")
-    tape, told = TAPE / f"{name}.txt", answers(still, run, name)
+    tape, told = TAPE / f"{name}.txt", answers(still, run)
     if os.environ.get("TAPE"):
         tape.write_text(told, encoding="utf-8")
     assert tape.read_text(encoding="utf-8") == told
