@@ -1,4 +1,7 @@
-"""Scores of components and sessions by "Scoring Algorithms" of the specification, by hand, with their evidence."""
+"""Scores of components and sessions by "Scoring Algorithms" of the specification, by hand.
+
+`tests/tape/stories/scores.txt` has how events of the playbook measure it as a component.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.injections import injected
 from helpers.score_histories import LINEAR, config, config_of, folded, metrics, noon, session_of, value_of
 from helpers.sweep import slice_of
-from helpers.view_histories import history
 from tallybook.ledger import events as kinds
-from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.scoring import component_score, composites, score_session
 from tallybook.projections.scores.summary import changes
-from tallybook.projections.scores.view import Scores, scores_view
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tallybook.ledger.records import Batch
     from tallybook.projections.scores.config import Config
 
 EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
@@ -275,63 +271,3 @@ def test_changes_add_up(days: list[tuple[int, float | None, float | None, float 
     if found is not None:
         total = sum(part["delta"] for part in found["parts"])
         assert abs(total - (found["now"] - found["before"])) < 0.05
-
-
-ON: dict[str, Any] = {"components": {"playbook": {"enabled": True}}}
-CLOSE = kinds.PlaybookUpdated(0, 0, 0)
-A, B = kinds.PointAdded("kpt_001", "Use types."), kinds.PointAdded("kpt_002", "Mock time.")
-HELPFUL, HARMFUL = kinds.PointRated("kpt_001", "helpful"), kinds.PointRated("kpt_001", "harmful")
-PRUNE: list[Any] = [HARMFUL, HARMFUL, HARMFUL, CLOSE]
-
-
-def scored_playbook(batches: Sequence[Batch], own: dict[str, Any] | None = None) -> Scores:
-    """Return the scores of a history, with the component switched on by default."""
-    return fold_history(scores_view(config(**(ON if own is None else own))), lambda: batches).count()
-
-
-def of_session(state: Scores, session: str) -> dict[str, float]:
-    """Return the playbook's measurements of a session, without those of 0."""
-    found = state.session(session)
-    assert found is not None
-    measured = found.measured(state.config.components["playbook"])
-    return {name: value for name, value in measured.items() if value}
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([CLOSE], {}),
-        ([HELPFUL, HARMFUL, CLOSE], {"ratings": 2, "judged": 2, "helpful": 1}),
-        ([kinds.PointRated("kpt_001", "neutral"), CLOSE], {"ratings": 1}),
-        ([kinds.PointRated("kpt_001", "superb"), CLOSE], {}),
-        ([kinds.PointRated("kpt_009", "helpful"), CLOSE], {}),
-        ([kinds.PointRetired("kpt_001", ""), HELPFUL, CLOSE], {}),
-        ([kinds.PointMerged("kpt_002", ("kpt_001",), ""), HELPFUL, CLOSE], {"ratings": 1, "judged": 1, "helpful": 1}),
-        ([kinds.PointAdded("kpt_003", "Quote ids."), CLOSE], {"learned": 1}),
-        ([kinds.PointAdded("kpt_001", "Quote ids."), CLOSE], {}),
-        (PRUNE, {"ratings": 3, "judged": 3, "pruned": 1}),
-        ([*PRUNE, CLOSE], {"ratings": 3, "judged": 3, "pruned": 1}),
-        ([injected(("kpt_001", "kpt_002"), 4), injected(("kpt_001",), 5)], {"told": 3}),
-        ([kinds.PointCited("kpt_001", "message"), kinds.PointCited("kpt_001", "Bash")], {"cited": 2}),
-    ],
-)
-def test_an_event_is_measured_for_its_session(events: list[Any], expected: dict[str, float]) -> None:
-    """Ratings count if they name a present entry, an addition if it is new, a prune once."""
-    assert expected == of_session(scored_playbook(history([[A, B, CLOSE], events])), "s1")
-
-
-@pytest.mark.parametrize(
-    ("between", "text", "relearned"),
-    [
-        ([], "Use types.", 1),
-        ([], "use   TYPES", 1),
-        ([], "Use all types.", 0),
-        ([], None, 0),
-        ([kinds.PointRestored("kpt_001", "")], "Use types.", 0),
-    ],
-)
-def test_a_pruned_text_that_is_added_again_counts(between: list[Any], text: str | None, relearned: int) -> None:
-    """Case, white space and punctuation do not matter; a returned entry is not pruned; a text may be redacted."""
-    batches = history([[A, CLOSE], PRUNE, [*between, kinds.PointAdded("kpt_002", text), CLOSE]])
-    found = of_session(scored_playbook(batches), "s2")
-    assert (1, relearned) == (found["learned"], found.get("relearned", 0))
