@@ -387,11 +387,8 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
     # Python's own limit depends on its version and the stack, and other readers have limits of their own.
     if len(list_levels(value)) > MAX_DEPTH:
         raise too_deep
-    if isinstance(value, JsonObject):
-        top = value.last()
-        is_list = isinstance(top.get("key_points"), list)
-        if is_list or isinstance(top.get("sections"), JsonObject | list) or _table_of(top):
-            return value
+    if isinstance(value, JsonObject) and _find_form(value.last()):
+        return value
     hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
     what = "is not a playbook, which is an object with key_points, sections, skills or bullets"
     raise BadInputError(source, what, hint)
@@ -400,9 +397,8 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
 def _list_own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
     stamps = (STAMP, UNTIL, BOOK_STAMP) if _find_book_stamp(top) is not None else (STAMP, UNTIL)
-    if _table_of(top):
-        return (*TOP_KEYS, *stamps)
-    return ("key_points", *stamps, *(() if isinstance(top.get("key_points"), list) else ("sections",)))
+    own = {"key_points": ("key_points",), "sections": ("key_points", "sections")}
+    return (*own.get(_find_form(top), TOP_KEYS), *stamps)
 
 
 def _find_book_stamp(top: dict[str, Json]) -> str | None:
@@ -415,16 +411,16 @@ def _find_book_stamp(top: dict[str, Json]) -> str | None:
 def _list_slots(content: JsonObject) -> Iterator[_Slot]:
     """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
     top = content.last()
-    key_points, sections = top.get("key_points"), top.get("sections")
-    table = top.get(key := _table_of(top))
-    if key == LINES and isinstance(table, list):
+    form = _find_form(top)
+    table = top[form]
+    if form == "key_points" and isinstance(table, list):
+        yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(table))
+    elif form == LINES and isinstance(table, list):
         yield from _list_line_slots(table)
-    elif isinstance(table, JsonObject | list):
-        yield from _list_table_slots(key, table, sections)
-    elif isinstance(key_points, list):
-        yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(key_points))
-    elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
-        yield from _list_section_slots(sections)
+    elif isinstance(table, JsonObject | list):  # pragma: no branch - a form is one of the two
+        yield from (
+            _list_section_slots(table) if form == "sections" else _list_table_slots(form, table, top.get("sections"))
+        )
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
     for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))
@@ -483,11 +479,11 @@ def _read_lines(data: bytes) -> JsonObject | None:
     return JsonObject(((LINES, lines),))
 
 
-def _table_of(top: dict[str, Json]) -> str:
-    """Return the key under which a file has its entries: ``skills``, ``bullets`` or ``lines``; empty for others."""
+def _find_form(top: dict[str, Json]) -> str:
+    """Return the key under which a file has its entries: ``key_points``, ``skills``, …; empty where it has none."""
     if isinstance(top.get("key_points"), list):
-        return ""
-    return next((key for key in (*TABLES, LINES) if isinstance(top.get(key), JsonObject | list)), "")
+        return "key_points"
+    return next((key for key in (*TABLES, LINES, "sections") if isinstance(top.get(key), JsonObject | list)), "")
 
 
 def _list_table_slots(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[_Slot]:
