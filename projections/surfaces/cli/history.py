@@ -57,16 +57,7 @@ from tallybook.projections.surfaces.console.parameters import (
     note_pending,
     read_text,
 )
-from tallybook.projections.surfaces.history import moments, reading, stories
-from tallybook.projections.surfaces.history.events import (
-    comes_from,
-    event_parts,
-    find_start,
-    find_undone_events,
-    has_kind,
-    raters,
-    tail_of,
-)
+from tallybook.projections.surfaces.history import events, moments, reading, stories
 from tallybook.projections.surfaces.history.moments import Moment, contained_in, find_number, find_writers
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
@@ -107,10 +98,10 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
             note(f"--until {options['until']} is not after --since {when}: no event is between them")
     for kind in kinds:
         # A newer Tallybook may have written kinds of its own.
-        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)) and not has_kind(log, kind):
+        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)) and not events.has_kind(log, kind):
             raise BadInputError(f"--kind {kind}", "is not a kind", "a kind is point.rated, a family is point.*")
-    if rater is not None and not comes_from(log, rater):
-        names = ", ".join(raters(log)) or "none yet"
+    if rater is not None and not events.comes_from(log, rater):
+        names = ", ".join(events.raters(log)) or "none yet"
         note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
     return log, EventFilter(options["name"], session, rater, kinds, since, until, writers, is_earlier)
 
@@ -158,13 +149,13 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     if limit is not None and selection == EventFilter(since=selection.since) and type(ledger) is JsonlLog:
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
-        start = find_start(ledger, limit)
+        start = events.find_start(ledger, limit)
     elif limit is not None and selection == EventFilter() and has_book(ledger) and ledger.until is None:
-        ledger = tail_of(ledger, limit)
+        ledger = events.tail_of(ledger, limit)
     paged = sys.stdout.isatty() and not (follow or as_json)
     # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):
-        for position, records in event_parts(ledger, selection, wait_for_more if follow else None, start):
+        for position, records in events.event_parts(ledger, selection, wait_for_more if follow else None, start):
             last = records
             if has_book(ledger):
                 # The book lists events as they came in.
@@ -172,7 +163,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
             last = last if limit is None else iter(deque(last, limit))
             limit = None
             last = _without_progress(last)
-            undone = find_undone_events(ledger, position)
+            undone = events.find_undone_events(ledger, position)
             if as_json:
                 for record in last:
                     answer(undone.row(record))
