@@ -8,8 +8,6 @@ ends in marks, the worker reads it, and once a week a person reviews. No model i
 
 from __future__ import annotations
 
-import argparse
-from collections import Counter
 from contextlib import contextmanager
 import os
 from pathlib import Path
@@ -17,14 +15,13 @@ from random import Random
 import re
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from tallybook.projections.review import Item
 
 _TESTS: Final = str(Path(__file__).resolve().parent)
 if _TESTS not in sys.path:
@@ -55,10 +52,11 @@ HUMAN: Final = {"rater": "human"}
 TYPED: Final = "typed"
 AUTHORS: Final = {TYPED: HUMAN, "by a model": {"rater": "reflector"}}
 GOOD, BAD = "good", "bad"
+DECISIONS: Final = {CONTESTED: ("retire", "keep"), DISPUTED: ("accept", "reject"), LEFT: ("leave", "restore")}
+"""Why a review shows an entry → what a person decides who finds it bad, and who finds it good."""
 
 
-@attrs.frozen
-class Habits:
+class Habits(NamedTuple):
     """How the agent marks.
 
     Attributes:
@@ -113,12 +111,10 @@ class World:
         """Add so many entries of each author and quality."""
         for author, by in AUTHORS.items():
             for quality in (GOOD, BAD):
-                texts = [" ".join(self._word() for _ in range(2)) for _ in range(count)]
+                # No two texts resemble each other.
+                texts = ["".join(self.rng.choices("abcdefghijklmnopqrstuvwxyz", k=18)) for _ in range(count)]
                 outcome = commands.record(self.project, {"new_key_points": texts}, by)
                 self.entries |= {name: Entry(author, quality) for name in outcome.added}
-
-    def _word(self) -> str:
-        return "".join(self.rng.choices("abcdefghijklmnopqrstuvwxyz", k=9))
 
     def hold_session(self, number: int) -> None:
         """Let a session be told the playbook, follow what is relevant, and mark; the worker reads it then."""
@@ -159,19 +155,11 @@ class World:
     def review(self) -> None:
         """Let a person decide about what agents' marks ask."""
         for item in reviews.find_items(self.project):
-            if item.why in {CONTESTED, DISPUTED, LEFT}:
-                self._decide(item)
+            if item.why in DECISIONS:
+                is_bad = (self.entries[item.names[0]].quality == BAD) == (self.rng.random() < PERSON_IS_RIGHT)
+                reviews.decide(self.project, item, DECISIONS[item.why][not is_bad], "", HUMAN)
                 self.decisions += 1
         self._look()
-
-    def _decide(self, item: Item) -> None:
-        is_bad = (self.entries[item.names[0]].quality == BAD) == (self.rng.random() < PERSON_IS_RIGHT)
-        gone, stays = {
-            CONTESTED: ("retire", "keep"),
-            DISPUTED: ("accept", "reject"),
-            LEFT: ("leave", "restore"),
-        }[item.why]
-        reviews.decide(self.project, item, gone if is_bad else stays, "", HUMAN)
 
 
 def live(folder: Path, rng: Random, habits: Habits, *, count: int = 25, days: int = DAYS) -> World:
@@ -190,14 +178,10 @@ def live(folder: Path, rng: Random, habits: Habits, *, count: int = 25, days: in
 @contextmanager
 def home() -> Iterator[Path]:
     """Give a folder for projects, with a home in it that nothing else uses."""
-    before = dict(os.environ)
-    with tempfile.TemporaryDirectory() as name:
-        os.environ |= {"HOME": name, "CLAUDE_CONFIG_DIR": f"{name}/.claude", "TALLYBOOK_CACHE_DIR": f"{name}/cache"}
-        try:
-            yield Path(name)
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        for variable, folder in {"HOME": "", "CLAUDE_CONFIG_DIR": ".claude", "TALLYBOOK_CACHE_DIR": "cache"}.items():
+            patch.setenv(variable, str(Path(name, folder)))
+        yield Path(name)
 
 
 def shares(entries: Iterable[Entry], quality: str) -> tuple[float, float]:
@@ -218,20 +202,15 @@ def print_table(title: str, habits: Habits, worlds: int) -> list[Entry]:
             entries += world.entries.values()
             decisions += world.decisions
     sys.stdout.write(f"{title}: {worlds} worlds, {decisions / worlds:.1f} decisions a month\n")
-    number = Counter((entry.author, entry.quality) for entry in entries)
-    for author, quality in number:
+    for author, quality in dict.fromkeys((entry.author, entry.quality) for entry in entries):
         early, late = shares((entry for entry in entries if entry.author == author), quality)
         words = f"{early:.1%} left within {FOLLOWED} lineages that followed them, {late:.1%} within the month"
-        sys.stdout.write(f"  {number[author, quality]:4} {quality:4} entries, {author:10}: {words}\n")
-        sys.stdout.flush()
+        sys.stdout.write(f"  {quality:4} entries, {author:10}: {words}\n")
     return entries
 
 
-def main(words: list[str] | None = None) -> int:
+def main(worlds: int) -> int:
     """Print both tables; return 1 where a bound of the first is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("worlds", nargs="?", type=int, default=WORLDS)
-    worlds = parser.parse_args(words).worlds
     entries = print_table("A mark for one in two", Habits(0.5), worlds)
     # No mark prunes what a person typed: it leaves by the weekly review alone, and some nine lineages follow an entry
     # between two reviews. So it is bound by the month.
@@ -246,4 +225,4 @@ def main(words: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(*sys.argv[1:]) or WORLDS))

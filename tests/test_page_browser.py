@@ -6,13 +6,11 @@ from datetime import UTC, datetime
 import json
 from random import Random
 import shlex
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
-import attrs
 import pytest
 
 from helpers.browser import Tab, append, opened, write_history, write_page
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-    from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.ledger.records import Batch
 
 
 # A long history
@@ -105,18 +103,31 @@ def test_a_policy_shows_its_own_playbook_and_marks_the_differences(
     assert len(names) == len(set(names)) == len(ALTERNATIVES) + 1
 
 
-# Moments that are typed
+# Keys, links, search, and what can be copied and saved
+
+UPDATE = PlaybookUpdated(0, 1, 0)
 
 
 @pytest.fixture(scope="module")
-def short(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tab, Project]:
-    """Return a page of 8 events in 4 moments, a minute apart, with three sessions, and its project."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project of 14 events in 9 moments, of which the last undoes the pin before it."""
     folder = tmp_path_factory.mktemp("page") / "project"
     log = opened(folder)
-    append(log, [PointAdded("kpt_001", "Read the error first.")], "s2")
-    for session in ("s3", "s4-a", "s3"):
-        append(log, [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)], session)
-    return Tab(browser, write_page(folder), permissions=CLIPBOARD, timezone_id="UTC"), Project(folder)
+    append(log, [PointAdded("kpt_001", "Read the error first."), PointAdded("kpt_002", "=1+1"), UPDATE])
+    append(log, [injected(("kpt_001",), 0)], "s2", "hook")
+    append(log, [PointCited("kpt_001", "message")], "s2", "hook")
+    for session in ("s2", "s3", "s4-a"):
+        append(log, [PointRated("kpt_001", "harmful"), UPDATE], session)
+    append(log, [PointPinned("kpt_002", "")], "s5", "human")
+    *_, pinned = decode(log.read())
+    append(log, [EventsVoided((pinned.records[0].id,), None, "")], "s5", "human")
+    return Project(folder)
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser, place: Project) -> Tab:
+    """Return the page of that project."""
+    return Tab(browser, write_page(place.root), permissions=CLIPBOARD, timezone_id="UTC")
 
 
 def go(tab: Tab, words: str) -> None:
@@ -128,41 +139,19 @@ def go(tab: Tab, words: str) -> None:
     tab.page.keyboard.press("Enter")
 
 
-def test_g_goes_where_at_goes(short: tuple[Tab, Project]) -> None:
+def test_g_goes_where_at_goes(tab: Tab, place: Project) -> None:
     """Numbers, ~N, times, dates, ages and sessions lead to the moment that --at finds."""
-    tab, project = short
-    batches = list(reading.batches(project))
+    batches = list(reading.batches(place))
     tab.open("event=4")
     second = datetime.fromisoformat(batches[1].at)
     age = int((datetime.now(UTC) - second).total_seconds()) - 30
     sessions = ("session:s2", "session:s3", "session:s3+", "session:s4", "session:s4+")
     for when in ("7", "0", "~0", "~2", "2001-01-01", f"{second:%F %H:%M:59}", f"{age}s", "1s", "9999w", *sessions):
         go(tab, when)
-        seq = moments.find(project, when).seq
+        seq = moments.find(place, when).seq
         tab.at(max((batch.last for batch in batches if batch.last <= seq), default=0))
     # The address follows when the keys rest.
     tab.page.wait_for_timeout(300)
-
-
-# Keys, links, search, and what can be copied and saved
-
-UPDATE = PlaybookUpdated(0, 1, 0)
-
-
-@pytest.fixture(scope="module")
-def tab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Tab:
-    """Return a page of 14 events in 9 moments, of which the last undoes the pin before it."""
-    folder = tmp_path_factory.mktemp("page") / "project"
-    log = opened(folder)
-    append(log, [PointAdded("kpt_001", "Read the error first."), PointAdded("kpt_002", "=1+1"), UPDATE])
-    append(log, [injected(("kpt_001",), 0)], "s2", "hook")
-    append(log, [PointCited("kpt_001", "message")], "s2", "hook")
-    for session in ("s2", "s3", "s4"):
-        append(log, [PointRated("kpt_001", "harmful"), UPDATE], session)
-    append(log, [PointPinned("kpt_002", "")], "s5", "human")
-    *_, pinned = decode(log.read())
-    append(log, [EventsVoided((pinned.records[0].id,), None, "")], "s5", "human")
-    return Tab(browser, write_page(folder), permissions=CLIPBOARD)
 
 
 def fragment(tab: Tab) -> dict[str, str]:
@@ -250,66 +239,29 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped(tab: Tab) -> None:
 # What a moment says that it did, and the commands that undo it
 
 
-@attrs.frozen
-class Example:
-    """The page of the invented project, and its history."""
-
-    browser: Browser
-    tab: Tab
-    folder: Path
-    batches: list[Batch]
-
-    @property
-    def records(self) -> list[EventRecord]:
-        """Return the events."""
-        return [record for batch in self.batches for record in batch.records]
-
-    @property
-    def lasts(self) -> list[int]:
-        """Return the last event of each moment."""
-        return [batch.last for batch in self.batches]
-
-    def end_of(self, event: int) -> int:
-        """Return the last event of the moment that has an event."""
-        return next(last for last in self.lasts if last >= event)
-
-    def first(self, kind: type) -> EventRecord:
-        """Return the first event of a kind."""
-        return next(record for record in self.records if isinstance(record.event, kind))
-
-
-@pytest.fixture(scope="module")
-def example(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Example:
-    """Return the page of the invented project."""
-    folder = tmp_path_factory.mktemp("page") / "parser"
-    batches = list(decode(write_example(folder).read()))
-    return Example(browser, Tab(browser, write_page(folder)), folder, batches)
-
-
-def undo_commands(example: Example, event: int) -> list[str]:
-    """Return the commands that a moment offers."""
-    example.tab.open(f"event={event}")
-    return [*example.tab.page.locator("#change .copy code").all_inner_texts()]
-
-
-def test_the_command_that_a_moment_offers_undoes_it(example: Example, tmp_path: Path) -> None:
+def test_the_command_that_a_moment_offers_undoes_it(browser: Browser, tmp_path: Path) -> None:
     """A moment whose batch ends with an update has one command, and the undo of that command is of all its events."""
-    retired, undo = example.first(PointRetired).seq, example.first(EventsVoided)
-    assert [f"tallybook undo {retired}"] == undo_commands(example, retired)
+    folder = tmp_path / "parser"
+    batches = list(decode(write_example(folder).read()))
+    example = Tab(browser, write_page(folder))
+
+    def offered(event: int) -> list[str]:
+        example.open(f"event={event}")
+        return [*example.page.locator("#change .copy code").all_inner_texts()]
+
+    def first(kind: type) -> Batch:
+        return next(batch for batch in batches if kind in map(type, batch.events))
+
+    retired, undo, rated = first(PointRetired).last, first(EventsVoided).last, first(PointRated)
+    assert [f"tallybook undo {retired}"] == offered(retired)
     # A moment that is undone already is brought back by the number of that undo, as is the undo's own moment.
-    for event in (undo.seq - 1, undo.seq):
-        assert [f"tallybook undo {undo.seq}"] == undo_commands(example, event)
-    rated = example.end_of(example.first(PointRated).seq)
-    (command,) = undo_commands(example, rated)
-    copy = tmp_path / "copy"
-    shutil.copytree(example.folder, copy)
-    done = run(Project(copy), *shlex.split(command)[1:])
+    for event in (undo - 1, undo):
+        assert [f"tallybook undo {undo}"] == offered(event)
+    (command,) = offered(rated.last)
+    done = run(Project(folder), *shlex.split(command)[1:])
     assert 0 == done.code
-    size = rated - max(last for last in [0, *example.lasts] if last < rated)
-    assert size == len([line for line in done.out.splitlines() if line.startswith("undone: ")])
-
-
-# What a person sees on opening, and on a narrow screen
+    assert len(rated.events) == len([line for line in done.out.splitlines() if line.startswith("undone: ")])
+    example.page.context.close()
 
 
 # Hostile texts
@@ -426,75 +378,61 @@ def test_every_width_shows_everything_without_scrolling_sideways(
 # Names, focus and keys
 
 KEYS: Final[dict[str, tuple[str, str, str]]] = {
-    "j": ("event=3", "j", "body[data-event='4']"),
-    "k": ("event=4", "k", "body[data-event='3']"),
-    "n": ("event=3&entry=kpt_001", "n", "body[data-event='4']"),
-    "p": ("event=4&entry=kpt_001", "p", "body[data-event='3']"),
+    "j": ("event=5", "j", "body[data-event='6']"),
+    "k": ("event=6", "k", "body[data-event='5']"),
+    "n": ("event=5&entry=kpt_001", "n", "body[data-event='6']"),
+    "p": ("event=6&entry=kpt_001", "p", "body[data-event='5']"),
     "g": ("", "g", "#go-dialog[open] #go-where:focus"),
-    "space": ("event=3", " ", "#play:has-text('Pause')"),
-    "Home": ("event=4", "Home", "body[data-event='0']"),
-    "End": ("event=4", "End", "body[data-event='9']"),
+    "space": ("event=5", " ", "#play:has-text('Pause')"),
+    "Home": ("event=6", "Home", "body[data-event='0']"),
+    "End": ("event=6", "End", "body[data-event='14']"),
     "/": ("", "/", "#query:focus"),
-    "c": ("event=4", "c", "#compare[aria-pressed=true]:has-text('Compared with 4')"),
+    "c": ("event=6", "c", "#compare[aria-pressed=true]:has-text('Compared with 6')"),
     "1 … 5": ("", "4", "body[data-tab=sessions]"),
-    "Escape": ("q=hook&kind=point.cited", "Escape", "#events-note:has-text('9 events')"),
+    "Escape": ("q=hook&kind=point.cited", "Escape", "#events-note:has-text('14 events')"),
     "?": ("", "?", "#help-dialog[open] #help-title"),
 }
 """A key as the help names it → the fragment before it, what is pressed, and what is there then."""
 
 
-@pytest.fixture(scope="module")
-def nine(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Tab:
-    """Return the page of nine events."""
-    folder = tmp_path_factory.mktemp("page") / "project"
-    log = opened(folder)
-    update = PlaybookUpdated(0, 1, 0)
-    append(log, [PointAdded("kpt_001", "Read the error."), update])
-    append(log, [PointRated("kpt_001", "helpful")])
-    append(log, [PointAdded("kpt_002", "Ask first."), update])
-    append(log, [injected(("kpt_001",), 0), PointCited("kpt_001", "message")], "s2", "hook")
-    append(log, [PointRetired("kpt_002", "")], "s2", "human")
-    return Tab(browser, write_page(folder))
-
-
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_does_what_the_help_says(nine: Tab, key: str) -> None:
+def test_a_key_does_what_the_help_says(tab: Tab, key: str) -> None:
     """The key leads to what the help names, and is no key while somebody writes into the search."""
     fragment, pressed, expected = KEYS[key]
-    nine.page.goto("about:blank")
-    nine.open(fragment)
-    nine.page.keyboard.press(pressed)
-    nine.page.locator(expected).wait_for(state="attached")
+    tab.page.goto("about:blank")
+    tab.open(fragment)
+    tab.page.keyboard.press(pressed)
+    tab.page.locator(expected).wait_for(state="attached")
     if key in {"Home", "End", "Escape"}:
         return
-    nine.page.goto("about:blank")
-    nine.open("event=4&entry=kpt_001")
-    nine.page.focus("#query")
-    nine.page.keyboard.press(pressed)
-    assert pressed == nine.page.input_value("#query")
+    tab.page.goto("about:blank")
+    tab.open("event=4&entry=kpt_001")
+    tab.page.focus("#query")
+    tab.page.keyboard.press(pressed)
+    assert pressed == tab.page.input_value("#query")
 
 
-def nodes(nine: Tab) -> list[dict[str, Any]]:
+def nodes(tab: Tab) -> list[dict[str, Any]]:
     """Return what a screen reader is given: role, name and properties of each node."""
-    session = nine.page.context.new_cdp_session(nine.page)
+    session = tab.page.context.new_cdp_session(tab.page)
     tree: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
     return [node for node in tree if not node["ignored"]]
 
 
 @pytest.mark.parametrize("view", TABS)
-def test_everything_that_takes_the_focus_has_a_name(nine: Tab, view: str) -> None:
+def test_everything_that_takes_the_focus_has_a_name(tab: Tab, view: str) -> None:
     """In each view, with an entry and a session chosen, the browser computes a name for every control."""
-    nine.open(f"tab={view}&entry=kpt_001&session=s2&since=3")
+    tab.open(f"tab={view}&entry=kpt_001&session=s2&since=3")
     focusable = [
         (node["role"]["value"], node.get("name", {}).get("value", "").strip())
-        for node in nodes(nine)
+        for node in nodes(tab)
         if any(field["name"] == "focusable" and field["value"]["value"] for field in node.get("properties", ()))
         and node["role"]["value"] != "RootWebArea"
     ]
     assert len(focusable) > 20
     assert [] == [row for row in focusable if not row[1]]
-    ids = nine.page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+    ids = tab.page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
     assert len(ids) == len(set(ids))
 
 
@@ -509,17 +447,17 @@ VISIT: Final = """() => {
 
 
 @pytest.mark.parametrize("view", TABS)
-def test_the_tab_key_reaches_every_control_and_shows_where_it_is(nine: Tab, view: str) -> None:
+def test_the_tab_key_reaches_every_control_and_shows_where_it_is(tab: Tab, view: str) -> None:
     """Tab visits each control once and begins with the link that skips the header; each shows its focus."""
-    nine.page.goto("about:blank")
-    nine.open(f"event=4&tab={view}&entry=kpt_001&session=s2")
-    expected, visited = nine.page.evaluate(REACHABLE), 0
+    tab.page.goto("about:blank")
+    tab.open(f"event=4&tab={view}&entry=kpt_001&session=s2")
+    expected, visited = tab.page.evaluate(REACHABLE), 0
     for _ in range(expected + 2):
-        nine.page.keyboard.press("Tab")
-        is_outside, again, is_shown = nine.page.evaluate(VISIT)
+        tab.page.keyboard.press("Tab")
+        is_outside, again, is_shown = tab.page.evaluate(VISIT)
         if is_outside or again:
             break
-        assert is_shown, nine.page.evaluate("document.activeElement.outerHTML.slice(0, 150)")
+        assert is_shown, tab.page.evaluate("document.activeElement.outerHTML.slice(0, 150)")
         visited += 1
     assert expected == visited
 

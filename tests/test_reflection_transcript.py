@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.agent_sessions import CODEX, COPILOT, GEMINI, LAST, SESSIONS
+from helpers.agent_sessions import CODEX, GEMINI, SESSIONS
 from helpers.authors import HUMAN
 from helpers.events import list_events
 from helpers.hook_calls import call, events
@@ -52,9 +52,10 @@ if TYPE_CHECKING:
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def said(path: Path, begin: int = 0) -> list[str]:
-    """Return what was said in a transcript, a line a turn."""
-    return [format_turn(turn) for line in lines(path, begin) for turn in line.turns]
+def said(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
+    """Return the turns of one transcript from an offset on, read as another one is."""
+    found = lines(path, begin, reader_of(like or path))
+    return [format_turn(turn, subagent=line.is_subagents) for line in found for turn in line.turns]
 
 
 @pytest.fixture
@@ -206,12 +207,6 @@ def test_a_citation_of_a_subagent_is_recorded_as_its_own(project: Path) -> None:
 EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
 
 
-def turns_of(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
-    """Return the turns of one transcript from an offset on, read as another one is."""
-    found = lines(path, begin, reader_of(like or path))
-    return [format_turn(turn, subagent=line.is_subagents) for line in found for turn in line.turns]
-
-
 @EACH
 def test_a_recorded_session_reads_as_it_was_said(recorded: RecordedSession) -> None:
     """The turns are those that a person found in the file, of the session and of its subagents."""
@@ -219,8 +214,8 @@ def test_a_recorded_session_reads_as_it_was_said(recorded: RecordedSession) -> N
     files = files_of(path)
     assert list(recorded.turns) == list(files)
     for name, expected in recorded.turns.items():
-        said = turns_of(files[name], like=path)
-        assert expected == [f"Subagent: {turn}" if name else turn for turn in said]
+        turns = said(files[name], like=path)
+        assert expected == [f"Subagent: {turn}" if name else turn for turn in turns]
 
 
 @EACH
@@ -232,14 +227,14 @@ def test_any_cut_into_reads_gives_the_same_turns(recorded: RecordedSession, data
     folder = Path(table.transcripts_folder(recorded.agent)) / "cut"
     path = folder / Path(recorded.path).name
     path.parent.mkdir(parents=True, exist_ok=True)
-    begin, said = 0, []
+    begin, turns = 0, []
     for cut in (*cuts, len(whole)):
         path.write_bytes(whole[:cut])
         for line in lines(path, begin):
-            said += [format_turn(turn, subagent=line.is_subagents) for turn in line.turns]
+            turns += [format_turn(turn, subagent=line.is_subagents) for turn in line.turns]
             begin = line.end
     shutil.rmtree(folder)
-    assert (recorded.turns[""], len(whole)) == (said, begin)
+    assert (recorded.turns[""], len(whole)) == (turns, begin)
 
 
 @EACH
@@ -278,9 +273,9 @@ def test_a_line_that_is_repeated_with_more_says_what_is_new(tmp_path: Path) -> N
     path = tmp_path / "session-x.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     expected = ["Agent: I look, by [kpt_001].", "Agent used read_file: a.py", "Tool failed: no such file"]
-    assert expected == turns_of(path)
+    assert expected == said(path)
     ends = [line.end for line in lines(path)]
-    assert [2, 1, 0, 0, 0] == [len(turns_of(path, end)) for end in ends]
+    assert [2, 1, 0, 0, 0] == [len(said(path, end)) for end in ends]
 
 
 def test_a_fork_that_repeats_earlier_items_says_them_once(tmp_path: Path) -> None:
@@ -288,7 +283,7 @@ def test_a_fork_that_repeats_earlier_items_says_them_once(tmp_path: Path) -> Non
     path = tmp_path / Path(CODEX.path).name
     raw = (RECORDED / CODEX.path).read_bytes()
     path.write_bytes(raw + raw)
-    assert CODEX.turns[""] == turns_of(path)
+    assert CODEX.turns[""] == said(path)
 
 
 @EACH
@@ -296,22 +291,10 @@ def test_the_function_of_the_specification_reads_every_agent(recorded: RecordedS
     """load_transcript gives what people and the agent said, by the place or the name of the file."""
     found = load_transcript(RECORDED / recorded.path)
     turns = [turn.removeprefix("Subagent: ") for turn in recorded.turns[""]]
-    said = [turn.partition(": ")[2] for turn in turns if turn.startswith(("User: ", "Agent: "))]
-    own = [message["content"] for message in found if message["content"] in said]
-    assert said == own
+    words = [turn.partition(": ")[2] for turn in turns if turn.startswith(("User: ", "Agent: "))]
+    own = [message["content"] for message in found if message["content"] in words]
+    assert words == own
     assert {"user", "assistant"} == {message["role"] for message in found}
-
-
-@pytest.mark.parametrize(
-    ("recorded", "folder"), [(CODEX, ""), (GEMINI, "shop/chats"), (COPILOT, COPILOT.session)], ids=str
-)
-def test_a_session_is_known_by_its_file(recorded: RecordedSession, folder: str, tmp_path: Path) -> None:
-    """Its id and the folder that it began in come from the file's name, its header, or the files next to it."""
-    path = recorded.put(tmp_path / "my shop", tmp_path / "home")
-    reader = reader_of(path)
-    assert path.parent.as_posix().endswith(folder)
-    assert (recorded.session, str(tmp_path / "my shop")) == (reader.session_of(str(path)), reader.folder_of(str(path)))
-    assert LAST in "\n".join(turns_of(path))
 
 
 zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
@@ -347,11 +330,6 @@ def archive(path: Path) -> Path:
 def request(place: Project, session: str, path: Path) -> None:
     """Request reflection on a session, as the hook of its end does."""
     record.write(place, [worker.reflection_request(session, path.stat().st_size, "Stop", str(path), "tallybook")])
-
-
-def texts(path: Path) -> list[str]:
-    """Return the turns of a transcript as a model reads them."""
-    return [transcript.format_turn(turn) for line in transcript.lines(path) for turn in line.turns]
 
 
 def write(path: Path, *rows: dict[str, Any]) -> Path:
@@ -439,7 +417,7 @@ def test_messages_that_lie_only_in_patches_are_read(tmp_path: Path) -> None:
         tmp_path / "session-x.jsonl", HEADER, {"$set": {"messages": [first]}}, {"$set": {"messages": [first, second]}}
     )
     expected = ["User: Fix it", "Agent: Done, as [kpt_001] says."]
-    assert expected == texts(path)
+    assert expected == said(path)
     assert [message["content"] for message in transcript.messages(path)] == ["Fix it", "Done, as [kpt_001] says."]
 
 
@@ -478,9 +456,9 @@ def test_turns_that_gemini_took_back_are_not_read(tmp_path: Path) -> None:
     rows = [message(f"m{number}", "user", f"say {number}") for number in range(6)]
     path = tmp_path / "session-x.jsonl"
     back = {"$rewindTo": "m1"}
-    assert ["User: say 0", "User: say 3"] == texts(write(path, HEADER, *rows[:3], back, rows[3]))
-    assert ["User: say 4"] == texts(write(path, HEADER, *rows[:3], {"$rewindTo": "gone"}, rows[4]))
-    assert ["User: say 0"] == texts(write(path, HEADER, rows[0], {"$set": {"messages": rows[:2]}}, rows[1], back))
+    assert ["User: say 0", "User: say 3"] == said(write(path, HEADER, *rows[:3], back, rows[3]))
+    assert ["User: say 4"] == said(write(path, HEADER, *rows[:3], {"$rewindTo": "gone"}, rows[4]))
+    assert ["User: say 0"] == said(write(path, HEADER, rows[0], {"$set": {"messages": rows[:2]}}, rows[1], back))
 
 
 def item(role: str, text: str, number: int) -> dict[str, Any]:
@@ -500,6 +478,6 @@ def test_turns_that_codex_took_back_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "rollout-2026-11-23T12-00-00-x.jsonl"
     first = ["User: user 0", "Agent: assistant 0"]
     again = item("user", "another way", 9)
-    assert [*first, "User: another way"] == texts(write(path, *rows, back(2), again))
-    assert ["User: another way"] == texts(write(path, *rows, back(9), again))
-    assert [*first, "User: another way"] == texts(write(path, *rows[:4], back(1), again, back("x")))
+    assert [*first, "User: another way"] == said(write(path, *rows, back(2), again))
+    assert ["User: another way"] == said(write(path, *rows, back(9), again))
+    assert [*first, "User: another way"] == said(write(path, *rows[:4], back(1), again, back("x")))
