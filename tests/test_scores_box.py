@@ -43,15 +43,18 @@ ASCII = """
 """
 
 
-WORK = {"name": "Work", "metrics": {"share": {}}}
+def work_scores(name: str, *sessions: tuple[int, dict[str, Any]], **own: Any) -> Scores:
+    """Return the scores of sessions, each of a day of January, of ac09 and a component of the project's own."""
+    parts = dict.fromkeys((f"ac0{number}" for number in range(1, 9)), False)
+    own |= {"components": {**parts, "work": {"name": name, "metrics": {"share": {}}}}}
+    own |= {"sessions": {key: ["work"] for key in ("efficiency", "effectiveness", "improvement")}}
+    days = ((f"s-{day}", noon(f"2026-01-{day:02}"), measured, "") for day, measured in sessions)
+    return folded(config(**own), *days)
 
 
-def small(**own: Any) -> Scores:
+def small() -> Scores:
     """Return seven days of 90 and seven of 80, with another component that has no data."""
-    parts = {**dict.fromkeys(("ac01", "ac02", "ac03", "ac04", "ac05", "ac06", "ac07", "ac08"), False), "work": WORK}
-    sessions = {"efficiency": ["work"], "effectiveness": ["work"], "improvement": ["work"]}
-    keys = {"components": parts, "sessions": sessions} | own
-    return handoffs(config(**keys), {f"2026-01-{day:02}": 90 if day < 8 else 80 for day in range(1, 15)})
+    return work_scores("Work", *((day, plain(90 if day < 8 else 80)) for day in range(1, 15)))
 
 
 def page(state: Scores, *, detail: bool = False) -> ScorePage:
@@ -60,33 +63,20 @@ def page(state: Scores, *, detail: bool = False) -> ScorePage:
     return look(query, "")[1]
 
 
-def printed(found: ScorePage, width: int = 80, encoding: str = "utf-8") -> str:
-    """Return a page on a terminal of this width and encoding, without trailing blanks."""
-    lines = shown(lambda console: box.show(console, found), width, encoding).splitlines()
-    return "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
-
-
 def test_without_utf_8_the_box_is_of_plain_signs() -> None:
     """Arrows, bars and bullets too."""
-    assert ASCII == printed(page(small()), 60, "ascii")
+    lines = shown(lambda console: box.show(console, page(small())), 60, "ascii").splitlines()
+    assert ASCII == "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-ODD = {
-    "name": "研究 und é́\x1b[31m [bold]x[/] 👩‍👩‍👧 " + "long " * 9,
-    "metrics": {"share": {}},
-}
+ODD = "研究 und é́\x1b[31m [bold]x[/] 👩‍👩‍👧 " + "long " * 9
 
 
-def odd() -> Scores:
-    """Return the scores of a component with an odd name, in a configuration with an odd title."""
-    parts = {**dict.fromkeys(("ac01", "ac02", "ac03", "ac04", "ac05", "ac06", "ac07", "ac08"), False), "work": ODD}
-    sessions = {"efficiency": ["work"], "effectiveness": ["work"], "improvement": ["work"]}
-    own = config(components=parts, sessions=sessions, title="健康\x07 " * 12)
-    return folded(own, ("s1", noon("2026-01-16"), {"work": {"share": 3}, **plain(100)}, ""))
-
-
+LONG = {"title": "健康\x07 " * 12}
 PAGES = {
-    "odd": lambda: page(odd(), detail=True),
+    "odd": lambda: page(
+        work_scores(ODD, (16, {"work": {"share": 3}, **plain(100)}), title="健康\x07 " * 12), detail=True
+    ),
     "table": lambda: ScorePage(
         "T" * 90,
         "x " * 90,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tallybook.projections.comparisons import Exclusion, alternative_view
+from tallybook.projections.comparisons import Exclusion, aged_view, alternative_view
 from tallybook.projections.entry_history import entries_view
 from tallybook.projections.lift import lift_view
-from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
 from tallybook.projections.reflections import REFLECTIONS
