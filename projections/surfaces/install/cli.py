@@ -59,7 +59,11 @@ def init(  # noqa: PLR0913 - each is an option
     """
     root = context.find_root()
     if mine or root.params["mine"]:
-        _begin_mine(context, alone=not (agents or everyone or user), dry_run=dry_run, as_json=as_json)
+        if agents or everyone or user:
+            raise BadInputError("init --mine", "takes no agent, --all or --user", "nothing was created")
+        from tallybook.projections.surfaces.cli import curation
+
+        curation.begin(context.obj, dry_run=dry_run, as_json=as_json)
         return
     names = _check_agents(agents, "init")
     target = places.find_target(root.params["folder"], user=user)
@@ -133,19 +137,6 @@ def hook(project: Project, /, *, agent: str) -> int:
     from tallybook.projections.surfaces.hooks import handler
 
     return handler.run([agent, "--project", str(project.root)])
-
-
-def _begin_mine(context: click.Context, *, alone: bool, dry_run: bool, as_json: bool) -> None:
-    """Begin the person's own playbook.
-
-    Raises:
-        BadInputError: An agent or another place was named as well.
-    """
-    if not alone:
-        raise BadInputError("init --mine", "takes no agent, --all or --user", "nothing was created")
-    from tallybook.projections.surfaces.cli import curation
-
-    curation.begin(context.obj, dry_run=dry_run, as_json=as_json)
 
 
 def _check_agents(agents: Sequence[str], verb: str) -> tuple[str, ...]:
