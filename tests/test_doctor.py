@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import json
+from pathlib import Path
 import re
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.agent_settings import CLAUDE
 from helpers.authors import HUMAN
 from helpers.doctor import examine, file_states, levels, lines_of, posix
 from helpers.real_command import run, run_unprivileged
@@ -23,8 +27,17 @@ from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.doctor import CHECKS, Finding, check_reflection, exit_code, run_checks
+from tallybook.projections.surfaces.doctor import (
+    CHECKS,
+    Finding,
+    check_hooks,
+    check_reflection,
+    exit_code,
+    run_checks,
+)
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.install import hook_entries
+from tallybook.projections.surfaces.install.hook_entries import tool_command
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
@@ -32,7 +45,6 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from helpers.transcripts import Client
     from tallybook.ledger.events import Event
@@ -268,3 +280,89 @@ def test_a_spent_budget_is_reported_if_sessions_are_pending(awaiting: Project) -
     (told,) = [finding for finding in found(awaiting) if finding[1] == spent]
     assert ("note", "run `tallybook reflect --tokens N`") == (told[0], told[2])
     assert spent not in [message for _, message, _ in found(awaiting, 24 * HOUR_US)]
+
+
+# Hooks
+
+
+@pytest.fixture
+def on_path(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program called `tallybook` on PATH, and nothing else."""
+    program = tmp_path_factory.mktemp("bin") / "tallybook"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    return program
+
+
+def hook_findings(here: Project) -> list[tuple[str, str, str]]:
+    """Return level, message and fix of what the check of hooks finds."""
+    return [(finding.level, finding.message, finding.fix) for finding in check_hooks(here)]
+
+
+def install(here: Project, line: str) -> Path:
+    """Have Claude Code call a command line at every event."""
+    path = here.claude / "settings.json"
+    path.write_bytes(hook_entries.install(None, CLAUDE, line, "settings"))
+    return path
+
+
+def test_a_missing_program_is_bad(here: Project, on_path: Path) -> None:
+    """What the command line names must be found as a shell finds it; for a shared file `init` mends nothing."""
+    path = install(here, "tallybook hook")
+    on_path.unlink()
+    ((message, fix),) = [(message, fix) for level, message, fix in hook_findings(here) if level == "bad"]
+    assert f"{path}: the hooks call `tallybook`, which is not on PATH" == message
+    assert f"run `{tool_command()}`, or run `tallybook init` to write a working command" == fix
+    # Only `tallybook` was on this PATH; where git cannot tell, it tracks the file.
+    (here.root / ".git").mkdir()
+    assert [f"run `{tool_command()}`"] == [fix for level, _, fix in hook_findings(here) if level == "bad"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
+@pytest.mark.parametrize("gone", ["python3", "tallybook/hook.py"])
+@pytest.mark.usefixtures("_installed")
+def test_a_missing_python_is_named(here: Project, on_path: Path, tmp_path: Path, installed_in: Path, gone: str) -> None:
+    """With what is called in its place; where that is gone as well, hooks do nothing."""
+    (tmp_path / "tallybook").mkdir()
+    for name in ("python3", "tallybook/hook.py"):
+        (tmp_path / name).touch()
+    line = hook_entries.hook_command().replace(sys.executable, str(tmp_path / "python3"))
+    path = install(here, line.replace(str(installed_in), str(tmp_path)))
+    assert ["ok"] == [level for level, _, _ in hook_findings(here)]
+    (tmp_path / gone).unlink()
+    fix = "run `tallybook init` to write a working command"
+    note = f"{path}: the hooks start {tmp_path / gone}, which is gone; they fall back on the slower `tallybook`"
+    assert ("note", note, fix) in hook_findings(here)
+    on_path.unlink()
+    bad = f"{path}: the hooks name {tmp_path / gone} and tallybook, and neither exists, so they do nothing"
+    assert ("bad", bad, fix) in hook_findings(here)
+
+
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize(
+    ("shipped", "installed", "title"),
+    [
+        ("plugin", ".codex/plugins/cache/market/tallybook/0.1.0", "Codex CLI"),
+        ("extension", ".gemini/extensions/tallybook", "Gemini CLI"),
+    ],
+)
+def test_the_plugin_of_another_agent_is_known(here: Project, shipped: str, installed: str, title: str) -> None:
+    """Codex names its file in the record of trust as `NAME@MARKETPLACE`."""
+    path = Path.home() / installed / "hooks" / "hooks.json"
+    shutil.copytree(ROOT / "prompts" / shipped / "hooks", path.parent)
+    if shipped == "plugin":
+        assert any("they are not trusted" in message for _, message, _ in hook_findings(here))
+        events = [re.sub("(?<!^)(?=[A-Z])", "_", event).lower() for event in json.loads(path.read_bytes())["hooks"]]
+        keys = [f'[hooks.state."tallybook@market:hooks/hooks.json:{event}:0:0"]\n' for event in events]
+        (Path.home() / ".codex" / "config.toml").write_text("".join(keys))
+    assert [("ok", f"installed in {path}, for {title}", "")] == hook_findings(here)
+
+
+def test_the_last_error_of_a_hook_steers_no_terminal(here: Project) -> None:
+    """An error is shown without what steers a terminal; no file changes."""
+    (here.ledger / "hook-error").write_bytes("\ud800 \x1b[31mred".encode("utf-8", "surrogatepass"))
+    before = file_states(here.root) | file_states(Path.home())
+    answer = run(here, "doctor")
+    assert (True, False, 0) == ("the last hook error" in answer.out, "\x1b" in answer.out, answer.code)
+    assert before == file_states(here.root) | file_states(Path.home())

@@ -110,15 +110,3 @@ def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) 
         "the hooks call `tallybook`, which is not on PATH"
         in (inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1])
     )
-
-
-def test_a_tracked_file_that_names_programs_of_this_machine_is_noted(inside: Environment) -> None:
-    """`doctor` notes settings that were committed after `init`, and `init` then writes the bare command."""
-    assert 0 == inside.run("init")[0]
-    settings = settings_of(AGENTS["claude"], inside.root)
-    git(inside.root, "add", "--force", str(settings))
-    note = f"note  hooks: git tracks {settings}, whose hooks name programs of this machine; run `tallybook init`"
-    assert note in inside.run("doctor")[1]
-    assert 0 == inside.run("init")[0]
-    assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
-    assert note not in inside.run("doctor")[1]
