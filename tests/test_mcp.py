@@ -16,11 +16,10 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.events import list_events
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.mcp import MAX_LINE_BYTES
+from tallybook.projections.surfaces.mcp import MAX_LINE_BYTES, TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 
@@ -34,29 +33,6 @@ def playbook(project: Path) -> Project:
     for text in ("Quote ids as strings.", "Run the linters first.", "Name the units of numbers."):
         commands.add(made, text, HUMAN)
     return made
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def ask(request: pytest.FixtureRequest, playbook: Project) -> Callable[[Callable[[Client], Awaitable[Any]]], Any]:
-    """Return what lets the SDK's client ask a server of its own, once in each era of the protocol."""
-
-    def run(asked: Callable[[Client], Awaitable[Any]]) -> Any:
-        env = os.environ | {"CLAUDE_PROJECT_DIR": str(playbook.root)}
-        server = StdioServerParameters(command=sys.executable, args=COMMAND, env=env)
-
-        async def session() -> Any:
-            async with Client(stdio_client(server), mode=request.param) as client:
-                return await asked(client)
-
-        return asyncio.run(session())
-
-    return run
-
-
-def parse(result: Any) -> Any:
-    """Return what a tool answered."""
-    assert not result.is_error, result.content
-    return json.loads(result.content[0].text)
 
 
 def talk(project: Project, *messages: object) -> list[dict[str, Any]]:
@@ -79,66 +55,41 @@ def call(tool: str, **arguments: object) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
-def test_a_client_lists_and_calls_every_tool(ask: Callable[..., Any], playbook: Project) -> None:
-    """The playbook for a task begins with the entry that fits it; a rating and an entry are in the ledger."""
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_the_client_of_the_official_sdk_is_answered(playbook: Project, era: str) -> None:
+    """In each era of the protocol it lists and calls every tool, and reads every resource and the prompt."""
+    env = os.environ | {"CLAUDE_PROJECT_DIR": str(playbook.root)}
+    server = StdioServerParameters(command=sys.executable, args=COMMAND, env=env)
+    calls = {
+        "playbook": {"task": "which units do numbers have?"},
+        "why": {"name": "kpt_003"},
+        "history": {"limit": 2},
+        "rate": {"name": "kpt_003", "rating": "helpful", "reason": "it fitted"},
+        "add": {"text": "Close every file."},
+    }
 
-    async def asked(client: Client) -> list[Any]:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        return [
-            names,
-            parse(await client.call_tool("playbook", {"task": "which units do numbers have?"})),
-            parse(await client.call_tool("rate", {"name": "kpt_003", "rating": "helpful", "reason": "it fitted"})),
-            parse(await client.call_tool("add", {"text": "Close every file."})),
-            parse(await client.call_tool("why", {"name": "kpt_003"})),
-            parse(await client.call_tool("history", {"limit": 2})),
-        ]
+    async def ask() -> tuple[list[Any], list[Any], Any]:
+        async with Client(stdio_client(server), mode=era) as client:
+            assert [*calls] == [tool.name for tool in (await client.list_tools()).tools]
+            called: list[Any] = [await client.call_tool(name, arguments) for name, arguments in calls.items()]
+            uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
+            uris.append("tallybook://entry/kpt_001")
+            contents: list[Any] = [(await client.read_resource(uri)).contents[0] for uri in uris]
+            [prompt] = (await client.list_prompts()).prompts
+            return called, contents, (await client.get_prompt(prompt.name)).messages[0].content
 
-    names, fitting, rated, added, story, history = ask(asked)
-    assert ["playbook", "why", "history", "rate", "add"] == names
-    assert ("kpt_003", 0) == (fitting["entries"][0]["name"], fitting["left_out"])
-    assert [] == rated["ignored"]
-    assert ["kpt_004"] == added["added"]
-    assert ("kept", 1) == (story["status"], story["helpful"])
-    assert 2 == len(history["events"])
+    called, contents, prompt = asyncio.run(ask())
+    assert [False] * len(calls) == [answer.is_error for answer in called]
+    assert "kpt_003" == json.loads(called[0].content[0].text)["entries"][0]["name"]
+    assert 3 == len([json.loads(content.text) for content in contents])
+    assert '"text": "Quote ids as strings."' in prompt.text
     (rating,) = [event for event in list_events(playbook) if event["kind"] == "point.rated"]
     assert {"rater": "agent", "session": "s1", "agent": "mcp"} == rating["by"]
 
 
-def test_a_client_reads_every_resource_and_the_prompt(ask: Callable[..., Any]) -> None:
-    """Playbook, scores and the story of an entry are JSON; the prompt holds the entries as quoted data."""
-
-    async def asked(client: Client) -> list[Any]:
-        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-        texts = []
-        for uri in ("tallybook://playbook", "tallybook://scores", "tallybook://entry/kpt_001"):
-            content: Any = (await client.read_resource(uri)).contents[0]
-            texts.append(content.text)
-        prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
-        message: Any = (await client.get_prompt("review")).messages[0].content
-        return [listed, texts, prompts, message.text]
-
-    listed, texts, prompts, review = ask(asked)
-    assert ["tallybook://playbook", "tallybook://scores"] == listed
-    playbook, scores, story = map(json.loads, texts)
-    assert 3 == len(playbook["key_points"])
-    assert isinstance(scores, dict)
-    assert "kpt_001" == story["name"]
-    assert ["review"] == prompts
-    assert '"text": "Quote ids as strings."' in review
-
-
-def test_a_list_of_tools_is_short_and_says_what_each_may_do(playbook: Project) -> None:
-    """The list has under 4 KB, every argument a type and a description, and rate is marked as destructive."""
-    (answer,) = talk(playbook, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    assert len(json.dumps(answer)) < 4096
-    tools = {tool["name"]: tool for tool in answer["result"]["tools"]}
-    for tool in tools.values():
-        assert tool["inputSchema"]["properties"]
-        assert all(
-            argument["type"] and argument["description"] for argument in tool["inputSchema"]["properties"].values()
-        )
-    assert ["rate"] == [name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")]
-    assert ["rate", "add"] == [name for name, tool in tools.items() if not tool["annotations"]["readOnlyHint"]]
+def test_a_list_of_tools_is_short() -> None:
+    """Models pay for it in every session."""
+    assert len(json.dumps([tool.listed(name) for name, tool in TOOLS.items()])) < 4096
 
 
 NAMES = ["half \ud800 of a pair" + "x" * 100_000, "line\nbreak \u2028\t\x00"]
