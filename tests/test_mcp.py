@@ -60,7 +60,7 @@ def test_the_client_of_the_official_sdk_is_answered(playbook: Project, era: str)
     """In each era of the protocol it lists and calls every tool, and reads every resource and the prompt."""
     env = os.environ | {"CLAUDE_PROJECT_DIR": str(playbook.root)}
     server = StdioServerParameters(command=sys.executable, args=COMMAND, env=env)
-    calls = {
+    calls: dict[str, dict[str, Any]] = {
         "playbook": {"task": "which units do numbers have?"},
         "why": {"name": "kpt_003"},
         "history": {"limit": 2},

@@ -413,7 +413,7 @@ class LoadedPlaybook(dict[str, Any]):
         base: The entries as they were loaded or last saved, with the updates since; what else differs is an edit.
         top: The other top-level keys as they were loaded or last saved.
         high_water: Highest number of a name ever used in the ledger or in this dict.
-        updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
+        updates: What was applied and not yet saved.
         known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
         reported: What has its diagnostic already, as for ``record.write``.
@@ -425,7 +425,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.base: list[dict[str, Any]] = []
         self.top: dict[str, Any] = {}
         self.high_water = 0
-        self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
+        self.updates: list[Request] = []
         self.known = set(state.used)
         self.decided = Playbook()
         self.reported: set[str] = set()
@@ -464,7 +464,9 @@ class LoadedPlaybook(dict[str, Any]):
         self.base = apply_extraction(self.base, update, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])
         # Its own key, so that an update that was spooled and is saved again counts once.
-        self.updates.append((update, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
+        key = f"save:{clock.new_id(clock.utc_now().unix_us)}"
+        # As ratings and not as counts: two sessions that load before either saves both count (REQ-SCORE-002).
+        self.updates.append(Request(Update(update, names), {"rater": "reflector"}, key))
 
 
 def _json_or_none(item: Any) -> Any:
@@ -534,9 +536,7 @@ def list_requests(playbook: LoadedPlaybook) -> list[Request]:
     Raises:
         BadInputError: It has top-level keys that no file could hold.
     """
-    by = {"rater": "reflector"}
-    # As ratings and not as counts: two sessions that load before either saves both count (REQ-SCORE-002).
-    requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
+    requests = [*playbook.updates]
     base, entries = tuple(map(_entry_of, playbook.base)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
