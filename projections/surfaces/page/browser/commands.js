@@ -63,15 +63,9 @@ function commandLine(
 /** Return a command with a button that copies it, or why there is none. */
 function commandBox(kind, values, what) {
   const line = commandLine(kind, values);
-  if (!line) {
-    const reason = patternOf(kind)
-      ? META.texts
-        ? "the value has control characters"
-        : "the page was made without texts"
-      : "";
-    return reason ? note(`${what}: no command, because ${reason}.`) : null;
-  }
-  return copyBox(line, what);
+  if (line) return copyBox(line, what);
+  const reason = META.texts ? "the value has control characters" : "the page was made without texts";
+  return patternOf(kind) ? note(`${what}: no command, because ${reason}.`) : null;
 }
 
 /** Return a command line with a button that copies it. */

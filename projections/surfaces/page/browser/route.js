@@ -24,13 +24,9 @@ function readRoute() {
   view.since = number("since", 0);
   view.entry = words.has("entry") ? (page.names.get(words.get("entry")) ?? -1) : (opens?.entry ?? lastThatLeft());
   view.tab = TABS.some(([tab]) => tab === words.get("tab")) ? words.get("tab") : "playbook";
-  view.policy = page.history.policies.some(({ stream: name }) => name === words.get("policy"))
-    ? words.get("policy")
-    : "";
+  view.policy = page.history.policies.find(({ stream }) => stream === words.get("policy"))?.stream ?? "";
   for (const key of ["from", "to"]) view[key] = /^\d{4}-\d\d-\d\d$/.test(words.get(key)) ? words.get(key) : "";
-  view.q = words.get("q") ?? "";
-  view.kind = words.get("kind") ?? "";
-  view.rater = words.get("rater") ?? "";
+  for (const key of ["q", "kind", "rater"]) view[key] = words.get(key) ?? "";
   view.session = words.has("session") ? findSession(words.get("session")) : -1;
 }
 
@@ -45,8 +41,7 @@ function lastThatLeft() {
 function route() {
   const words = new URLSearchParams();
   words.set("event", view.event);
-  if (view.entry >= 0) words.set("entry", page.history.name(view.entry));
-  else words.set("entry", "");
+  words.set("entry", view.entry < 0 ? "" : page.history.name(view.entry));
   if (view.tab !== "playbook") words.set("tab", view.tab);
   if (view.since) words.set("since", view.since);
   for (const key of ["policy", "q", "kind", "rater", "from", "to"]) if (view[key]) words.set(key, view[key]);

@@ -78,30 +78,19 @@ function flagEvents(film, word, entries) {
 
 /** Fill the lists of kinds, raters and policies to choose from. */
 function fillFilters() {
-  const { film, policies } = page.history;
-  const option = (value, text) => el("option", { value, text });
-  const used = [...new Set(film.kinds.map(([kind]) => kind))].sort();
-  const families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))];
-  fill(
-    $("kind"),
-    option("", "Every kind"),
-    [...families, ...used].sort().map((kind) => option(kind, kind)),
-  );
-  fill(
-    $("rater"),
-    option("", "Every rater"),
-    [...film.raters].sort().map((rater) => option(rater, rater)),
-  );
+  const { film, policies } = page.history,
+    option = (value, text = value) => el("option", { value, text }),
+    used = [...new Set(film.kinds.map(([kind]) => kind))],
+    families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))],
+    omitted = META.omitted_policies.map(({ about, command }) => {
+      const reason = `not computed, the history is too long; ${command.replace(" --at {event}", "")}`;
+      return el("option", { disabled: true, text: `${about}: ${reason}` });
+    });
+  fill($("kind"), option("", "Every kind"), [...families, ...used].sort().map((kind) => option(kind)));
+  fill($("rater"), option("", "Every rater"), [...film.raters].sort().map((rater) => option(rater)));
   fill(
     $("policy"),
-    policies.map((policy) =>
-      option(policy.stream, policy.stream ? `What if: ${policy.about}` : "The rule in force"),
-    ),
-    (META.omitted_policies || []).map((policy) =>
-      el("option", {
-        disabled: true,
-        text: `${policy.about}: not computed, the history is too long; ${policy.command.replace(" --at {event}", "")}`,
-      }),
-    ),
+    policies.map(({ stream, about }) => option(stream, stream ? `What if: ${about}` : "The rule in force")),
+    omitted,
   );
 }

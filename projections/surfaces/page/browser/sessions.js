@@ -5,10 +5,8 @@ function countSessions() {
   if (page.tally) return page.tally;
   const { history } = page,
     { film } = history,
-    size = META.counts.sessions,
-    tally = [];
-  for (let i = 0; i < size; i++)
-    tally.push({ index: i, first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, undoable: 0, undo: 0 });
+    none = { first: 0, last: 0, events: 0, helpful: 0, harmful: 0, cited: 0, undoable: 0, undo: 0 },
+    tally = Array.from({ length: META.counts.sessions }, (_, index) => ({ index, ...none }));
   for (let m = 0, e = history.base + 1; m < history.moments; m++) {
     const at = tally[film.authors[film.m_author[m]][1] - 1];
     for (; e <= history.lasts[m]; e++) {

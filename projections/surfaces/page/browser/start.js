@@ -1,14 +1,7 @@
 // The page comes together: what is shown follows from `view`.
 
-const page = {
-  history: null,
-  names: new Map(),
-  sessions: null,
-  stories: null,
-  quotes: null,
-  scores: null,
-  lifeQueue: [],
-};
+/** What was read and drawn: the parts of the document come in with `start`. */
+const page = { names: new Map(), lifeQueue: [] };
 
 const PANELS = {
   playbook: [() => makeList("Entries of the playbook", 46, entryRow), drawPlaybook],
