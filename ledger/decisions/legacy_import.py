@@ -417,10 +417,10 @@ def _list_slots(content: JsonObject) -> Iterator[_Slot]:
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(table))
     elif form == LINES and isinstance(table, list):
         yield from _list_line_slots(table)
+    elif form == "sections" and isinstance(table, JsonObject | list):
+        yield from _list_section_slots(table)
     elif isinstance(table, JsonObject | list):  # pragma: no branch - a form is one of the two
-        yield from (
-            _list_section_slots(table) if form == "sections" else _list_table_slots(form, table, top.get("sections"))
-        )
+        yield from _list_table_slots(form, table, top.get("sections"))
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
     for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Content = bytes | Callable[[int], bytes]
     """Bytes of a new file, or a function that returns them, given the file's descriptor."""
-    Owner = tuple[int, int]
-    """A user and a group."""
 
 try:
     import fcntl
@@ -78,7 +76,7 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     try:
         # The umask cannot take these rights away: a team shares a ledger by sharing its folder.
         set_mode(fd, mode, group)
-        set_owner(fd, _other_owner(folder))
+        set_owner(fd, folder)
     except BaseException:
         os.close(fd)
         raise
@@ -471,12 +469,6 @@ def folder_rights(folder: os.stat_result) -> tuple[int, int]:
     return bits | folder.st_mode & stat.S_ISGID, folder.st_gid
 
 
-def _other_owner(folder: os.stat_result) -> Owner | None:
-    """Return the owner of a folder; None where that is root, or where this process is not root's."""
-    is_root = os.name == "posix" and os.geteuid() == 0
-    return (folder.st_uid, folder.st_gid) if is_root and folder.st_uid != 0 else None
-
-
 def set_mode(file: int | StrPath, mode: int, group: int) -> None:
     """Give a new file or folder its rights, whatever the umask."""
     if os.name != "posix":
@@ -492,28 +484,27 @@ def set_mode(file: int | StrPath, mode: int, group: int) -> None:
         os.chmod(file, mode)
 
 
-def set_owner(fd: int, owner: Owner | None) -> None:
-    """Give a file or folder that root has just created to another user, who could not use it otherwise.
+def set_owner(fd: int, parent: os.stat_result) -> None:
+    """Give a file or folder that root has just created to the owner of the folder above it, who could not use it else.
 
     A refusal is not an error: a file system may have no owners, or not let even root change them.
 
     Args:
         fd: The new file or folder, open: its path could lead to another one by now.
-        owner: The user and the user's group; None to leave it as it is.
+        parent: The folder above it.
     """
-    if owner is not None:
+    if os.name == "posix" and os.geteuid() == 0 != parent.st_uid:
         with suppress(OSError):
             # Where its group may use the file, that is the right one already.
-            os.chown(fd, owner[0], -1 if os.fstat(fd).st_mode & 0o070 else owner[1])
+            os.chown(fd, parent.st_uid, -1 if os.fstat(fd).st_mode & 0o070 else parent.st_gid)
 
 
 def set_folder_owner(folder: StrPath, parent: os.stat_result) -> None:
     """Give a folder that root has just created to the owner of the one above it; a refusal is not an error."""
-    owner = _other_owner(parent)
-    if owner is None:
+    if os.name != "posix":
         return
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError), closing(os.open(folder, flags)) as fd:
         # Another one may have been moved into its place.
         if not os.listdir(fd):
-            set_owner(fd, owner)
+            set_owner(fd, parent)
