@@ -23,7 +23,7 @@ from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import Head, check_format, has_position, log_size
+from tallybook.ledger.storage.head import NO_HEAD, Head, check_format, has_position, log_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,14 +125,13 @@ class LogFiles:
         try:
             return disk.open_file(self.path, write=True, append=True)
         except FileNotFoundError:
-            head = heads.read(self.head)
-            if head is not None and head.position.offset:
+            head = heads.read(self.head) or NO_HEAD
+            if head.position.offset:
                 raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
         return disk.open_file(self.path, write=True, append=True, create=True)
 
     def _was_acknowledged(self) -> bool:
-        head = heads.read(self.head)
-        return head is not None and head.position.offset > 0
+        return (heads.read(self.head) or NO_HEAD).position.offset > 0
 
     def note(self, data: bytes) -> None:
         """Note in the lock's file how far the log is written, which saves the next writer a search.
@@ -323,8 +322,7 @@ class JsonlLog:
 
     def head(self) -> Position:
         """Return the position after the last acknowledged batch, START if there is no ledger."""
-        head = self.read_head()
-        return head.position if head is not None else START
+        return (self.read_head() or NO_HEAD).position
 
     def read_head(self) -> Head | None:
         """Return the head, None if there is none or it is torn."""
@@ -332,8 +330,7 @@ class JsonlLog:
 
     def is_shared(self) -> bool:
         """Return whether the ledger has taken in a shared book, so that its own events are not all of its history."""
-        head = self.read_head()
-        return head is not None and head.shared
+        return (self.read_head() or NO_HEAD).shared
 
     def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.
@@ -489,8 +486,7 @@ class Transaction:
             head = self._rewrite_suspect(files, head, size)
             # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
             self._needs_flush = True
-        files.failures = head.failures if head is not None else 0
-        files.shared = head is not None and head.shared
+        files.failures, files.shared = (head or NO_HEAD).failures, (head or NO_HEAD).shared
         files.tail = self.position
         self._is_crowded = head is not None and size != head.position.offset
 

@@ -275,16 +275,12 @@ class Outcome(NamedTuple):
         folded: Whether a fold found it.
         lost: How many events a fold no longer gives, without a word.
         believed: Whether a fold gives other events than there were, without a word.
-        refused: Whether it was taken for a ledger of a later version.
-        named: Line that ``verify`` names first, None where it names none.
     """
 
     verified: bool
     folded: bool
     lost: int = 0
     believed: bool = False
-    refused: bool = False
-    named: int | None = None
 
 
 def _events(batches: Iterable[RawBatch]) -> list[tuple[bytes, bytes, bytes | None]]:
@@ -297,20 +293,18 @@ def judge(image: Image, data: bytes) -> Outcome:
     image.log.path.write_bytes(data)
     # What is added behind the head was never acknowledged: it is left out by the fold, and noted.
     behind = data.startswith(image.data)
-    refused, named = False, None
     try:
         verdict = verify(image.log)
-        named = verdict.problems[0].line if verdict.problems else None
         verified = not verdict.ok or (behind and any("never acknowledged" in note for note in verdict.notes))
     except NewerLedgerError:
-        verified = refused = True
+        verified = True
     try:
         folded = list(image.log.read())
     except (DamagedLedgerError, NewerLedgerError):
-        return Outcome(verified, folded=True, refused=refused, named=named)
+        return Outcome(verified, folded=True)
     events = _events(folded)
     same = events == image.events
-    return Outcome(verified, behind and same, len(set(image.events) - set(events)), not same, refused, named)
+    return Outcome(verified, behind and same, len(set(image.events) - set(events)), not same)
 
 
 def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
@@ -326,20 +320,10 @@ def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
     return index + 1, next((name for name, (begin, end) in sections if begin <= at < end), "other")
 
 
-def _named(image: Image, line: int, named: int | None) -> str:
-    """Return whether the named line is the changed one, or at least of the same batch."""
-    if line == named:
-        return "line"
-    # A sealed range begins where the batch before it ends.
-    begins = [1 + image.data.count(b"\n", 0, batch.end) for batch in image.batches]
-    return "batch" if named == max((begin for begin in begins if begin <= line), default=1) else "elsewhere"
-
-
 def ours(setting: Setting, count: int, store: str) -> Tally:
     """Change Tallybook's own log so many times, and tally what its readers found."""
     image, other = build(setting.folder / store / "a", 1), build(setting.folder / store / "b", 2)
     counts: Counter[str] = Counter()
-    hit: Counter[str] = Counter()
     number = 0
     failures: list[str] = []
     for number, mutation in enumerate(mutations(image, other, count, setting.seed), 1):
@@ -348,21 +332,9 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
         except Exception as error:
             error.add_note(f"mutation {number} of seed {setting.seed}: {mutation.kind} at {mutation.where}")
             raise
-        inside = changed_line(image.data, mutation.data)
-        if inside is not None:
-            hit[inside[1]] += 1
-            counts[_named(image, inside[0], outcome.named)] += 1
         counts.update(verify=outcome.verified, fold=outcome.folded, lost=outcome.lost, silent=outcome.believed)
-        counts.update(refused=outcome.refused)
         if outcome.believed or not (outcome.verified and outcome.folded):
             failures.append(f"mutation {number} of seed {setting.seed}, {mutation.kind} at {mutation.where}: {outcome}")
-    where = ", ".join(f"{name} {times:,}" for name, times in hit.most_common())
-    note = (
-        f"{len(image.data):,} bytes, {len(image.data.splitlines())} lines; of {hit.total():,} changes within one line "
-        f"({where}) the line was named in {counts['line']:,}, its batch in {counts['batch']:,}, "
-        f"another place in {counts['elsewhere']:,}; "
-        f"{counts['refused']:,} were refused as a ledger of a later version"
-    )
     found = {
         "found by its check": counts["verify"],
         "reported by reading": counts["fold"],
@@ -370,7 +342,7 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
         "silently different": counts["silent"],
         "rows lost": counts["lost"],
     }
-    return Tally("mutations", store, number, found, note, tuple(failures[:MAX_FAILURES]))
+    return Tally("mutations", store, number, found, "", tuple(failures[:MAX_FAILURES]))
 
 
 def rows(setting: Setting) -> Iterator[Tally]:
