@@ -65,8 +65,9 @@ def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        for name in table.VARIABLES:
-            patch.delenv(name, raising=False)
+        for row in table.AGENTS.values():
+            for name in (row.session_variable, *row.variables, row.home[0], *row.shell_variables):
+                patch.delenv(name, raising=False)
         patch.setenv("TZ", "UTC")
         if hasattr(time, "tzset"):
             time.tzset()

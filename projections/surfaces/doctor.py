@@ -502,7 +502,7 @@ def _find_notes(ledger: Path) -> Iterator[Finding]:
         why = f"its marks disagree: {named}" if named else "nothing in it or its environment names an agent"
         message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {why}"
         fix = "`tallybook show` and `tallybook mcp` give it the playbook"
-        if inherited := [mark for mark in marks if mark in table.VARIABLES]:
+        if inherited := [mark for mark in marks if any(mark in agent.variables for agent in table.AGENTS.values())]:
             fix = f"start it without {' and '.join(inherited)} in its environment"
         yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
     path = ledger / ledger_access.ERROR_FILE

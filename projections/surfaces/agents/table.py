@@ -284,7 +284,7 @@ class Agent(NamedTuple):
         home: The variable that names its folder of a user, empty if none does, and that folder below the home folder.
         transcripts: The folder of transcripts in there; empty if it is not known.
         shell_variables: Variables that it sets for its commands.
-        shell_session: The one of those that holds the session's id; empty if none does.
+        shell_session: The one of those that holds the session's id; empty for ``session_variable``, or if none does.
         reads: The files in the folder of a project that it reads at the start of a session.
         injects_at: The events, by their names in Claude Code, whose answers give the model context; empty if no answer
             of it is known to do so.
@@ -340,7 +340,6 @@ AGENTS: dict[str, Agent] = {
         home=("CLAUDE_CONFIG_DIR", ".claude"),
         transcripts="projects",
         shell_variables=("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"),
-        shell_session="CLAUDE_CODE_SESSION_ID",
         reads=("CLAUDE.md",),
         injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
         # A longer text goes into a file, and the model sees its beginning.
@@ -372,7 +371,6 @@ AGENTS: dict[str, Agent] = {
         home=("", ".gemini"),
         transcripts="tmp",
         shell_variables=("GEMINI_CLI", "GEMINI_SESSION_ID"),
-        shell_session="GEMINI_SESSION_ID",
         reads=("GEMINI.md",),
         # At a session's start the text would precede the first prompt, break a command there, and be lost on --resume.
         injects_at=("UserPromptSubmit",),
@@ -411,14 +409,6 @@ AGENTS: dict[str, Agent] = {
     ),
 }
 """Name of an agent → its row."""
-
-VARIABLES = tuple(
-    variable
-    for row in AGENTS.values()
-    for variable in (row.session_variable, *row.variables, row.home[0], *row.shell_variables)
-    if variable
-)
-"""Every variable that is read here."""
 
 FOREIGN_FIELDS = ("hookEventName",)
 """Fields of the payloads of agents that are not in the table: of Visual Studio Code."""
@@ -521,7 +511,7 @@ def find_agent() -> RunningAgent | None:
     for agent, row in AGENTS.items():
         for variable in row.shell_variables:
             if os.environ.get(variable):
-                return RunningAgent(agent, os.environ.get(row.shell_session, ""), variable)
+                return RunningAgent(agent, os.environ.get(row.shell_session or row.session_variable, ""), variable)
     return None
 
 

@@ -8,7 +8,7 @@ import sys
 
 from tallybook.ledger import clock, errors
 from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
-from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
+from tallybook.ledger.line import Draft, batch_key, head_field
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP, UNTIL
 from tallybook.ledger.storage import disk
@@ -199,10 +199,11 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
         return False
     if (head.position.seq, head.position.chain) == (seq, chain):
         return True
+    # In a shared project the file may be another machine's, with a number of its ledger: the chain value decides.
+    end = f',\t"chain":"{chain}"}}'.encode()
     for line in lines_before(log.log_file, head.position.offset):
-        if 1 <= (first := first_seq(line)) <= seq:
-            # In a shared project the file may be another machine's, with a number of its ledger.
-            return not head.shared or (first == seq and chain.encode() in line)
+        if line.endswith(end):
+            return True
         if kind_of(line) not in PLAYBOOK_NEUTRAL:
             return False
     return False
