@@ -88,6 +88,20 @@ def test_an_edit_whose_text_was_redacted_before_a_sync_gives_its_entry_no_text(
     assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
 
 
+def test_a_redaction_that_came_in_is_not_published_again(team: Team) -> None:
+    """The others erase the text, publish nothing for it, and their doctor finds nothing to mend."""
+    team.run("anna", "add", "Call Petra Zwiebel's deputy")
+    team.sync("anna", "ben")
+    team.run("anna", "redact", "--text", "deputy", "--yes", "--expect", "1", "--reason", "a name")
+    team.sync("anna")
+    before = len(team.batches())
+    team.sync("ben", "anna", "ben")
+    assert before == len(team.batches())
+    assert [] == holding(team, "ben", b"deputy")
+    for machine in ("anna", "ben"):
+        assert "redaction" not in team.run(machine, "doctor").out
+
+
 def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(team: Team) -> None:
     """The answer names the command; after it no reader of the engine finds the text, and the machines go on."""
     out = team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name").out

@@ -23,6 +23,7 @@ from tallybook.ledger.names import format_name, next_free_number, next_slug_name
 from tallybook.ledger.playbook_constants import IDS_A_LINE, REDACTED
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
+from tallybook.ledger.storage.redaction import redacted_ids
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
@@ -490,6 +491,13 @@ def _void(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     return tuple(events.EventsVoided(event.ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
 
 
+def _redact(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+    """Return a redaction, unless the text of its event is redacted there already."""
+    event: Any = record.event
+    is_redacted = any(event.id in redacted_ids(raw) for raw in chain(step.ground.read(), step.ground.landed))
+    return () if is_redacted else (event,)
+
+
 def _keep(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     return (record.event,)
 
@@ -514,7 +522,7 @@ RULES: Final[dict[type[Any], Callable[[BatchLanding, EventRecord], tuple[events.
     events.PointUnpinned: _rename,
     events.PointMerged: _merge,
     events.EventsVoided: _void,
-    events.EventRedacted: _keep,
+    events.EventRedacted: _redact,
     events.RedactionLinked: _keep,
     events.EventRepeated: _keep,
 }

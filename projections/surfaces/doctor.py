@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from tallybook.ledger import clock
-from tallybook.ledger.codec import texts_of
+from tallybook.ledger.codec import decode, texts_of
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import (
     EXIT_DAMAGED,
@@ -203,7 +203,10 @@ def check_redaction(project: Project) -> Iterator[Finding]:
     for raw in log.read():
         redacted.update(redaction.redacted_ids(raw))
         erased.update(id_ for _, id_ in redaction.find_erased(raw))
-    for id_ in sorted(redacted - erased):
+    missing = redacted - erased
+    # Of a shared book it also redacts events that this ledger does not have.
+    own = (record.id for batch in decode(log.read() if missing else ()) for record in batch.records)
+    for id_ in sorted(missing.intersection(own)):
         message = f"the text of event {id_} was redacted and is in the log again"
         yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
     # Without a redaction there is nothing to look for in the project's folder.

@@ -451,7 +451,8 @@ class Sync:
             if not self.has_gap:
                 self.upto = max(self.upto, landing.sent.records[-1].seq)
             if not landing.lacks and not (landing.is_here and self.has_gap):
-                self.result.published += 1
+                # A redaction that the book had already concerns nobody else.
+                self.result.published += bool(landing.events) or landing.is_here
                 self.landed += landing.events
 
     def _land(self) -> tuple[tuple[int, int] | None, Iterator[tuple[Landed | None, RawBatch | None]]]:
@@ -467,7 +468,9 @@ class Sync:
             prelude.append(frame_system(end, opened, writer, now))
         last = prelude[-1].position if prelude else end
         pending = log.history.pending
-        block = self._next_block(state.used, len(pending))
+        # A redaction names no entry.
+        naming = [sent for sent in pending if any(type(record.event) is not EventRedacted for record in sent.records)]
+        block = self._next_block(state.used, len(naming))
         if block is not None:
             prelude.append(frame_system(last, BookBlock(*block), writer, now))
             last = prelude[-1].position
