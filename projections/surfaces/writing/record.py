@@ -170,11 +170,16 @@ def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
         TallybookError: A request is refused: the refusal that the transaction would bring, raised here because a
             transaction creates the ledger.
     """
-    tx, writing, state = PreviewTransaction(opened.log), Writing(opened), opened.playbook()
-    writing.take_in(tx, state)
-    writing.append_all(tx, state, requests)
-    # What cannot be used is set aside, or named by each command that writes.
-    return bool(tx.appended or writing.problems or writing.file.sha256)
+    if spool.read_files(opened.project.ledger) != ([], []):
+        return True
+    state = opened.playbook()
+    file = playbook_file.examine(opened, state)
+    if not requests:
+        return file.sha256 is not None
+    state = playbook_file.with_edit(state, file, opened.log.now().at)
+    for request in requests:
+        request.decide(state, redacted_digests.NO_REDACTIONS, {})
+    return True
 
 
 @attrs.define
