@@ -279,7 +279,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         raise UnknownEntryError(choices.name, None)
     warnings = [f"the texts of {format_count(film.redacted, 'event')} are redacted"] if film.redacted else []
     if film.base:
-        older = format_count(len(film.sizes) - len(film.moment_authors), "older moment")
+        older = format_count(len(film.lasts) - len(film.moment_authors), "older moment")
         shown = format_count(len(film.moment_authors), "moment")
         warnings.append(f"the page has the last {shown}; {older}, up to event {film.base}, are one snapshot")
     policies = [
@@ -303,7 +303,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "warnings": warnings,
         "counts": {
             "events": film.last,
-            "moments": len(film.sizes),
+            "moments": len(film.lasts),
             "entries": len(film.tracks[""].book.mutable),
             "names": len(numbers),
             "sessions": len(film.sessions),
@@ -354,7 +354,7 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
         for alert in alerts({row["id"]: row["values"][number] for row in rows}, config.levels, DASHBOARD)
     ]
     # The last event that was recorded by the end of each day, also where the clock ran back.
-    by_time = sorted(zip(film.times, accumulate(film.sizes), strict=True))
+    by_time = sorted(zip(film.times, film.lasts, strict=True))
     times, numbers = [at for at, _ in by_time], [0, *accumulate((seq for _, seq in by_time), max)]
     ends = (datetime.combine(date.fromisoformat(day), time.max, config.timezone).timestamp() for day in days)
     last = [numbers[bisect_right(times, int(end * 1000))] for end in ends]

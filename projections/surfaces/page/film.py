@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import takewhile
+from itertools import islice, pairwise, takewhile
 from operator import itemgetter
 import pickle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -205,10 +203,10 @@ class Film:
         tracks: Stream → the playbook under a policy; the real one has an empty stream, and is the first.
         undos: The undos of the history.
         spans: Each undone event with the undos since which and up to which it is undone, 0 for none, in order.
+        lasts: The last event of each moment, those before the page as well.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
         names: Names of entries.
-        sizes: How many event numbers each moment has, those before the page as well.
-        times: The time of each, in milliseconds since 1970.
+        times: The time of each moment, those before the page as well, in milliseconds since 1970.
         moment_authors: Number of the author of each moment of the page.
         kinds: Number of the kind of each event of the page.
         entries: The entry that each event names, plus 1; 0 for none.
@@ -229,10 +227,10 @@ class Film:
     tracks: dict[str, Track]
     undos: Sequence[EventRecord]
     spans: Sequence[tuple[int, int, int]]
+    lasts: Sequence[int]
     base: int
     names: dict[Any, int] = attrs.field(factory=dict)
-    sizes: array[int] = attrs.field(factory=lambda: array("I"))
-    times: array[int] = attrs.field(factory=lambda: array("q"))
+    times: list[int] = attrs.field(factory=list)
     moment_authors: list[int] = attrs.field(factory=list)
     kinds: list[int] = attrs.field(factory=list)
     entries: list[int] = attrs.field(factory=list)
@@ -257,7 +255,6 @@ class Film:
         whole = len(batch.events) == size
         # A text that continues on further lines takes numbers of its own.
         numbers = range(self.last + 1, batch.last + 1) if whole else [record.seq for record in batch.records]
-        self.sizes.append(size)
         self.times.append((datetime.fromisoformat(batch.unverified_at) - _EPOCH) // _MILLISECOND)
         numbered = list(zip(numbers, batch.events, strict=True))
         if batch.last > self.base:
@@ -288,7 +285,7 @@ class Film:
                 names = list(track.names_in(batch))
                 fold(track.view, (batch,), track.book)
                 track.note(names, named, batch.last)
-            self._copy(batch, len(self.sizes))
+            self._copy(batch, len(self.times))
         rated |= self._ratable(batch)
         # The lines on which a text goes on have numbers, and no event.
         size, continued = batch.last - self.last, number_of(self.kind_names, (CONTINUED, "text continued"))
@@ -379,7 +376,7 @@ class Film:
     def part(self, *, with_texts: bool) -> dict[str, Any]:
         """Return tables, moments, events and changes as the document has them; README.md has the format."""
         texts, shown = dict[str, int](), len(self.moment_authors)
-        sizes, times = self.sizes[-shown:], self.times[-shown:]
+        times = self.times[-shown:]
         start = times[0] if times else 0
         policies = {stream: self._columns(track.changes, texts) for stream, track in self.tracks.items()}
         own = policies.pop("")
@@ -391,7 +388,7 @@ class Film:
             # The label of a machine has the name of its user.
             "raters": [rater if with_texts else rater.partition(_AT)[0] for rater in self.raters],
             "start": start,
-            "m_size": list(sizes),
+            "m_size": [last - before for before, last in pairwise([self.base, *self.lasts[-shown:]])],
             "m_time": [time - start for time in times],
             "m_author": self.moment_authors,
             "e_kind": self.kinds,
@@ -451,17 +448,16 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
         most: Most moments; those before them are one snapshot.
     """
     # History is read before it is folded: where the page begins, and what is undone, is known only at its end.
-    lasts: deque[int] = deque([0], maxlen=most + 1)
-    moments, undos = 0, []
+    lasts, undos = list[int](), list[EventRecord]()
     for batch in read(START):
-        moments += 1
         lasts.append(batch.last)
         undos += undos_in(batch)
     own = Track(SPEC_POLICY)
     tracks = {"": own} | {stream: Track(policy, own) for stream, policy in policies.items()}
-    film = Film(read, tracks, undos, _find_spans(undos, read), base=lasts[0] if moments > most else 0)
+    base = lasts[-most - 1] if len(lasts) > most else 0
+    film = Film(read, tracks, undos, _find_spans(undos, read), lasts, base)
     # What is appended meanwhile was not searched for undos.
-    for batch in takewhile(lambda batch: batch.last <= lasts[-1], read(START)):
+    for batch in islice(read(START), len(lasts)):
         film.add(batch)
     return film
 
