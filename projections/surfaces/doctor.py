@@ -175,7 +175,7 @@ def check_playbook_file(project: Project) -> Iterator[Finding]:
         fix = f"{fix} run `rm {quote(str(path))}`" if is_whole else "keep it until the ledger is repaired"
         yield Finding(NOTE, f"{path.name} {what}, and was set aside", fix)
     try:
-        legacy = None if data is None else read_legacy(data, project.playbook.name)
+        legacy = None if data is None else playbook_file.read_playbook(project, data)
     except BadInputError as error:
         fix = "run `tallybook replay`, which sets it aside and writes a new one"
         yield Finding(BAD, str(error).removeprefix(f"{project.playbook.name}: "), fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
 from itertools import count
 import json
@@ -112,6 +112,17 @@ def read_bytes(path: Path) -> bytes | None:
         raise CannotWriteError(path, f"cannot be read: {disk.reason(error)}", hint) from error
 
 
+def read_playbook(project: Project, data: bytes, taken: Collection[str] = ()) -> LegacyFile:
+    """Return what the bytes of ``playbook.json`` say; an entry without a name gets one that is not taken.
+
+    Raises:
+        BadInputError: They are no playbook, or something else than a file is in its place.
+    """
+    if not data and not project.playbook.is_file():
+        raise BadInputError(project.playbook.name, "is not a file")
+    return legacy_import.read_legacy(data, project.playbook.name, taken)
+
+
 def last_rendered(project: Project) -> Rendered | None:
     """Return the last rendering of ``playbook.json``, None where the note of it is missing or damaged."""
     # The note only saves comparing, so no error of it counts.
@@ -166,8 +177,7 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
         # The ledger's own rendering; or the adopted file, before anything was rendered over it.
         return ExaminedFile(sha256=digest)
     try:
-        # An entry without a name gets one that was never used.
-        legacy = legacy_import.read_legacy(data, project.playbook.name, state.used)
+        legacy = read_playbook(project, data, state.used)
     except BadInputError as error:
         why = str(error).removeprefix(f"{project.playbook.name}: ")
         problem = Problem(project.playbook.name, f"cannot be used, and is set aside: {why}")

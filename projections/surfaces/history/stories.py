@@ -127,7 +127,8 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
         return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
     file = playbook_file.examine(opened, form.book(state))
     if not file.events:
-        return AsOf(state, describe(state, state.seq), end)
+        says = "playbook.json is not a playbook, so this is what the ledger says; `tallybook doctor` says why"
+        return AsOf(state, describe(state, state.seq), end, (says,) if file.unreadable else ())
     return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
 
 
