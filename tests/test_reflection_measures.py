@@ -229,6 +229,8 @@ def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
         "clean: 100.0% of calls of tools in the last 20 sessions, +45.0 against the 10 before; "
         "0 votes by agents, 0 lessons accepted, 0 entries left"
     )
+    # A session without a call of a tool has no share.
+    observe(place, "idle", measured(0, 0))
     assert run("score").out.endswith(f"{line}\n")
     assert f"note: {line}\n" == run("show", "--as-agent").err
     assert line not in run("show", "--as-agent").out

@@ -279,7 +279,7 @@ def line(project: Project) -> str:
 
 
 def _clean_shares(project: Project) -> list[float]:
-    """Return the share of clean calls of the sessions that were measured last, the latest first; unverified."""
+    """Return the share of clean calls of the last measured sessions with a call, the latest first; unverified."""
     from tallybook.projections.lift import clean
 
     shares: dict[str, float] = {}
@@ -288,8 +288,10 @@ def _clean_shares(project: Project) -> list[float]:
         for data in ledger_access.lines_before(path, path.stat().st_size, _KIND.encode(), MAX_SEARCHED_BYTES):
             with suppress(ValueError, KeyError, TypeError):
                 event = json.loads(data) if ledger_access.kind_of(data) == _KIND else {}
+                numbers = event["body"]["numbers"]
                 # A session is measured at each read that reaches its end, and the last numbers replace earlier ones.
-                shares.setdefault(event["by"]["session"], clean(event["body"]["numbers"]))
+                if numbers["calls"]:
+                    shares.setdefault(event["by"]["session"], clean(numbers))
             if len(shares) == 2 * RECENT:
                 break
     return list(shares.values())
