@@ -20,7 +20,7 @@ _TESTS: Final = str(Path(__file__).resolve().parent)
 if _TESTS not in sys.path:
     sys.path.insert(0, _TESTS)
 
-from helpers.sharing_runs import ENGINES, STEPS, memory_folder, run_history  # noqa: E402 - the path comes first
+from helpers.sharing_runs import NAMES, STEPS, memory_folder, open_engines, run_history  # noqa: E402 - the path comes first
 
 COUNT: Final = 20_000
 _PIECE: Final = 50
@@ -29,7 +29,7 @@ _PIECE: Final = 50
 def _run_piece(first: int, count: int, steps: int, engine: str) -> list[str]:
     """Return what is wrong in some histories; each process has a home of its own."""
     failures: list[str] = []
-    with memory_folder() as folder, ENGINES[engine]() as make_engine:
+    with memory_folder() as folder, open_engines(engine) as make_engine:
         os.environ |= {"HOME": str(folder), "USERPROFILE": str(folder)}
         os.environ.pop("CLAUDE_PROJECT_DIR", None)
         for seed in range(first, first + count):
@@ -47,7 +47,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=STEPS, help="how many steps a history has")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many run at the same time")
-    parser.add_argument("--engine", choices=ENGINES, default="memory", help="what holds the book")
+    parser.add_argument("--engine", choices=NAMES, default="memory", help="what holds the book")
     given = parser.parse_args(words)
     last = given.first + given.count
     pieces = [(first, min(_PIECE, last - first)) for first in range(given.first, last, _PIECE)]

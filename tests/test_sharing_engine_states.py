@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 import pytest
 
 from helpers.books import make_runs, plain
-from helpers.engines import ENGINES
+from helpers.engines import ENGINES, Fixtures
 from helpers.memory_store import MemoryStore
 from helpers.sweep import slice_of
 from tallybook.ledger.line import Position
@@ -40,23 +40,6 @@ class Ends(NamedTuple):
     model: End
 
 
-class _Request:
-    """A request of fixtures that gives each example a folder of its own.
-
-    Attributes:
-        session: The session of the tests.
-    """
-
-    def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
-        self._request = request
-        self._folder = folder
-        self.session = request.session
-
-    def getfixturevalue(self, name: str) -> object:
-        """Return the folder for ``tmp_path``, and any other fixture as it is."""
-        return self._folder if name == "tmp_path" else self._request.getfixturevalue(name)
-
-
 def comparable(contents: Contents) -> tuple[list[Run], int, str]:
     """Return what two engines must agree on: all but places and tokens."""
     return [plain(run) for run in contents.runs], contents.end.seq, contents.end.chain
@@ -70,8 +53,7 @@ class Machines(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        fresh = cast("pytest.FixtureRequest", _Request(request, folder))
-        self.connect = self.stack.enter_context(ENGINES[name](fresh))
+        self.connect = Fixtures(self.stack, folder, request).open_book(name)
         self.engines: list[Engine] = [self.connect() for _ in range(3)]
         self.model = Engine(MemoryStore())
         self.ends = [Ends(NOTHING, NOTHING)] * 3

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from helpers.books import plain
 from helpers.git_repositories import make_remote
 from helpers.memory_store import MemoryStore
+from helpers.postgres_server import start_database
+from helpers.s3_server import serve_buckets
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.git import GitStore
 from tallybook.ledger.sharing.objects import ObjectStore
@@ -19,6 +21,7 @@ from tallybook.ledger.sharing.postgres import PostgresStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from helpers.postgres_server import Database
     from tallybook.ledger.sharing.engine import End, Run
@@ -105,6 +108,36 @@ ENGINES: dict[str, Make] = {
     "postgres": postgres,
 }
 """Name → a context that gives a function, which opens one more machine's engine on one new book."""
+
+
+class Fixtures:
+    """What the contexts of engines ask of pytest: a folder, which may change, and servers, each started once.
+
+    Attributes:
+        folder: The folder of the next book.
+    """
+
+    def __init__(self, stack: ExitStack, folder: Path, request: pytest.FixtureRequest | None = None) -> None:
+        """Take what ends the servers, the folder, and the request of a test, which has servers of its own."""
+        self.folder = folder
+        self._stack = stack
+        self._request = request
+        self._servers: dict[str, Any] = {}
+
+    def getfixturevalue(self, name: str) -> Any:
+        """Return the folder for ``tmp_path``, and for any other name the fixture or a server that is started here."""
+        if name == "tmp_path":
+            return self.folder
+        if self._request is not None:
+            return self._request.getfixturevalue(name)
+        if name not in self._servers:
+            start = {"postgres_database": start_database, "s3_bucket": contextmanager(serve_buckets)}[name]
+            self._servers[name] = self._stack.enter_context(start())
+        return self._servers[name]
+
+    def open_book(self, engine: str) -> Connect:
+        """Return a function that opens one more machine's engine on one new book."""
+        return self._stack.enter_context(ENGINES[engine](cast("pytest.FixtureRequest", self)))
 
 
 def append(engine: Engine, *runs: Run) -> End:

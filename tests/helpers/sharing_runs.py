@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 import shutil
 import tempfile
 from typing import TYPE_CHECKING, Final
 
-from helpers.git_repositories import make_remote
-from helpers.postgres_server import start_database
-from helpers.s3_server import serve_buckets
+from helpers.engines import Fixtures
 from helpers.sharing_histories import History
-from tallybook.ledger.sharing.engine import Engine
-from tallybook.ledger.sharing.git import GitStore
-from tallybook.ledger.sharing.objects import ObjectStore
-from tallybook.ledger.sharing.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tallybook.ledger.sharing.engine import Engine
 
     MakeEngine = Callable[[Path], Engine | None]
 
@@ -36,30 +32,21 @@ def memory_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-@contextmanager
-def _open_postgres() -> Iterator[MakeEngine]:
-    with start_database() as database, database.credentials():
-        yield lambda _: Engine(PostgresStore(database.address("anna"), database.new_book(anna="own")))
+NAMES: Final = {"memory": "memory", "git": "git by path", "postgres": "postgres", "s3": "s3"}
+"""Name on the command line → that of the engine."""
 
 
 @contextmanager
-def _open_git() -> Iterator[MakeEngine]:
-    yield lambda folder: Engine(GitStore(str(make_remote(folder / "remote.git")), "main", str(folder / "cache")))
+def open_engines(name: str) -> Iterator[MakeEngine]:
+    """Start what an engine needs, and give a function that opens one on a new book in a folder."""
+    with ExitStack() as stack:
+        fixtures = Fixtures(stack, Path())
 
+        def make_engine(folder: Path) -> Engine | None:
+            fixtures.folder = folder
+            return None if name == "memory" else fixtures.open_book(NAMES[name])()
 
-@contextmanager
-def _open_s3() -> Iterator[MakeEngine]:
-    with contextmanager(serve_buckets)() as buckets:
-        yield lambda _: Engine(ObjectStore(buckets.new_address(), "main"))
-
-
-@contextmanager
-def _open_memory() -> Iterator[MakeEngine]:
-    yield lambda _: None
-
-
-ENGINES: Final = {"memory": _open_memory, "git": _open_git, "postgres": _open_postgres, "s3": _open_s3}
-"""Name → a context that starts what an engine needs, and gives a function that opens one on a new book."""
+        yield make_engine
 
 
 def run_history(seed: int, folder: Path, steps: int = STEPS, make_engine: MakeEngine = lambda _: None) -> None:

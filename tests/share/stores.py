@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 import importlib
 import multiprocessing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from helpers.books import make_runs
-from helpers.engines import ENGINES
+from helpers.engines import Fixtures
 from helpers.git_repositories import git, push_files
-from helpers.postgres_server import start_database
-from helpers.s3_server import serve_buckets
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engine import NOTHING, _encode
 from tallybook.ledger.sharing.git import REFERENCES, path_of
@@ -20,8 +18,6 @@ from tallybook.ledger.sharing.git import REFERENCES, path_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    import pytest
 
     from tallybook.ledger.sharing.engine import End, Engine
 
@@ -39,27 +35,11 @@ _TRIPS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
 """Where each engine talks to its server: module, function, and which calls of it do."""
 
 
-class _Request:
-    """What the contexts of engines ask of pytest."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder = folder
-        self._stack = stack
-
-    def getfixturevalue(self, name: str) -> Any:
-        """Return the folder, or a server that is started for it."""
-        if name == "tmp_path":
-            return self._folder
-        servers = {"postgres_database": start_database, "s3_bucket": contextmanager(serve_buckets)}
-        return self._stack.enter_context(servers[name]())
-
-
 @contextmanager
 def open_book(name: str, folder: Path) -> Iterator[Callable[[], Engine]]:
     """Start an engine on loopback, and give a function that opens one more machine's engine on one new book."""
     with ExitStack() as stack:
-        request = cast("pytest.FixtureRequest", _Request(folder, stack))
-        yield stack.enter_context(ENGINES[name](request))
+        yield Fixtures(stack, folder).open_book(name)
 
 
 def _put_all(connect: Callable[[], Engine], writer: int, numbers: int) -> list[int]:
