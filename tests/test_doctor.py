@@ -17,10 +17,9 @@ from helpers.agent_settings import CLAUDE
 from helpers.authors import HUMAN
 from helpers.doctor import examine, file_states, levels, lines_of, posix
 from helpers.real_command import run, run_unprivileged
-from helpers.reflection_settings import choose
 from helpers.repository import ROOT
 from helpers.spool_files import held
-from helpers.transcripts import Script, asked_for, kept
+from helpers.transcripts import Script, asked_for, choose, kept
 from tallybook.ledger import clock
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed

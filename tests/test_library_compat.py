@@ -18,10 +18,9 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.hook_calls import events
 from helpers.reference_model import Model, book, extraction, next_name, point
-from helpers.reflection_settings import choose
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
-from helpers.transcripts import Script, answer, kept
+from helpers.transcripts import Script, answer, choose, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import ReflectionCompleted

@@ -19,9 +19,8 @@ import pytest
 
 from helpers.hook_calls import call
 from helpers.injections import give
-from helpers.reflection_settings import choose
 from helpers.repository import ROOT
-from helpers.transcripts import COMMAND, RECORDED, Script, answer, asked_for, kept, run, said
+from helpers.transcripts import COMMAND, RECORDED, Script, answer, asked_for, choose, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (

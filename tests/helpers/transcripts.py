@@ -184,3 +184,11 @@ def run(words: Sequence[str], given: Any = None, **fields: Any) -> subprocess.Co
     return subprocess.run(
         [*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False, env=environment, **fields
     )
+
+
+def choose(**values: Any) -> None:
+    """Write the user's settings of reflection."""
+    path = Path.home() / ".claude" / "config" / "tallybook.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    path.write_text("\n".join(["[reflection]", *lines, ""]), encoding="utf-8")
