@@ -165,15 +165,13 @@ def redact(
             if expected not in {None, len(events)} and not {*texts} <= {*(before.texts if before else ())}:
                 find_text(project, target)
                 raise UnexpectedNumberError(len(events))
-            if events:
+            found = Erasure() if events else erasure.search(project, texts, overwriting=False)
+            if events or found.files or found.remaining:
                 _remember(log, target, events)
-                if reading.has_book(log):
-                    _append_links(tx, _find_links(events, {}), by)
+            if reading.has_book(log):
+                _append_links(tx, _find_links(events, {}), by)
             redaction.add_pending(log.folder, (event.id for event in events), texts, reason, by)
         erased = _finish(project, log)
-        if not events and (erased.files or erased.remaining):
-            with log.transaction():
-                _remember(log, target, events)
     try:
         error: Exception | None = recording.write(project, []).unrendered
     except errors.TallybookError as failed:
