@@ -21,36 +21,6 @@ if TYPE_CHECKING:
     from helpers import command_line
     from helpers.sharing_projects import Team
 
-HISTORIES = {
-    "anna": (
-        ("add", "Run the tests first"),  # kpt_001
-        ("add", "Use type hints"),  # kpt_002, which ben calls kpt_001
-        ("add", "Only anna has this"),  # kpt_003
-        ("add", "Run tests before a commit"),  # kpt_004, merged
-        ("rate", "kpt_001", "helpful", "--session", "a1"),
-        ("rate", "kpt_002", "helpful", "--session", "a1"),
-        ("rate", "kpt_003", "harmful", "--session", "a2"),
-        ("undo", "--session", "a2"),
-        ("pin", "kpt_002"),
-        ("merge", "kpt_001", "kpt_004"),
-        ("rate", "kpt_004", "helpful", "--session", "a3"),
-    ),
-    "ben": (
-        ("add", "Use type hints"),  # kpt_001
-        ("add", "Write short commits"),  # kpt_002
-        ("add", "Run tests before a commit"),  # kpt_003, merged on anna's machine
-        ("add", "A mistake"),  # kpt_004, undone
-        ("rate", "kpt_001", "harmful", "--session", "b1"),
-        ("rate", "kpt_002", "helpful", "--session", "b1"),
-        ("rate", "kpt_003", "helpful", "--session", "b1"),
-        ("undo", "kpt_004"),
-        ("pin", "kpt_002"),
-        ("rate", "kpt_002", "harmful", "--session", "b2"),
-        ("undo", "--session", "b2"),
-        ("merge", "kpt_002", "kpt_003"),
-    ),
-}
-
 
 @pytest.fixture
 def team(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> Team:
@@ -58,52 +28,35 @@ def team(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch)
     return make_team("memory", tmp_path, run, monkeypatch)
 
 
-def record(team: Team, *machines: str) -> None:
-    """Record the history of each machine."""
-    for machine in machines:
-        for words in HISTORIES[machine]:
-            team.run(machine, *(words if words[0] != "undo" or "--session" in words else undo(team, machine, words)))
-
-
-def undo(team: Team, machine: str, words: tuple[str, ...]) -> tuple[str, str]:
-    """Return the command that undoes the adding of an entry."""
-    rows = [json.loads(line) for line in team.run(machine, "log", "--json").out.splitlines()]
-    return "undo", next(str(row["seq"]) for row in rows if words[1] in json.dumps(row) and "added" in row["kind"])
-
-
 def by_text(team: Team, machine: str) -> dict[str, tuple[int, int]]:
     """Return the counts of each text that a machine shows."""
     return {text: (helpful, harmful) for text, helpful, harmful in team.entries(machine).values()}
 
 
-def pinned(team: Team, machine: str) -> set[str]:
-    """Return the texts of the pinned entries that a machine shows."""
-    entries = team.entries(machine)
-    return {text for name, (text, _, _) in entries.items() if "pinned" in team.run(machine, "why", name).out}
-
-
-@pytest.mark.parametrize("order", [("anna", "ben"), ("ben", "anna")])
-def test_two_histories_join(team: Team, order: tuple[str, str]) -> None:
-    """Equal texts become one with the ratings of both, equal names part; pins, merges and undone events stay."""
-    record(team, *order)
-    before = {machine: team.run(machine, "show", "--json", "--at", "5").out for machine in order}
-    dry = json.loads(team.run(order[0], "share", "memory", "memory", "--book", "main", "--dry-run", "--json").out)
-    assert ("", 0) == (dry["book"], len(team.ids()))
-    team.share(order[0])
-    shown = team.entries(order[0])
-    dry = json.loads(team.run(order[1], "share", "memory", "memory", "--book", "main", "--dry-run", "--json").out)
-    assert (len(shown), len(team.entries(order[1]))) == (dry["entries"], dry["own_entries"])
-    team.share(order[1])
-    assert shown.keys() <= team.entries(order[1]).keys()
-    team.sync(*order)
-    both = {"Use type hints": (1, 1), "Run the tests first": (2, 0), "Only anna has this": (0, 0)}
-    for machine in order:
-        assert both | {"Write short commits": (2, 0)} == by_text(team, machine)
-        assert {"Use type hints", "Write short commits"} == pinned(team, machine)
-        assert before[machine] == team.run(machine, "show", "--json", "--at", "5").out
-        team.run(machine, "verify")
+def test_a_dry_run_shows_what_joining_brings(team: Team) -> None:
+    """`share --dry-run` counts the entries of the book and the own ones, and changes nothing; then they join."""
+    words = ("share", "memory", "memory", "--book", "main", "--dry-run", "--json")
+    for text in ("Run the tests first", "Use type hints"):
+        team.run("anna", "add", text)
+    made = json.loads(team.run("anna", *words).out)
+    assert ("", 0, 2, {"playbook.updated": 2, "point.added": 2}, 0) == (
+        *(made[key] for key in ("book", "events", "own_entries", "outgoing")),
+        len(team.ids()),
+    )
+    # What a session did and was undone before the ledger was shared stays undone.
+    team.run("anna", "rate", "kpt_001", "harmful", "--session", "s1")
+    team.run("anna", "undo", "--session", "s1")
+    team.share("anna")
+    before = team.ids()
+    for text in ("Use type hints", "Write short commits"):
+        team.run("ben", "add", text)
+    shown = json.loads(team.run("ben", *words).out)
+    assert (True, 2, 2, before) == (bool(shown["book"]), shown["entries"], shown["own_entries"], team.ids())
+    team.share("ben")
+    team.sync("anna")
     assert team.entries("anna") == team.entries("ben")
-    assert len(team.ids()) == len(set(team.ids()))
+    texts = ("Run the tests first", "Use type hints", "Write short commits")
+    assert dict.fromkeys(texts, (0, 0)) == by_text(team, "ben")
 
 
 def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
@@ -149,7 +102,8 @@ class LeavingStore(MemoryStore):
 
 def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """A book comes in piece by piece; the next sync asks for what follows the pieces that are on disk already."""
-    record(team, "anna")
+    for text in ("Run the tests first", "Use type hints"):
+        team.run("anna", "add", text)
     team.share("anna")
     batches = team.batches()
     store = team.memory = LeavingStore()
