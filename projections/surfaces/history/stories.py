@@ -192,7 +192,7 @@ class Difference:
             yield "+", f"{row['name']}  {format_counts(row)}{was}"
             yield "", row["text"]
         for row in self.rows["gone"]:
-            fate = self._fate(row["left"]) if row["left"] else f"{self._cause()}, with {format_counts(row)}"
+            fate = self._fate(row["left"]) if row["left"] else f"{self._cause(row['name'])}, with {format_counts(row)}"
             yield "-", f"{row['name']}  {fate}"
             yield "", row["text"]
         for row in self.rows["changed"]:
@@ -227,8 +227,12 @@ class Difference:
         into = f" into {left['into']}" if left["into"] else ""
         return f"{left['how']}{into} {place}, with {format_counts(left)}"
 
-    def _cause(self) -> str:
+    def _cause(self, name: str) -> str:
         """Return why an entry of the first playbook is missing in the second although no event removed it."""
+        into = self.after.state.book.merged.get(name)
+        if into is not None:
+            # A shared book had an entry of the same text.
+            return f"joined to {into}, which has its text"
         if self.before.commit != self.after.commit:
             return "not in that history"
         return "not there yet" if self.after.state.seq < self.before.state.seq else "what brought it was undone"

@@ -60,6 +60,12 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
     --json answers a preview, the result of a sync, the state or a check
     """
+    if action not in {**membership.ENGINES, **ACTIONS}:
+        raise BadInputError(action, "is not an action", f"use one of {', '.join((*membership.ENGINES, *ACTIONS))}")
+    taken = _TAKEN.get(action, set()) if action in ACTIONS else {*_NO_OPTIONS, membership.LOGINS.get(action)}
+    for option in (name for name, value in options.items() if value and name not in taken):
+        flag = {"name": "book", "label": "as"}.get(option, option.replace("_", "-"))
+        raise BadInputError(f"--{flag}", f"is not for `share {action}`", "leave it out; nothing was changed")
     if action in membership.ENGINES:
         try:
             return _join(project, action, address, options, as_json=as_json)
@@ -69,8 +75,6 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
             # Before anything is shared no event waits for a later sync.
             hint = "nothing is shared; check the address and the network, and run it again"
             raise UnreachableError(error.address, error.why, hint) from error
-    if action not in ACTIONS:
-        raise BadInputError(action, "is not an action", f"use one of {', '.join((*membership.ENGINES, *ACTIONS))}")
     if action == "publish":
         options["event"] = address
     elif address is not None:
@@ -101,7 +105,10 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
         plan.take(step)
-    return _print_result(project, result, as_json=as_json)
+    code = _print_result(project, result, as_json=as_json)
+    if not as_json:
+        status.print_renames(project, before)
+    return code
 
 
 def _purpose(project: Project, part: Membership, shown: Mapping[str, Any]) -> tuple[str, str]:
@@ -198,10 +205,6 @@ def _membership(
 def _login(engine: str, options: Mapping[str, Any]) -> str:
     """Return where the engine finds what it logs in with; empty for its usual places."""
     login: str = options.get(membership.LOGINS.get(engine, "")) or ""
-    if other := [
-        name for name in membership.LOGINS.values() if options.get(name) and membership.LOGINS.get(engine) != name
-    ]:
-        raise BadInputError(f"--{other[0].replace('_', '-')}", f"is not for {engine}", "leave it out")
     # A later sync starts in another folder.
     return login and str(Path(login).absolute()) if engine == "postgres" else login
 
@@ -216,9 +219,11 @@ def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
     entries = format_count(shown["own_entries"], "entry", "entries")
     if read_only:
         return [first, "Publishes nothing: this machine only reads the book."]
+    # A copy of a ledger that shares the book has events that are there already.
+    what = "what the book lacks of the texts and ratings" if shown["book"] else "the texts and ratings"
     return [
         first,
-        f"Publishes the texts and ratings of {entries}: {outgoing}." if outgoing else "Publishes nothing yet.",
+        f"Publishes {what} of {entries}: {outgoing}." if outgoing else "Publishes nothing yet.",
         "Quotes, reasons, sessions' transcripts, injections, citations and scores stay on this machine.",
     ]
 
@@ -271,7 +276,8 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
 
 def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
     rows = status.outgoing(project, operations.machine_of(project, part))
-    total = f"{format_count(len(rows), 'event')} would be published. Nothing was changed: this was a dry run."
+    verb = "wait, and this machine publishes nothing" if part.read_only else "would be published"
+    total = f"{format_count(len(rows), 'event')} {verb}. Nothing was changed: this was a dry run."
     return _print({"pending": rows}, *(f"event {row['seq']}  {row['summary']}" for row in rows), total, as_json=as_json)
 
 
@@ -409,3 +415,5 @@ ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
     "off": _turn_off,
 }
 """Word after `share` → the function that does it."""
+_TAKEN: Final = {"repair": {"yes", "without"}, "upgrade": {"yes"}, "publish": {"yes"}, "off": {"yes"}}
+"""Action → the options that it takes. Joining takes `_NO_OPTIONS`, and how it logs in."""

@@ -143,13 +143,13 @@ def moves(before: Membership | None, part: Membership) -> bool:
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
     """Sync, note in the user's settings how far the replica goes, and render the playbook.
 
-    What waits in the spool is recorded before; where lines of the book are missing, once they are here.
+    What waits in the spool, and a manual edit, is recorded before; where lines of the book are missing, once they are
+    here.
     """
     _refuse_tracked(project)
     has_spool = bool(spool.read_files(project.ledger)[0])
-    if has_spool:
-        with suppress(MissingLinesError):
-            record.write(project, [])
+    with suppress(MissingLinesError):
+        record.write(project, [])
     result = syncing.sync(machine_of(project, part, limit_s), engine)
     _finish(project, part, result.end)
     # What waited for lines of the book was recorded only after the first sync brought them.

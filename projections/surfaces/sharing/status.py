@@ -254,12 +254,18 @@ def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
     from tallybook.projections.surfaces.history import stories
 
-    renamed = _renamed_since(project, before)
-    say(*_renaming_lines(renamed))
+    renamed = print_renames(project, before)
     difference = stories.compare(project, str(before), None, renamed)
     if any(difference.rows.values()):
         difference.print()
     say(*_redaction_lines(project, before))
+
+
+def print_renames(project: Project, before: int) -> Mapping[str, str]:
+    """Print and return which entries have another name in the book since an own event: former name → name there."""
+    renamed = _renamed_since(project, before)
+    say(*_renaming_lines(renamed))
+    return renamed
 
 
 # ---- The machines that write to a book ----
