@@ -1,4 +1,4 @@
-"""The simulations of lift, printed as the tables of projections/LIFT.md.
+"""The simulations of lift, printed as the tables of projections/history/LIFT.md.
 
 python -m tests.lift_simulation [COUNT]
 """
@@ -38,7 +38,7 @@ from helpers.lift_worlds import (  # noqa: E402 - the path comes first
     twins,
     working,
 )
-from tallybook.projections.lift_verdict import (  # noqa: E402 - as above
+from tallybook.projections.history.lift_verdict import (  # noqa: E402 - as above
     Trial,
     budget,
     judge_entries,

@@ -20,7 +20,7 @@ from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.scan import find_batches
-from tallybook.projections.conditions import parse, search, turn_json
+from tallybook.projections.playbook.conditions import parse, search, turn_json
 from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments
 

@@ -27,8 +27,8 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PointMatched, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
-from tallybook.projections.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.moments import find
 from tallybook.projections.surfaces.history.stories import history_of

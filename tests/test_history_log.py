@@ -25,7 +25,7 @@ from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRated
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.projections.event_rows import EventFilter, row
+from tallybook.projections.history.event_rows import EventFilter, row
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading

@@ -208,7 +208,7 @@ def test_no_import_breaks_a_rule() -> None:
         ("ledger/sharing/memory.py", "import psycopg", "1"),
         ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
         (
-            "projections/entry_history.py",
+            "projections/history/entry_history.py",
             "if TYPE_CHECKING:\n    from tallybook.ledger.codec import decode",
             "3",
         ),

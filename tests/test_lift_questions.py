@@ -40,7 +40,7 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 if TYPE_CHECKING:
     from helpers.command_line import Run
     from helpers.transcripts import Client
-    from tallybook.projections.lift import Lineage, Question
+    from tallybook.projections.history.lift import Lineage, Question
 
 
 TOO_FEW = (

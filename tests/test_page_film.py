@@ -16,9 +16,9 @@ from helpers.film_reader import play, read_page
 from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
 from helpers.view_histories import FUTURES, HISTORIES, history
-from tallybook.projections.comparisons import DAY_US, AgedPolicy, aged_view
-from tallybook.projections.entry_history import entries_view
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.entry_history import entries_view
+from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film

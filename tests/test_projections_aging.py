@@ -19,8 +19,8 @@ from tallybook.ledger.events import (
     PointRestored,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.comparisons import DAY_US, aged_view
 from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.comparisons import DAY_US, aged_view
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 
 CLOSE = PlaybookUpdated(0, 0, 0)

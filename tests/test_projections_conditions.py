@@ -23,7 +23,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointUnpinned,
 )
-from tallybook.projections.conditions import MAX_CHARS, MAX_DEPTH, parse, search
+from tallybook.projections.playbook.conditions import MAX_CHARS, MAX_DEPTH, parse, search
 from tallybook.projections.playbook.view import Playbook
 
 

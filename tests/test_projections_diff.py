@@ -11,9 +11,9 @@ from helpers.view_histories import FUTURES, history
 from tallybook.ledger.events import (
     Entry,
 )
-from tallybook.projections.comparisons import diff
-from tallybook.projections.entry_history import ENTRIES, EntryStatuses
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.entry_history import ENTRIES, EntryStatuses
+from tallybook.projections.playbook.comparisons import diff
 from tallybook.projections.playbook.render import playbook_dict
 
 if TYPE_CHECKING:

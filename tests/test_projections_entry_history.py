@@ -20,7 +20,9 @@ from tallybook.ledger.events import (
     PointRated,
     PointRetired,
 )
-from tallybook.projections.entry_history import (
+from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import history as retold
+from tallybook.projections.history.entry_history import (
     ENTRIES,
     EntryStatuses,
     Story,
@@ -33,8 +35,6 @@ from tallybook.projections.entry_history import (
     lineage,
     story_json,
 )
-from tallybook.projections.fold import fold, fold_history
-from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.inject import interval, lower_bound
 from tallybook.projections.playbook.view import PLAYBOOK
 

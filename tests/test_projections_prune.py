@@ -20,8 +20,8 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
-from tallybook.projections.comparisons import weight
 from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.comparisons import weight
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
 

@@ -13,7 +13,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.reflections import (
+from tallybook.projections.history.reflections import (
     REFLECTIONS,
     Failure,
     ReadPosition,

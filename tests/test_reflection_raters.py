@@ -18,7 +18,7 @@ import pytest
 
 from helpers.transcripts import Script, answer, asked_for, client_in, kept, said
 from tallybook.ledger.codec import decode
-from tallybook.projections.event_rows import row
+from tallybook.projections.history.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.reflection.raters import RaterError

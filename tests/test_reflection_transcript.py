@@ -23,7 +23,7 @@ from helpers.sweep import slice_of
 from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
-from tallybook.projections.reflections import ReadPosition, ReflectedSession, Reflections
+from tallybook.projections.history.reflections import ReadPosition, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here

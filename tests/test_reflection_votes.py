@@ -22,9 +22,11 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.votes import VOTES
 from tallybook.projections.playbook.inject import PLACEHOLDER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.cli.review import refresh_notice
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -38,13 +40,11 @@ from tallybook.projections.surfaces.reflection.marks import (
     mark_requests,
     read_marks,
 )
-from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, PlainEvents, Request
-from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
     from helpers.agent_sessions import RecordedSession

@@ -23,8 +23,8 @@ from tallybook.ledger.events import (
     PointRated,
     PointReviewed,
 )
-from tallybook.projections.review import find_pairs, find_similar
-from tallybook.projections.surfaces import review
+from tallybook.projections.history.review import find_pairs, find_similar
+from tallybook.projections.surfaces.cli import review
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from helpers.cache_places import caches_of
 from helpers.long_ledgers import make_long
 from helpers.shared_machines import HUMAN, SharedMachine, make_pair
 from tallybook.ledger.codec import decode
-from tallybook.projections.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints, stories
 from tallybook.projections.surfaces.history.reading import open_log

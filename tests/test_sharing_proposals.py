@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from helpers.shared_machines import HUMAN, make_machines
 from tallybook.ledger.events import PointProposed
-from tallybook.projections.review import LESSON_VERB
+from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import curation, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request

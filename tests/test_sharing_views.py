@@ -15,7 +15,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF, PointCited, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
-from tallybook.projections.event_rows import EventFilter
+from tallybook.projections.history.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events
 from tallybook.projections.surfaces.history.events import event_parts

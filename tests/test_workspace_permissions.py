@@ -115,7 +115,7 @@ ANN, BEN, STRANGER = User(54_001, GROUP), User(54_002, GROUP), User(54_003)
 # Others may not reach this interpreter's files: all that is needed is loaded before root becomes one of them.
 AS_USER = """
 import os, sys
-from tallybook.projections import review
+from tallybook.projections.history import review
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import terminal

@@ -18,7 +18,7 @@ import msgspec
 
 from tallybook.ledger import events
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.entry_history import normalize_words
+from tallybook.projections.history.entry_history import normalize_words
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import Component, component_id
 

@@ -21,8 +21,8 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.names import format_names
-from tallybook.projections.entry_history import affected_names, brief
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
+from tallybook.projections.history.entry_history import affected_names, brief
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import inputs, scoring, view
 from tallybook.projections.scores.config import (

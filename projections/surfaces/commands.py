@@ -43,7 +43,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from tallybook.ledger.decisions import update
     from tallybook.ledger.verification import Verification
-    from tallybook.projections.event_rows import EventFilter
+    from tallybook.projections.history.event_rows import EventFilter
     from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.history.stories import AsOf
@@ -247,7 +247,7 @@ def record_request(project: Project, request: Request) -> Outcome:
 
 def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> Iterator[str]:
     """Yield for each new entry a note about the one that it resembles most, with the words that differ."""
-    from tallybook.projections import review
+    from tallybook.projections.history import review
 
     for entry in [state.entries[name] for name in added if name in state.entries]:
         others = [other for other in state.entries.values() if other.name != entry.name]

@@ -36,12 +36,13 @@ from tallybook.ledger.names import format_names
 from tallybook.ledger.sharing.book import SKIPPED
 from tallybook.ledger.storage import caches, disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
-from tallybook.projections.event_rows import kind_of
-from tallybook.projections.reflections import INTERRUPTED, last_failure
-from tallybook.projections.review import AGENT, DISPUTED, stale_words, why_shown
+from tallybook.projections.history.event_rows import kind_of
+from tallybook.projections.history.reflections import INTERRUPTED, last_failure
+from tallybook.projections.history.review import AGENT, DISPUTED, stale_words, why_shown
 from tallybook.projections.scores.trends import METHODS, GateQuery
-from tallybook.projections.surfaces import commands, review, selection
+from tallybook.projections.surfaces import commands, selection
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.cli import review
 from tallybook.projections.surfaces.cli.scores import gate_options
 from tallybook.projections.surfaces.console.output import METER, find_controls, format_count, reply, write
 from tallybook.projections.surfaces.console.parameters import Verb

@@ -20,8 +20,8 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
 from tallybook.ledger.names import find_name
-from tallybook.projections.event_rows import brief
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.event_rows import brief
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
@@ -34,10 +34,10 @@ from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from tallybook.projections import lift as view
-    from tallybook.projections import lift_verdict as betting
-    from tallybook.projections.lift import Lift, Question
-    from tallybook.projections.lift_verdict import Verdict
+    from tallybook.projections.history import lift as view
+    from tallybook.projections.history import lift_verdict as betting
+    from tallybook.projections.history.lift import Lift, Question
+    from tallybook.projections.history.lift_verdict import Verdict
     from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 else:
     # `why` and other verbs load this module, and most ledgers have no question.
     betting, view, configuration, requests = import_lazily(
-        "tallybook.projections.lift_verdict",
-        "tallybook.projections.lift",
+        "tallybook.projections.history.lift_verdict",
+        "tallybook.projections.history.lift",
         "tallybook.projections.surfaces.scores.configuration",
         "tallybook.projections.surfaces.writing.requests",
     )

@@ -24,7 +24,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError, UnknownEntryE
 from tallybook.ledger.names import MAX_NAME_CHARS
 from tallybook.ledger.records import Author
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.event_rows import EventFilter, brief
+from tallybook.projections.history.event_rows import EventFilter, brief
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands

@@ -13,7 +13,8 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage import disk
-from tallybook.projections.lift import PLAYBOOK
+from tallybook.projections.history.lift import PLAYBOOK
+from tallybook.projections.history.votes import HUMAN
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.inject import TaskFit
 from tallybook.projections.playbook.render import playbook_dict
@@ -27,7 +28,6 @@ from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.requests import VOTES_FORM
-from tallybook.projections.votes import HUMAN
 
 
 class SelectionAnswer(NamedTuple):

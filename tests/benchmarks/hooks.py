@@ -16,7 +16,7 @@ from benchmarks import data
 from benchmarks.processes import environment, installed
 from benchmarks.table import NotMeasuredError, Row, Setting, alternate
 from tallybook.ledger.storage import disk
-from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.history.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install.hook_entries import hook_command

@@ -26,9 +26,9 @@ from tallybook.ledger.line import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verification, salvage, verify
-from tallybook.projections.entry_history import entries_view, story_json
-from tallybook.projections.event_rows import row
 from tallybook.projections.fold import fold
+from tallybook.projections.history.entry_history import entries_view, story_json
+from tallybook.projections.history.event_rows import row
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import PLAYBOOK
 

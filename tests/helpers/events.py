@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.event_rows import EventFilter, row
+from tallybook.projections.history.event_rows import EventFilter, row
 from tallybook.projections.surfaces import commands
 
 if TYPE_CHECKING:

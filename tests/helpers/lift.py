@@ -16,7 +16,7 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
-    from tallybook.projections.lift import Lift
+    from tallybook.projections.history.lift import Lift
 
 TEXTS = ("Use type hints", "Run the linter", "Ask before a push", "Name things well", "Read the logs", "Keep it small")
 PROMPT = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}

@@ -5,8 +5,17 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Final
 
-from tallybook.projections.lift import BOUNDS
-from tallybook.projections.lift_verdict import Evidence, Trial, Verdict, Wealth, budget, claims, decide, judge_entries
+from tallybook.projections.history.lift import BOUNDS
+from tallybook.projections.history.lift_verdict import (
+    Evidence,
+    Trial,
+    Verdict,
+    Wealth,
+    budget,
+    claims,
+    decide,
+    judge_entries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tallybook.projections.comparisons import Exclusion, aged_view, alternative_view
-from tallybook.projections.entry_history import entries_view
-from tallybook.projections.lift import lift_view
+from tallybook.projections.history.entry_history import entries_view
+from tallybook.projections.history.lift import lift_view
+from tallybook.projections.history.reflections import REFLECTIONS
+from tallybook.projections.history.review import PROPOSALS, reviews_view
+from tallybook.projections.history.votes import VOTES
+from tallybook.projections.playbook.comparisons import Exclusion, aged_view, alternative_view
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
-from tallybook.projections.reflections import REFLECTIONS
-from tallybook.projections.review import PROPOSALS, reviews_view
 from tallybook.projections.scores.summary import leads_view
 from tallybook.projections.scores.view import scores_view
-from tallybook.projections.votes import VOTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -54,9 +54,9 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.entry_history import EventPlace, Story
 from tallybook.projections.fold import State, View
-from tallybook.projections.votes import Maker
+from tallybook.projections.history.entry_history import EventPlace, Story
+from tallybook.projections.history.votes import Maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -191,7 +191,7 @@ def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
     ]
 
 
-_TOLD_BY_FIELDS = {"tallybook.projections.entry_history"}
+_TOLD_BY_FIELDS = {"tallybook.projections.history.entry_history"}
 
 
 def plain(value: Any) -> Any:

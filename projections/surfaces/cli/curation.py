@@ -18,11 +18,11 @@ from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
 from tallybook.projections.fold import history
+from tallybook.projections.history.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
+from tallybook.projections.history.review import is_lesson, proposal_lines
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.review import is_lesson, proposal_lines
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import (
     answer,

@@ -139,7 +139,7 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
 
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:
     """Print the entries that left, or the last change of each, and notes about their moment."""
-    from tallybook.projections import entry_history
+    from tallybook.projections.history import entry_history
     from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.history.stories import STATUS_FORM, WITH_EDIT, as_of
 
@@ -160,7 +160,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
 
 def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Print what a session is given, for a task or at its start."""
-    from tallybook.projections.event_rows import CAUSES
+    from tallybook.projections.history.event_rows import CAUSES
     from tallybook.projections.surfaces import selection
     from tallybook.projections.surfaces.agents.table import find_agent
 
@@ -340,7 +340,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         raise
     entry = story["name"]
     if when is None:
-        from tallybook.projections.surfaces import review
+        from tallybook.projections.surfaces.cli import review
 
         story["stale"] = review.explain(owner, statuses.book.entries.get(entry), statuses)
     note_pending(owner, moment, statuses.book, entry)

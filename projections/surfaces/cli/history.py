@@ -26,11 +26,11 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
-from tallybook.projections.comparisons import Alternative, Exclusion, aged_view, fold_alternative
-from tallybook.projections.comparisons import difference_json as whatif_json
-from tallybook.projections.conditions import COUNT, Search, parse, search, turn_json
-from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.fold import View, fold
+from tallybook.projections.history.event_rows import EventFilter, is_of_kind
+from tallybook.projections.playbook.comparisons import Alternative, Exclusion, aged_view, fold_alternative
+from tallybook.projections.playbook.comparisons import difference_json as whatif_json
+from tallybook.projections.playbook.conditions import COUNT, Search, parse, search, turn_json
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands

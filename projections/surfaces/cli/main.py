@@ -280,7 +280,7 @@ def _follow_up(project: Project, verb: str) -> None:
     METER.disable()
     if verb in _DECIDING:
         if ledger_access.read_notice(project)[1]:
-            from tallybook.projections.surfaces import review
+            from tallybook.projections.surfaces.cli import review
 
             with suppress(TallybookError, OSError):
                 review.refresh_notice(project)

@@ -12,7 +12,7 @@ import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.event_rows import by_json
+from tallybook.projections.history.event_rows import by_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook

@@ -19,9 +19,9 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.entry_history import ENTRIES, blame, graveyard
-from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.fold import UndoneEvent, fold, history
+from tallybook.projections.history.entry_history import ENTRIES, blame, graveyard
+from tallybook.projections.history.event_rows import kind_of, row
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import has_book, open_log

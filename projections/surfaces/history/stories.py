@@ -23,8 +23,8 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
-from tallybook.projections.comparisons import diff
-from tallybook.projections.entry_history import (
+from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
+from tallybook.projections.history.entry_history import (
     ENTRIES,
     LINKING,
     EntryStatuses,
@@ -37,7 +37,7 @@ from tallybook.projections.entry_history import (
     find_by_words,
     name_event,
 )
-from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
+from tallybook.projections.playbook.comparisons import diff
 from tallybook.projections.playbook.render import pack, unpack
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_counts, format_time

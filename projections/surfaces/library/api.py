@@ -21,8 +21,8 @@ from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, Entry, Event
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.fold import State, View, fold_history
+from tallybook.projections.history.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM

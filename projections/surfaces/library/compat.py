@@ -360,7 +360,7 @@ async def extract_keypoints(
     Raises:
         TallybookError: The rater gave no answer, or one that cannot be used.
     """
-    from tallybook.projections.reflections import NO_RATER
+    from tallybook.projections.history.reflections import NO_RATER
     from tallybook.projections.surfaces.reflection import prompts, raters, worker
     from tallybook.projections.surfaces.workspace import settings
 

@@ -28,9 +28,9 @@ from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import shared_number
-from tallybook.projections.comparisons import DAY_US, AgedPolicy
-from tallybook.projections.entry_history import EntryStatuses, entries_view, explain
 from tallybook.projections.fold import UNDOABLE, fold_history
+from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
+from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION

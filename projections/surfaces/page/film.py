@@ -17,9 +17,9 @@ from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED, START, Position
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.projections.comparisons import AgedPolicy, aged_view
-from tallybook.projections.entry_history import affected_names
 from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
+from tallybook.projections.history.entry_history import affected_names
+from tallybook.projections.playbook.comparisons import AgedPolicy, aged_view
 from tallybook.projections.playbook.entry import SPEC_POLICY, Policy
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view

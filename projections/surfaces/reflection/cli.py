@@ -16,7 +16,7 @@ import click
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.reflections import NO_RATER, ReflectedSession, Reflections
+from tallybook.projections.history.reflections import NO_RATER, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say

@@ -18,9 +18,9 @@ from tallybook.ledger.decisions.update import equal_form
 from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.ledger.playbook_constants import RATE
 from tallybook.ledger.storage import redacted_digests
+from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.playbook.inject import one_line
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.review import LESSON_VERB
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import LEARNED, MARKS, Settings

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger.errors import TallybookError
-from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.history.reflections import NO_RATER
 from tallybook.projections.surfaces.agents.table import object_of, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection.prompts import ParsedReply, UnusableError, read_answer

@@ -26,9 +26,7 @@ from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.render import entry_json
-from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.reflections import (
+from tallybook.projections.history.reflections import (
     GONE,
     NO_RATER,
     REFLECTIONS,
@@ -37,7 +35,10 @@ from tallybook.projections.reflections import (
     Reflections,
     last_failure,
 )
+from tallybook.projections.playbook.render import entry_json
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.claude import folder_name
+from tallybook.projections.surfaces.cli.review import refresh_notice
 from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.hooks import citations
@@ -47,7 +48,6 @@ from tallybook.projections.surfaces.reflection import prompts, raters, transcrip
 from tallybook.projections.surfaces.reflection.marks import mark_requests
 from tallybook.projections.surfaces.reflection.prompts import Piece, Prompt, Unread
 from tallybook.projections.surfaces.reflection.raters import UNAVAILABLE, UNUSABLE, RaterError
-from tallybook.projections.surfaces.review import refresh_notice
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import MARKS, Project, contains, project_around
 from tallybook.projections.surfaces.workspace.settings import Settings

@@ -21,7 +21,7 @@ from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.engine import READ_ONLY, READER, Engine
 from tallybook.ledger.sharing.replica import Replica
-from tallybook.projections.event_rows import summary
+from tallybook.projections.history.event_rows import summary
 from tallybook.projections.surfaces.console.output import format_count, format_time, note, say
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results

@@ -21,10 +21,10 @@ from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
-from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, fold_history, history
+from tallybook.projections.history.event_rows import summary
+from tallybook.projections.history.review import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.review import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
 from tallybook.projections.surfaces.history import moments, reading

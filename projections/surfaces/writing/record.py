@@ -34,6 +34,7 @@ from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing.numbers import last_shown
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
+from tallybook.projections.history.votes import VOTES, Votes
 from tallybook.projections.playbook.entry import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
@@ -49,7 +50,6 @@ from tallybook.projections.surfaces.writing.requests import (
     request_to_json,
     requests_from_json,
 )
-from tallybook.projections.votes import VOTES, Votes
 
 if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile

@@ -49,10 +49,10 @@ from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
+from tallybook.projections.history.votes import RETIRE, VOTES, Votes, pack, unpack
 from tallybook.projections.playbook.view import AGENT, Playbook
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.history.checkpoints import Form
-from tallybook.projections.votes import RETIRE, VOTES, Votes, pack, unpack
 
 if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile

@@ -15,12 +15,12 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import Entry, PointReviewed
-from tallybook.projections import review as reviews
-from tallybook.projections.event_rows import entry_line, name_line, numbered_rows
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history import review as reviews
+from tallybook.projections.history.event_rows import entry_line, name_line, numbered_rows
+from tallybook.projections.history.review import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.playbook.render import entry_json, needs_ratings
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.review import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console import output
@@ -36,7 +36,7 @@ from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import Request
 
 if TYPE_CHECKING:
-    from tallybook.projections.entry_history import EntryStatuses
+    from tallybook.projections.history.entry_history import EntryStatuses
 
 
 MAX_NAMES = 3

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections import event_rows, fold
+from tallybook.projections import fold
+from tallybook.projections.history import event_rows
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
