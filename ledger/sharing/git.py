@@ -27,6 +27,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.sharing.engine import (
     MAX_RUN_BYTES,
+    FormerLayoutError,
     ReadOnlyError,
     Store,
     StoredRun,
@@ -191,9 +192,13 @@ class GitStore(Store):
 
     def _ask_tip(self) -> str:
         """Ask the remote for the reference's commit; empty where it does not have it."""
-        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference).require()
+        former = "refs/heads/tallybook/" + self._reference.removeprefix(REFERENCES)
+        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference, former).require()
         rows = (line.split("\t") for line in done.output.decode("ascii", "replace").splitlines())
-        return next((id_ for id_, name in rows if name == self._reference), "")
+        tips = {name: id_ for id_, name in rows}
+        if self._reference not in tips and former in tips:
+            raise FormerLayoutError(self.address, f"the branch {former.removeprefix('refs/heads/')}")
+        return tips.get(self._reference, "")
 
     def _fetch(self, tip: str, *, is_whole: bool = False) -> str:
         """Fetch the reference's last commit, whose id was this a moment ago, keep it, and return its id."""

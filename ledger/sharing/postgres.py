@@ -25,6 +25,7 @@ from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engine import (
     WAIT,
     EngineError,
+    FormerLayoutError,
     ReadOnlyError,
     Store,
     StoredRun,
@@ -102,6 +103,8 @@ _ERRORS: Final[dict[str, type[EngineError]]] = {
     **dict.fromkeys(("3F000", "42P01", "42883", "23503"), _NoBookError),
     # A server or a session that may only read, and a missing right.
     **dict.fromkeys(("25006", "42501"), ReadOnlyError),
+    # A missing column.
+    "42703": FormerLayoutError,
 }
 """State of a statement that failed → its error."""
 

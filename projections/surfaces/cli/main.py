@@ -52,7 +52,7 @@ GROUPS: Final = {
         VerbRow("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
         VerbRow("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
         VerbRow("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
-        VerbRow("review", "review", "Decide about entries and proposals, one key each", takes_mine=True),
+        VerbRow("review", "cli.review", "Decide about entries and proposals, one key each", takes_mine=True),
         VerbRow("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
         VerbRow("page", "page.server", "Write a page that shows the history in a browser"),
         VerbRow("doctor", "doctor", "Check the ledger, hooks and settings, and suggest fixes"),
