@@ -22,13 +22,15 @@ from tallybook.ledger.sharing.numbers import own_id
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, fold_history, history
+from tallybook.projections.history.entry_history import graveyard
 from tallybook.projections.history.event_rows import summary
 from tallybook.projections.history.review import LESSON_VERB, PROPOSALS, Proposals
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
-from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.history import moments, reading, stories
 from tallybook.projections.surfaces.history.moments import contained_in, find_event, find_writers, session_of, spans_of
+from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
@@ -241,8 +243,23 @@ def undo_events(
     ids = () if session else [record.id for record in records]
     outcome = commands.record_request(project, Request(make_undo(ids, session, reason), by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
-    redo = "" if outcome.seq_from is None else _command(outcome.seq_from, personal.option(project))
-    return UndoResult(outcome, rows, redo)
+    if outcome.seq_from is None:
+        return UndoResult(outcome, rows)
+    outcome = attrs.evolve(outcome, notes=(*outcome.notes, *_note_pruned(project, records)))
+    return UndoResult(outcome, rows, _command(outcome.seq_from, personal.option(project)))
+
+
+def _note_pruned(project: Project, records: Sequence[EventRecord]) -> Iterator[str]:
+    """Yield a note for each entry of undone events that is pruned all the same, as by a rating that counts only now."""
+    names = {getattr(record.event, "name", "") for record in records}
+    if names.isdisjoint(reading.current(reading.open_log(project)).pruned):
+        return
+    option = personal.option(project)
+    for row in graveyard(stories.as_of(project, STATUS_FORM).state):
+        if row["name"] in names and row["status"] == "pruned":
+            seq = row["event"]["seq"]
+            hint = f"`{_command(seq, option)}` or `tallybook restore {row['name']}{option}` brings it back"
+            yield f"{row['name']} is still pruned, by event {seq}; {hint}"
 
 
 def _own_batches(log: SharedLog, batches: Iterator[Batch]) -> Iterator[Batch]:
