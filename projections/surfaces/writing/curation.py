@@ -164,6 +164,7 @@ def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by
 def _undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
     log, option = _prepare_log(project), personal.option(project)
     batches = history(lambda: decode(log.read()))
+    is_of_session = session is not None
     if session is not None:
         session = session_of(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
@@ -177,7 +178,10 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         records = _last_change(batches, option)
     if _is_of_lift(log, records):
         require_person("undo of a question of lift", by.get("rater"))
-    return undo_events(project, records, reason, by, session)
+    done = undo_events(project, records, reason, by, session)
+    # Of a session both halves are undone.
+    notes = (*done.outcome.notes, *(() if is_of_session else _note_other_half(project, records)))
+    return attrs.evolve(done, outcome=attrs.evolve(done.outcome, notes=notes))
 
 
 def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
@@ -260,6 +264,22 @@ def _note_pruned(project: Project, records: Sequence[EventRecord]) -> Iterator[s
             seq = row["event"]["seq"]
             hint = f"`{_command(seq, option)}` or `tallybook restore {row['name']}{option}` brings it back"
             yield f"{row['name']} is still pruned, by event {seq}; {hint}"
+
+
+def _note_other_half(project: Project, records: Sequence[EventRecord]) -> Iterator[str]:
+    """Yield a note for each undone batch of which the person's own playbook has a part that still counts."""
+    mine = personal.find(project)
+    keys = [record.key for record in records if record.key]
+    if mine is None or not keys:
+        return
+    # The undo is recorded, whatever is wrong there.
+    with suppress(OSError, TallybookError):
+        log = reading.open_log(mine)
+        parts = {delivery.last for key in keys if (delivery := log.find_delivery(key)) is not None}
+        for record in (batch.records[-1] for batch in history(lambda: decode(log.read())) if batch.last in parts):
+            if type(record.event) in UNDOABLE:
+                what = "the same command also changed your own playbook, which is not undone"
+                yield f"{what}; run: {_command(record.seq, personal.option(mine))}"
 
 
 def _own_batches(log: SharedLog, batches: Iterator[Batch]) -> Iterator[Batch]:
