@@ -70,7 +70,7 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
     ("text", "reason"),
     [
         (5, "expected a text, got int"),
-        (None, "expected a text, got NoneType"),
+        (None, "text is missing"),
         ("", "the text is empty"),
         (" \n ", "the text is empty"),
         ("a\udc80", NOT_UNICODE),
@@ -217,7 +217,7 @@ def test_a_merge_that_would_be_pruned_is_proposed() -> None:
         ({"type": ["ADD"]}, "expected a type of ADD, UPDATE, MERGE, DELETE"),
         ("ADD", "expected a type of ADD, UPDATE, MERGE, DELETE"),
         ({"type": "ADD", "text": " "}, "the text is empty"),
-        ({"type": "ADD"}, "expected a text, got NoneType"),
+        ({"type": "ADD"}, "text is missing"),
         (merge("kpt_003"), FEW),
         (merge("kpt_003", "kpt_003"), FEW),
         (

@@ -363,7 +363,7 @@ def _merge_entries(step: Translation, fields: Mapping[str, Any]) -> str:
     sources, text = fields.get("source_ids"), fields.get("merged_text")
     given = sources if isinstance(sources, list) else []
     names = tuple(dict.fromkeys(name for name in given if not step.target_fault(name)))
-    fault = text_fault(text)
+    fault = text_fault(text, "merged_text")
     if len(names) < _FEWEST_SOURCES:
         fault = "fewer than two of its entries are in the playbook, or were shown"
     fault = fault or _standing_fault(step, text, names)

@@ -64,8 +64,10 @@ def equal_form(text: str) -> str:
     return words.rstrip(_FINAL_PUNCTUATION) or words
 
 
-def text_fault(text: object) -> str | None:
-    """Return why a value cannot be the text of an entry; None where it can."""
+def text_fault(text: object, field: str = "text") -> str | None:
+    """Return why the value of a field cannot be the text of an entry; None where it can."""
+    if text is None:
+        return f"{field} is missing"
     if not isinstance(text, str):
         return f"expected a text, got {type(text).__name__}"
     if not text.strip():
