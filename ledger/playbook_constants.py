@@ -56,3 +56,5 @@ SECTIONED = "sections"
 """The forms of ``playbook.json``: the specification's format, and the later one."""
 RATE = "rate"
 """The verb of a proposal to count a rating, which is its text."""
+GONE_REASONS = {"pruned": "is pruned", "retired": "is retired"}
+"""Status of an entry that a restore can bring back → why a rating of it has no effect."""

@@ -17,7 +17,7 @@ from tallybook.ledger.errors import NOT_UNICODE, BadInputError
 from tallybook.ledger.events import Entry, Event, is_day
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, PREFIX, find_section, rename_in_sections
-from tallybook.ledger.playbook_constants import MAX_INT, UNTIL
+from tallybook.ledger.playbook_constants import GONE_REASONS, MAX_INT, UNTIL
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
@@ -226,7 +226,8 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
         changes.append(events.PointRated(name, rating))
         # Recorded all the same: a rating of an unknown name is evidence, and has no effect.
         if name not in names:
-            idle.append(IgnoredItem(item, "no such entry in the playbook", name))
+            reason = GONE_REASONS.get(state.status_of(name), "no such entry in the playbook")
+            idle.append(IgnoredItem(item, reason, name))
         elif rating not in events.RATINGS:
             idle.append(IgnoredItem(item, f"the rating {rating!r} has no effect", name))
         else:

@@ -13,6 +13,7 @@ from tallybook.ledger import strict_json
 from tallybook.ledger.clock import utc_now
 from tallybook.ledger.errors import EXIT_NO, BadInputError, TallybookError
 from tallybook.ledger.events import RATINGS
+from tallybook.ledger.playbook_constants import GONE_REASONS
 from tallybook.projections.playbook.inject import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
@@ -271,7 +272,8 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
     Args:
         outcome: The outcome.
         as_json: Whether to print JSON.
-        with_counts: Whether to print each rated entry with its new counts; JSON always has them.
+        with_counts: Whether names were typed: each rated entry is printed with its new counts, which JSON always has,
+            and what was ignored by its name alone.
     """
     note(*outcome.notes)
     mine = {"mine": _outcome_json(outcome.mine)} if outcome.mine else {}
@@ -288,7 +290,13 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
-    lines = [f"ignored {part.item}{f' ({part.name})' if part.name else ''}: {part.reason}" for part in outcome.ignored]
+    lines = []
+    for part in outcome.ignored:
+        # Who rates by name knows no place in a payload.
+        what = part.name if with_counts else f"{part.item} ({part.name})"
+        is_gone = with_counts and part.reason in GONE_REASONS.values()
+        hint = f"; `tallybook restore {part.name}` brings it back" if is_gone else ""
+        lines.append(f"ignored {what if part.name else part.item}: {part.reason}{hint}")
     for entry in outcome.rated if with_counts else ():
         text = entry.text if len(entry.text) <= _TEXT_CHARS else f"{entry.text[: _TEXT_CHARS - 1]}…"
         lines.append(f"{entry.name}  +{entry.helpful} -{entry.harmful}  {text}")
