@@ -247,10 +247,10 @@ def undo_events(
     ids = () if session else [record.id for record in records]
     outcome = commands.record_request(project, Request(make_undo(ids, session, reason), by))
     rows = tuple((record.seq, summary(record.event)) for record in records)
-    if outcome.seq_from is None:
+    if (seq := outcome.seq_from) is None:
         return UndoResult(outcome, rows)
     outcome = attrs.evolve(outcome, notes=(*outcome.notes, *_note_pruned(project, records)))
-    return UndoResult(outcome, rows, _command(outcome.seq_from, personal.option(project)))
+    return UndoResult(outcome, rows, _command(seq, personal.option(project)))
 
 
 def _note_pruned(project: Project, records: Sequence[EventRecord]) -> Iterator[str]:
