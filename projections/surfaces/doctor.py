@@ -258,12 +258,13 @@ def check_settings(project: Project) -> Iterator[Finding]:
             yield Finding(NOTE, f"{path}: there is no setting {format_names(loaded.unknown)}", fix)
         # The files of a project come with a clone, and a clone must not cost its user more.
         refused = [
-            f"[reflection] {field}"
-            for field, narrows in settings.SPENDING.items()
-            if path != users and field in loaded.values and not narrows(loaded.values[field], getattr(own, field))
+            f"[{section}] {field}"
+            for (section, field), rule in settings.SETTINGS.items()
+            if path != users and rule.narrows is not None and field in loaded.values
+            if not rule.narrows(loaded.values[field], getattr(own, field))
         ]
         if refused:
-            fix = f"set it in {users}; a project may only turn reflection off or lower its cost"
+            fix = f"set it in {users}; a project may only turn it off or lower it"
             yield Finding(NOTE, f"{path}: {format_names(refused)} does not count here", fix)
         if path == users and has_own_ledger(path):
             fix = "move it into the settings of the folder that needs its own ledger"
