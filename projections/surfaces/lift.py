@@ -17,7 +17,7 @@ import click
 
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
 from tallybook.ledger.names import find_name
 from tallybook.projections.fold import fold_history
@@ -97,7 +97,7 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
         name = find_name(verb, {name: None for question in shown for name in question.event.names})
         about = None if name is None else _judge_entry(state, name)
         if about is None:
-            raise NothingToDoError(verb, "nothing was asked", f"`tallybook lift ask {verb}` asks whether it helps")
+            raise _not_asked(project, state, verb)
         shown, lines = [about[0]], [f"{name}: {_say_judged(str(name), *about)}"]
     if not shown:
         lines = ["Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps."]
@@ -107,6 +107,20 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
 def load_state(project: Project, moment: Moment | None = None) -> Lift:
     """Return the questions of a ledger as of a moment, or now."""
     return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
+
+
+def _not_asked(project: Project, state: Lift, word: str) -> NothingToDoError:
+    """Return that nothing was asked about an entry, with what a person can do about it.
+
+    Raises:
+        UnknownEntryError: No entry ever had this name.
+    """
+    if find_name(word, reading.current(reading.open_log(project)).used) is None:
+        raise UnknownEntryError(word)
+    if not state.open:
+        return NothingToDoError(word, "nothing was asked", f"`tallybook lift ask {word}` asks whether it helps")
+    what = f"nothing was asked, and question {state.questions[state.open].number} is open"
+    return NothingToDoError(word, what, "`tallybook lift stop` closes it; only one can be open")
 
 
 # Asking, and closing
@@ -161,13 +175,17 @@ def _require_hold(project: Project) -> None:
     """Require that sessions are drawn.
 
     Raises:
-        BadInputError: They are drawn with probability 0.
+        BadInputError: They are drawn with probability 0, or the setting is invalid.
     """
     if settings.read(project).hold:
         return
     users = settings.users_file()
     # A project's file comes with a clone: it may forbid to withhold, and never start it.
-    own = settings.load(users).values.get("hold", 0)
+    loaded = settings.load(users)
+    for problem in loaded.wrong:
+        if "[lift] hold" in str(problem):
+            raise BadInputError("lift ask", str(problem), "correct it; nothing was recorded")
+    own = loaded.values.get("hold", 0)
     what = "a settings file of this project forbids it" if own else "is 0, so nothing would be withheld"
     hint = "it counts as it is" if own else f"set hold = 0.2 under [lift] in {users}"
     raise BadInputError("[lift] hold", what, f"{hint}; nothing was recorded")
