@@ -335,7 +335,8 @@ def check_git(project: Project) -> Iterator[Finding]:
         return
     if ledgers:
         message = f"git tracks {format_names(ledgers)}: a checkout or a merge changes it, which is damage"
-        yield Finding(NOTE, message, f"run `git rm -r --cached {quote(str(project.ledger))}`, which keeps the files")
+        fix = f"let one machine write, on one branch, or run `git rm -r --cached {quote(str(project.ledger))}`"
+        yield Finding(NOTE, message, f"{fix}, which keeps the files")
     if playbooks:
         message = f"git tracks {format_names(playbooks)} although it is ignored: git stops at each change of it"
         yield Finding(NOTE, message, f"run `git rm --cached {quote(str(project.playbook))}`, which keeps the file")
@@ -749,7 +750,8 @@ def _check_tracked(project: Project, *, if_present: bool) -> Iterator[Finding]:
     elif if_present:
         yield Finding(NOTE, "no ledger here, so nothing is checked")
     else:
-        fix = "run `git add -f .claude/ledger/events.jsonl .claude/ledger/head` where the ledger is, and commit"
+        files = ".claude/ledger/events.jsonl .claude/ledger/head .claude/playbook.json"
+        fix = f"run `git add -f {files}` where the ledger is, and commit"
         yield Finding(BAD, "no ledger in this checkout: track it", fix)
 
 

@@ -283,7 +283,10 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
         raise BadInputError("--ledger", "its path is empty", _HINT)
     with _open(project, source) as copy:
         if not histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True):
-            raise BadInputError(f"--ledger {source}", "has no event that its chain proves", _HINT)
+            hint = _HINT
+            if Path(source).resolve() in {project.ledger.resolve(), (project.ledger / LOG_NAME).resolve()}:
+                hint = f"without a copy, move {project.ledger} away: the next command begins one from playbook.json"
+            raise BadInputError(f"--ledger {source}", "has no event that its chain proves", hint)
 
 
 @contextmanager
