@@ -27,7 +27,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import digest
+from tallybook.ledger.line import digest, is_digest
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import disk
@@ -416,7 +416,7 @@ def verify_and_fold(
     from tallybook.ledger.verification import verify as verify_log
 
     noted = None if expect is None else read_stamp(expect)
-    if expect is not None and noted is None:
+    if expect is not None and (noted is None or not is_digest(noted[1])):
         raise BadInputError(f"--expect {expect}", "is not a SEQ:CHAIN", "use the head that `tallybook verify` printed")
     log = reading.open_log(project)
     state: Playbook | None = None

@@ -439,9 +439,14 @@ def check_hooks(project: Project) -> Iterator[Finding]:
             yield from _check_installed(files, calling[name], folder, option)
         elif not served and _is_used(name, read[name], folder):
             # An agent that is not wanted here is no fault where another gets the playbook.
-            level = OK if any(calling.values()) else NOTE
+            is_wanted = not any(calling.values())
             message = f"{files.title} is here, and none of its settings call Tallybook"
-            yield Finding(level, message, f"run `tallybook init{option}` to install the hooks")
+            fix = f"run `tallybook init{option}` to install the hooks"
+            faults = list(_find_faults(files, read[name]))
+            for fault in faults:
+                yield Finding(BAD if is_wanted else NOTE, fault, f"correct it, then {fix}")
+            if not faults:
+                yield Finding(NOTE if is_wanted else OK, message, fix)
     for file in read[table.CLAUDE]:
         # The first file that has the switch decides: the agent lets local settings win.
         if calling[table.CLAUDE] and isinstance(is_off := file.document.get("disableAllHooks"), bool):
@@ -450,6 +455,18 @@ def check_hooks(project: Project) -> Iterator[Finding]:
                 yield Finding(NOTE, message, "remove it")
             break
     yield from _find_notes(project.ledger)
+
+
+def _find_faults(files: Installation, read: Sequence[HookFile]) -> Iterator[str]:
+    """Yield why ``init`` can add no hooks to files: they are not JSON, or not settings."""
+    for path in (file.path for file in read if file.is_init_s):
+        try:
+            hook_entries.read(disk.read_file(os.path.realpath(path)), files, str(path))
+        except BadInputError as error:
+            yield str(error).removesuffix(f"; {places.UNCHANGED}")
+        except (OSError, CannotWriteError):
+            # `init` says so itself.
+            continue
 
 
 def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path, option: str) -> Iterator[Finding]:

@@ -183,7 +183,7 @@ def find_old_blocks(project: Project) -> Iterator[tuple[str, str, str]]:
         except BadInputError as error:
             # An export refuses such a file until a person has mended it.
             what, _, hint = str(error).removeprefix(f"{name}: ").removesuffix("; nothing was written").partition("; ")
-            yield name, what, f"{hint}; {again}"
+            yield name, what, f"{hint}, then run {again}"
 
 
 def find_blocks(project: Project, texts: Iterable[str]) -> list[str]:

@@ -366,7 +366,8 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
     if options["dry_run"]:
-        return _print_redaction(project, redaction.find_text(project, target), "would be redacted", as_json=as_json)
+        found = redaction.find_text(project, target)
+        return _print_redaction(project, found, "would be redacted", target, as_json=as_json)
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
     by = provenance_of(options)
@@ -384,10 +385,12 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
         say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
         ask("redact", f"Redact the whole text of {format_count(number, 'event')}? It cannot be restored.")
     done = redaction.redact(project, target, options["reason"], by, options["expect"])
-    return _print_redaction(project, done, "redacted", as_json=as_json)
+    return _print_redaction(project, done, "redacted", target, as_json=as_json)
 
 
-def _print_redaction(project: Project, done: RedactionResult, result: str, *, as_json: bool) -> int:
+def _print_redaction(
+    project: Project, done: RedactionResult, result: str, target: RedactionTarget, *, as_json: bool
+) -> int:
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
     from tallybook.projections.surfaces.page.document import find_pages
     from tallybook.projections.surfaces.selection import find_blocks
@@ -424,8 +427,8 @@ def _print_redaction(project: Project, done: RedactionResult, result: str, *, as
     else:
         number = len(done.events)
         waiting = f", {done.unrecorded} of them not recorded yet" if done.unrecorded else ""
-        need = f"off a terminal, --text needs --yes --expect {number}"
-        lines.append(f"note: {format_count(number, 'event')} in all{waiting}; {need}")
+        need = f"; off a terminal, --text needs --yes --expect {number}" if target.text is not None else ""
+        lines.append(f"note: {format_count(number, 'event')} in all{waiting}{need}")
     reply(value, lines, as_json=as_json)
     return EXIT_NOT_WRITTEN if erased.remaining else 0
 
