@@ -84,6 +84,19 @@ def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
     assert len(team.ids()) == len(set(team.ids()))
 
 
+def test_a_join_says_which_entries_have_another_name(team: Team) -> None:
+    """The answer of the join, and a comparison of before with after, follow each entry to its name in the book."""
+    team.run("anna", "add", "Alpha")
+    team.share("anna")
+    for text in ("Beta", "Alpha"):
+        team.run("ben", "add", text)
+    out = team.share("ben").out
+    assert "~ kpt_001 is kpt_002 in the book\n~ kpt_002 is kpt_003 in the book\n" in out
+    change = json.loads(team.run("ben", "diff", "5", "--json").out)
+    assert [] == change["changed"]
+    assert "- kpt_003  joined to kpt_001, which has its text" in team.run("ben", "diff", "5").out
+
+
 class LeavingStore(MemoryStore):
     """A store that notes which runs are asked for, and cannot be reached at the third time."""
 

@@ -238,20 +238,24 @@ class Difference:
         return "not there yet" if self.after.state.seq < self.before.state.seq else "what brought it was undone"
 
 
-def compare(project: Project, first: str, second: str | None, renamed: Mapping[str, str] | None = None) -> Difference:
+def compare(project: Project, first: str, second: str | None) -> Difference:
     """Return what changed in the playbook between two moments.
 
     Args:
         project: The project.
         first: The first moment.
         second: The second; None for now.
-        renamed: Name at the first moment → name at the second, of entries that a shared book has under another name.
     """
     before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
-    if renamed:
+    log, numbers = open_log(project), [side.state.book.stamp[0] for side in (before, after)]
+    if has_book(log) and all(numbers) and not (before.commit or after.commit):
+        from tallybook.projections.surfaces.sharing import own_history
+
+        # Entries that the shared book has under another name are the same.
+        renamed = own_history.find_renamed(log.own, *numbers)
         book = before.state.book
-        entries = {renamed.get(name, name): entry for name, entry in book.entries.items()}
-        entries = {name: attrs.evolve(entry, name=name) for name, entry in entries.items()}
+        names = {name: renamed.get(name, name) for name in book.entries}
+        entries = {names[name]: attrs.evolve(entry, name=names[name]) for name, entry in book.entries.items()}
         before = attrs.evolve(before, state=attrs.evolve(before.state, book=attrs.evolve(book, entries=entries)))
     return Difference(before, after, diff(before.state, after.state, after.end))
 

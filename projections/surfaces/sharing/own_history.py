@@ -192,6 +192,15 @@ def read_syncs(own: JsonlLog) -> list[PastSync]:
     ]
 
 
+def find_renamed(own: JsonlLog, before: int, after: int | None = None) -> dict[str, str]:
+    """Return the entries that syncs between two own events published under another name: own name → name there."""
+    renamed: dict[str, str] = {}
+    for sync in read_syncs(own):
+        if before < sync.number and (after is None or sync.number <= after):
+            renamed = {name: sync.renamed.get(new, new) for name, new in renamed.items()} | dict(sync.renamed)
+    return renamed
+
+
 def arrival_of(found: list[PastSync], number: int) -> PastSync | None:
     """Return the sync that brought an event of the book; None where none did yet."""
     place = bisect_left(found, number, key=lambda sync: sync.taken)

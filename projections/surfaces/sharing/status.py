@@ -213,9 +213,8 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
     from tallybook.projections.surfaces.history import stories
 
-    renamed = _renamed_since(project, before, after)
-    changes = _renaming_lines(renamed)
-    for sign, text in stories.compare(project, str(before), str(after), renamed).lines():
+    changes = _renaming_lines(project, before, after)
+    for sign, text in stories.compare(project, str(before), str(after)).lines():
         if sign:
             changes.append(f"{sign} {text}")
         else:
@@ -237,16 +236,8 @@ def _redaction_lines(project: Project, before: int, after: int | None = None) ->
     ]
 
 
-def _renamed_since(project: Project, before: int, after: int | None = None) -> dict[str, str]:
-    """Return the entries that syncs between two own events published under another name: own name → name there."""
-    renamed: dict[str, str] = {}
-    for sync in own_history.read_syncs(open_own_log(project)):
-        if before < sync.number and (after is None or sync.number <= after):
-            renamed = {name: sync.renamed.get(new, new) for name, new in renamed.items()} | dict(sync.renamed)
-    return renamed
-
-
-def _renaming_lines(renamed: dict[str, str]) -> list[str]:
+def _renaming_lines(project: Project, before: int, after: int | None = None) -> list[str]:
+    renamed = own_history.find_renamed(open_own_log(project), before, after)
     return [f"~ {name} is {new} in the book" for name, new in sorted(renamed.items())]
 
 
@@ -254,18 +245,16 @@ def print_changes(project: Project, before: int) -> None:
     """Print what changed in the playbook since an own event, as `diff` does."""
     from tallybook.projections.surfaces.history import stories
 
-    renamed = print_renames(project, before)
-    difference = stories.compare(project, str(before), None, renamed)
+    print_renames(project, before)
+    difference = stories.compare(project, str(before), None)
     if any(difference.rows.values()):
         difference.print()
     say(*_redaction_lines(project, before))
 
 
-def print_renames(project: Project, before: int) -> Mapping[str, str]:
-    """Print and return which entries have another name in the book since an own event: former name → name there."""
-    renamed = _renamed_since(project, before)
-    say(*_renaming_lines(renamed))
-    return renamed
+def print_renames(project: Project, before: int) -> None:
+    """Print which entries have another name in the book since an own event."""
+    say(*_renaming_lines(project, before))
 
 
 # ---- The machines that write to a book ----
