@@ -76,7 +76,7 @@ class Request:
     """Something to record as one batch. Making one refuses what could never be recorded, and masks secrets.
 
     Attributes:
-        decide: What to record. Only an `Update` can wait in the spool.
+        decide: What to record. Only an `Update` and plain events can wait in the spool.
         by: Who records it; ``rater`` at least.
         key: The idempotency key; None for none. A legacy file is its own.
         when: When it happened, if not now.
