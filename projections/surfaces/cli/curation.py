@@ -138,7 +138,7 @@ def reword(project: Project, /, *, name: str, text: str | None, until: str | Non
 
 
 @click.command(cls=Verb, rater="human", example="tallybook move kpt_003 kpt_007 mistakes")
-@with_names
+@click.argument("names", metavar="NAME...", nargs=-1)
 @click.argument("section", type=SectionName())
 @with_reason
 def move(project: Project, /, *, section: str, **options: Any) -> None:
@@ -149,6 +149,8 @@ def move(project: Project, /, *, section: str, **options: Any) -> None:
 
     --json answers as retire
     """
+    if not options["names"]:
+        raise BadInputError("move", "needs a NAME before the section", "nothing was recorded")
     _curate(project, "move", options, section=section)
 
 

@@ -339,6 +339,12 @@ def usage_message(error: click.ClickException) -> str:
         what, near = f"{error.option_name} is not an option of `{command}`", error.possibilities
     else:
         what, near = error.format_message().rstrip("."), None
+        param = error.param if isinstance(error, click.BadParameter) else None
+        if param is not None and isinstance(param.type, click.Choice):
+            from difflib import get_close_matches
+
+            # Click's error has the value in its text alone.
+            near = get_close_matches(error.message.split("'")[1], param.type.choices)
     return f"{what}; " + (f"did you mean {near[0]}?" if near else f"see `{command} --help`")
 
 

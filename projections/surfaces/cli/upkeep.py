@@ -207,6 +207,8 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     if any(how.values()):
         raise BadInputError("import", "--dry-run and --accept-loss need --ledger", "leave them out")
     data, source = read_input(str(file), "a playbook, as JSON")
+    if data.startswith(b'{"crc":'):
+        raise BadInputError(source, "is a ledger, not a playbook", f"run `tallybook import --ledger {source}`")
     done = commands.import_file(project, data, source)
     value = {"imported": done.imported, "skipped": done.skipped, "problems": done.problems}
     entries = f"{format_count(done.imported, 'entry', 'entries')} imported from {source}"

@@ -96,6 +96,18 @@ class Verb(click.Command):
         params.append(click.Option(["--json", "as_json"], is_flag=True, help=_JSON_HELP))
         super().__init__(callback=click.pass_obj(callback), params=params, epilog=f"Example: {example}", **settings)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; an error names this verb, which Click leaves out where the value of an option is missing.
+
+        Raises:
+            click.UsageError: They do not fit.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; damage that a merge or a checkout explains is raised with the command that repairs it."""
         try:
