@@ -211,7 +211,7 @@ def play(stage: Stage, line: str) -> tuple[int, str, str]:
     stdin = ""
     if words[-2:-1] in (["<<<"], ["<"]):
         *words, sign, given = words
-        stdin = given if sign == "<<<" else (stage.project / given).read_text(encoding="utf-8")
+        stdin = given if sign == "<<<" else (stage.project / given).read_bytes().decode()
     with stage.patch.context() as patch:
         for variable in variables:
             patch.setenv(*variable.split("=", 1))

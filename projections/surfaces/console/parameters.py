@@ -237,7 +237,8 @@ def read_text(argument: str, what: str = "the text") -> str:
     if argument != "-":
         return argument
     try:
-        return read_input("-", what)[0].decode().removesuffix("\n")
+        # A program on Windows ends the line with both.
+        return read_input("-", what)[0].decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise BadInputError("standard input", "is not UTF-8 text", strict_json.HINT) from error
 
