@@ -146,8 +146,8 @@ class NewerLedgerError(TallybookError):
 
 _CURES = {
     errno.EROFS: "it is mounted read-only, so mount it for writing first",
-    errno.EACCES: "get the right to write there first",
-    errno.EPERM: "get the right to write there first",
+    errno.EACCES: "get the right to {} there first",
+    errno.EPERM: "get the right to {} there first",
 }
 """Number of an error that stays whatever is tried again → what to do about it."""
 
@@ -160,9 +160,10 @@ class CannotWriteError(TallybookError):
     def __init__(self, path: object, reason: str, hint: str = "nothing was recorded; try again") -> None:
         """Name the file, the system's reason, and what to do: trying again is no advice where nothing would change."""
         self.reason = reason
+        action = "read" if reason.startswith("cannot be read") else "write"
         for number, cure in _CURES.items():
             if reason.endswith(os.strerror(number)):
-                hint = hint.replace("try again", cure)
+                hint = hint.replace("try again", cure.format(action))
         super().__init__(f"{path}: {reason}; {hint}")
 
 

@@ -107,6 +107,20 @@ def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> N
     assert [f"bad   project: you have no permission to read {here.root / closed}; ask its owner for access"] == lines
 
 
+@posix
+def test_a_file_that_may_not_be_read_is_named_with_the_right_that_lacks(here: Project) -> None:
+    """A command asks for the right to read, and doctor does not say that the ledger may be read."""
+    here.playbook.chmod(0o000)
+    shown = run_unprivileged(here, "show").err
+    here.playbook.chmod(0o600)
+    (here.ledger / "events.jsonl").chmod(0o000)
+    modes = lines_of(run_unprivileged(here, "doctor"), 1)[1]
+    (here.ledger / "events.jsonl").chmod(0o600)
+    why = "cannot be read: Permission denied; nothing was recorded; get the right to read there first"
+    assert f"tallybook: {here.playbook}: {why}\n" == shown
+    assert modes.startswith("note  modes: you may not read or write ledger/events.jsonl; ")
+
+
 def test_the_reference_has_every_check() -> None:
     """The table of the reference names the checks in their order, each with what fixes its findings."""
     page = (ROOT / "projections" / "surfaces" / "COMMANDS.md").read_text(encoding="utf-8")

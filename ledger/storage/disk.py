@@ -150,6 +150,11 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise CannotWriteError(path, "is a symbolic link", _NO_LINK) from error
+        if error.errno == errno.ENOTDIR:
+            folder = os.path.dirname(path)
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            raise CannotWriteError(folder, "is not a folder", "move it away") from error
         hint = "nothing was recorded; try again" if write else "it cannot be read"
         raise CannotWriteError(path, reason(error), hint) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):

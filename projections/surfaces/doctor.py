@@ -293,9 +293,9 @@ def check_modes(project: Project) -> Iterator[Finding]:
     def names(paths: list[Path]) -> str:
         return format_names(sorted(path.relative_to(project.claude).as_posix() for path in paths))
 
-    if closed := [path for path in modes if not os.access(path, os.W_OK)]:
+    if closed := [path for path in modes if not os.access(path, os.R_OK | os.W_OK)]:
         fix = f"run `chmod -R u+rwX {place}` as its owner; until then you record nothing here"
-        yield Finding(NOTE, f"you may read and not write {names(closed)}", fix)
+        yield Finding(NOTE, f"you may not read or write {names(closed)}", fix)
     # A file system that keeps no modes shows every file as executable; Tallybook creates none.
     if any(stat.S_ISREG(mode) and mode & stat.S_IXUSR for mode in modes.values()):
         return
