@@ -86,6 +86,7 @@ class ImportedLedger:
         joined: Name there → the entry here with the same text.
         renamed: Name there → its name here, which differs.
         ratings: How many ratings count.
+        undos: How many events undo others.
         known: How many batches this ledger has already.
         ignored: What has no effect, with the name that it has there, and why.
         masked: How many texts had a secret in them.
@@ -104,6 +105,7 @@ class ImportedLedger:
     joined: dict[str, str] = attrs.field(factory=dict)
     renamed: dict[str, str] = attrs.field(factory=dict)
     ratings: int = 0
+    undos: int = 0
     known: int = 0
     ignored: list[dict[str, str]] = attrs.field(factory=list)
     masked: int = 0
@@ -378,7 +380,10 @@ def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]
         yield f"events.jsonl {whole}, as it was acknowledged"
     yield from (f"set aside: {path}" for path in done.aside)
     entries = format_count(len(done.added), "entry", "entries")
-    brings = f"{format_count(done.ratings, 'rating')} and {entries}"
+    ratings = format_count(done.ratings, "rating")
+    brings = (
+        f"{ratings}, {entries} and {format_count(done.undos, 'undo')}" if done.undos else f"{ratings} and {entries}"
+    )
     if not done.batches:
         proven = " that its chain proves" if done.unproven else ""
         yield f"nothing new in {source}: everything in it{proven} is here already"
@@ -585,6 +590,7 @@ class Landing:
         joined = {
             event.name: as_landed[id_].to for id_, event in records if isinstance(as_landed.get(id_), PointMatched)
         }
+        self._done.undos += sum(isinstance(event, events.EventsVoided) for event in as_landed.values())
         self._done.joined |= joined
         self._done.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
         state = self._ground.state
