@@ -104,7 +104,7 @@ def test_a_stopped_lock_holder_delays_no_writer(two_entries: Project) -> None:
         holder.kill()
         holder.communicate()
     commands.rate(two_entries, "kpt_002", "helpful", HUMAN)
-    points = commands.replay(two_entries).entries
+    points = commands.replay(two_entries)[0].entries
     assert [1, 1] == [points[name].helpful for name in ("kpt_001", "kpt_002")]
     assert () == commands.verify_and_fold(two_entries)[0].problems
 

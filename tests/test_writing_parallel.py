@@ -213,5 +213,5 @@ def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path
     (here.ledger / "lock").touch()
     with held(here):
         assert commands.rate(here, "kpt_001", "helpful", HUMAN).spooled
-    assert 1 == commands.replay(here).entries["kpt_001"].helpful
+    assert 1 == commands.replay(here)[0].entries["kpt_001"].helpful
     assert len(key_points) == len(commands.playbook(here).state.entries)

@@ -95,7 +95,7 @@ def test_an_entry_of_a_manual_edit_is_rated_while_the_lock_is_held(locked_projec
     locked_project.playbook.write_text(json.dumps(document), encoding="utf-8")
     with held(locked_project):
         assert commands.rate(locked_project, "kpt_002", "helpful", HUMAN).spooled
-    entry = commands.replay(locked_project).entries["kpt_002"]
+    entry = commands.replay(locked_project)[0].entries["kpt_002"]
     assert ("Test first", 1) == (entry.text, entry.helpful)
 
 
@@ -121,7 +121,7 @@ def test_a_spool_file_that_survives_its_recording_counts_once(locked_project: Pr
     kept = waiting.read_bytes()
     commands.replay(locked_project)
     waiting.write_bytes(kept)
-    state = commands.replay(locked_project)
+    state, _ = commands.replay(locked_project)
     assert 1 == state.entries["kpt_001"].helpful
     assert [] == spooled(locked_project)
 
@@ -136,7 +136,7 @@ def test_a_save_under_a_held_lock_keeps_its_updates_together(locked_project: Pro
     # Somebody who writes through the back end alone takes no spool in, as a hook would not.
     with open_log(locked_project).transaction() as tx:
         tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
-    state = commands.replay(locked_project)
+    state, _ = commands.replay(locked_project)
     assert ("Theirs", 0) == (state.entries["kpt_002"].text, state.entries["kpt_002"].helpful)
     assert ("Ours", 1) == (state.entries["kpt_003"].text, state.entries["kpt_003"].helpful)
     rated = [e.name for batch in reading.batches(locked_project) for e in batch.events if isinstance(e, PointRated)]

@@ -280,8 +280,12 @@ def show(project: Project, when: str | None = None) -> dict[str, Any]:
     return playbook_dict(playbook(project, when).state)
 
 
-def replay(project: Project) -> Playbook:
-    """Record the spool and a manual edit of ``playbook.json``, and write that anew from the ledger."""
+def replay(project: Project) -> tuple[Playbook, list[str]]:
+    """Record the spool and a manual edit of ``playbook.json``, and write that anew from the ledger.
+
+    Returns:
+        The playbook, and notes for a person, a line each.
+    """
     # Folded from the first event on: damage before a checkpoint would go unnoticed.
     report = recording.write(project, [], cold=True)
     if report.state is None:
@@ -291,7 +295,9 @@ def replay(project: Project) -> Playbook:
         raise CannotWriteError(project.playbook, error.reason, "the ledger is intact; try again") from error
     if error is not None:
         raise error
-    return report.state
+    is_edit = bool(report.file.events) and not report.file.adopted
+    edit = ["a manual edit of playbook.json was recorded; see `tallybook log`"] if is_edit else []
+    return report.state, [*edit, *map(str, report.problems)]
 
 
 def replay_bytes(project: Project) -> bytes:

@@ -158,9 +158,9 @@ def _rebuild(project: Project, *, as_json: bool) -> None:
     from tallybook.projections.surfaces.scores import files as score_files
 
     try:
-        commands.replay(project)
+        _, notes = commands.replay(project)
         # The score files come before the answer, so that no error follows an answer that says all is well.
-        notes = list(score_files.rebuild(project))
+        notes += score_files.rebuild(project)
     except OSError as error:
         # `run_guarded` excuses an error once an edit is recorded; who asks for a replay asks for the files.
         raise CannotWriteError(project.playbook, reason(error), "the ledger is intact; try again") from error
