@@ -88,6 +88,22 @@ def test_an_edit_whose_text_was_redacted_before_a_sync_gives_its_entry_no_text(
     assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
 
 
+def test_a_past_moment_keeps_an_edit_whose_text_was_redacted_later(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry had the new text then, so another one that got its former text was not joined to it."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    team.run("anna", "add", "A rule of anna")
+    team.share("anna")
+    playbook = team.root("anna") / ".claude" / "playbook.json"
+    playbook.write_text(playbook.read_text(encoding="utf-8").replace("A rule of anna", PRIVATE), encoding="utf-8")
+    team.run("anna", "add", "A rule of anna")
+    team.run("anna", "retire", [*team.entries("anna")][-1])
+    then = len((team.ledger("anna") / "events.jsonl").read_bytes().splitlines())
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "1", "--reason", "a name")
+    assert {"kpt_001": ("[redacted]", 0, 0)} == team.entries("anna", str(then))
+
+
 def test_a_redaction_that_came_in_is_not_published_again(team: Team) -> None:
     """The others erase the text, publish nothing for it, and their doctor finds nothing to mend."""
     team.run("anna", "add", "Call Petra Zwiebel's deputy")

@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
-from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointMatched
+from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointEdited, PointMatched
 from tallybook.ledger.line import FREE_MARK, START, Draft, Position, RawBatch, head_field, normalize_key
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
@@ -130,6 +130,10 @@ def _advance(read: Callable[[], Iterable[RawBatch]], ground: Ground, landed: Lan
         event: Any = record.event
         if isinstance(event, MAKERS) and state.ids.get(event.name) == record.id:
             ground.names[record.id] = event.name
+
+
+def _is_edit_without_text(event: object) -> bool:
+    return isinstance(event, PointEdited) and event.text is None
 
 
 class SharedLog(JsonlLog):
@@ -372,13 +376,36 @@ class SharedLog(JsonlLog):
                 last = raw.last
                 return raw
 
-            self._landing = ground, [*land(self.history.pending, ground, frame)]
+            self._landing = ground, [*land(self._pending(), ground, frame)]
             self.stamp(ground.state, ground.state)
             current = replica.read_current(self.ledger_folder)
             if current.block[0]:
                 # The next name comes from this machine's own block.
                 ground.state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
         return self._landing
+
+    def _pending(self) -> Sequence[Sent]:
+        """Return the pending batches; of a past moment, with a text in each edit whose text was redacted only later."""
+        pending = self.history.pending
+        blank = {record.id for sent in pending for record in sent.records if _is_edit_without_text(record.event)}
+        if self.until is None or not (late := blank - self._redacted_then()):
+            return pending
+        # Without one it would leave the text of its entry, as an edit does that was redacted before it was published.
+        return [
+            attrs.evolve(
+                sent,
+                records=tuple(
+                    attrs.evolve(record, event=record.event.evolve(text=REDACTED)) if record.id in late else record
+                    for record in sent.records
+                ),
+            )
+            for sent in pending
+        ]
+
+    def _redacted_then(self) -> set[str]:
+        """Return the ids of the events that were redacted at a past moment, as far as this machine knew."""
+        own = (batch for batch in self.own.read() if self.until is None or batch.last <= self.until)
+        return {id_ for batch in chain(own, self.read_book()) for id_ in redacted_ids(batch)}
 
     def ground(self, state: BookState) -> Ground:
         """Return what pending batches land on: the book up to the frontier, of which this is the playbook."""
@@ -420,7 +447,7 @@ class SharedLog(JsonlLog):
         if self.until is None:
             return links
         # What was joined at a past moment by a text that could be read here then stays joined.
-        hidden = {id_ for batch in chain(known, self.read_book()) for id_ in redacted_ids(batch)}
+        hidden = self._redacted_then()
         records = (record for batch in decode(self.read_book()) for record in batch.records)
         hidden |= {record.id for record in records if getattr(record.event, "text", None) == REDACTED}
         return [*links, *(link - hidden for link in redaction_links(chain(self.own.read(), self.copy.read())))]
