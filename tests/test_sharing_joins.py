@@ -91,7 +91,7 @@ def test_a_join_says_which_entries_have_another_name(team: Team) -> None:
     for text in ("Beta", "Alpha"):
         team.run("ben", "add", text)
     out = team.share("ben").out
-    assert "~ kpt_001 is kpt_002 in the book\n~ kpt_002 is kpt_003 in the book\n" in out
+    assert "~ kpt_001 is kpt_002 in the book\n~ kpt_002 is kpt_001 in the book\n" in out
     change = json.loads(team.run("ben", "diff", "5", "--json").out)
     assert [] == change["changed"]
     assert "- kpt_003  joined to kpt_001, which has its text" in team.run("ben", "diff", "5").out

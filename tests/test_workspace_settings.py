@@ -86,6 +86,33 @@ def test_files_have_priority_key_by_key(
     assert 2 == settings.read(Project(project)).budget_chars
 
 
+GENEROUS = """
+[reflection]
+rater = "command"
+command = ["true"]
+model = "huge-1"
+address = "https://api.example.com/v1"
+key_variable = "SECRET"
+marks_unattended = true
+tokens_per_day = 1000000000
+[mcp]
+write = true
+[curation]
+may = "apply"
+[lift]
+hold = 0.5
+"""
+
+
+def test_a_project_names_no_command_no_address_and_no_right(project: Path) -> None:
+    """What runs, where sessions are sent and what a model may is for the user's own file to say."""
+    write(project, GENEROUS)
+    assert Settings() == settings.read(Project(project))
+    write(Path.home(), GENEROUS)
+    found = settings.read(Project(project))
+    assert ("command", ["true"], "SECRET", True) == (found.rater, [*found.command], found.key_variable, found.write)
+
+
 SPENDING = '[reflection]\nrater = "{}"\nmodel = "{}"\ntokens_per_day = {}\n'
 
 

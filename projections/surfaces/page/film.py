@@ -203,9 +203,9 @@ class Film:
         tracks: Stream → the playbook under a policy; the real one has an empty stream, and is the first.
         undos: The undos of the history.
         spans: Each undone event with the undos since which and up to which it is undone, 0 for none, in order.
-        lasts: The last event of each moment, those before the page as well.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
         names: Names of entries.
+        lasts: The last event of each moment, those before the page as well.
         times: The time of each moment, those before the page as well, in milliseconds since 1970.
         moment_authors: Number of the author of each moment of the page.
         kinds: Number of the kind of each event of the page.
@@ -227,9 +227,9 @@ class Film:
     tracks: dict[str, Track]
     undos: Sequence[EventRecord]
     spans: Sequence[tuple[int, int, int]]
-    lasts: Sequence[int]
     base: int
     names: dict[Any, int] = attrs.field(factory=dict)
+    lasts: list[int] = attrs.field(factory=list)
     times: list[int] = attrs.field(factory=list)
     moment_authors: list[int] = attrs.field(factory=list)
     kinds: list[int] = attrs.field(factory=list)
@@ -255,6 +255,7 @@ class Film:
         whole = len(batch.events) == size
         # A text that continues on further lines takes numbers of its own.
         numbers = range(self.last + 1, batch.last + 1) if whole else [record.seq for record in batch.records]
+        self.lasts.append(batch.last)
         self.times.append((datetime.fromisoformat(batch.unverified_at) - _EPOCH) // _MILLISECOND)
         numbered = list(zip(numbers, batch.events, strict=True))
         if batch.last > self.base:
@@ -455,7 +456,7 @@ def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENT
     own = Track(SPEC_POLICY)
     tracks = {"": own} | {stream: Track(policy, own) for stream, policy in policies.items()}
     base = lasts[-most - 1] if len(lasts) > most else 0
-    film = Film(read, tracks, undos, _find_spans(undos, read), lasts, base)
+    film = Film(read, tracks, undos, _find_spans(undos, read), base)
     # What is appended meanwhile was not searched for undos.
     for batch in islice(read(START), len(lasts)):
         film.add(batch)

@@ -599,8 +599,8 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
     except OSError as error:
         raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     # A rater that does not tell its cost has the expected one.
-    spent, text, model = reply.spent if any(reply.spent) else expected, _clean(reply.text), _clean(reply.model)
-    model = model or options.model
+    spent = reply.spent if any(reply.spent) else expected
+    text, model = _clean(reply.text), _clean(reply.model or options.model)
     if reply.tool:
         raise RaterError(UNUSABLE, f"{reply.tool}, although it has none", spent, model)
     if reply.stop in ("refusal", "content_filter"):

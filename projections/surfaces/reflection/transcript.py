@@ -131,7 +131,13 @@ def find_in(folder: Path, reader: Transcripts, pattern: str = "") -> Iterator[Pa
 def locate(path: Path) -> Path:
     """Return where a transcript lies now: its agent may have packed or moved it; itself if it lies nowhere."""
     places = map(Path, reader_of(path).places_of(os.fspath(path)))
-    return next((place for place in places if place.is_file()), path)
+    return next(filter(is_here, places), path)
+
+
+def is_here(path: Path) -> bool:
+    """Return whether a transcript lies at a path, and can be looked at."""
+    # `Path.is_file` fails where a folder may not be looked into, or a name is too long.
+    return os.path.isfile(path)  # noqa: PTH113 - as said
 
 
 def size_of(path: Path) -> int:
@@ -169,7 +175,7 @@ def find_below(folder: Path) -> dict[Path, Transcripts]:
         for begin in range(int(reader.is_per_project), len(parts)):
             if reader.name or begin < len(parts) - 1:
                 paths |= dict.fromkeys(find_in(folder, reader, "/".join(parts[begin:])))
-    readers = {path: reader_of(path) for path in paths if path.is_file()}
+    readers = {path: reader_of(path) for path in paths if is_here(path)}
     files = {os.fspath(path): reader.subagents(os.fspath(path)) for path, reader in readers.items()}
     subagents = {Path(file) for found in files.values() for file in found.values()}
     return {path: reader for path, reader in readers.items() if path not in subagents}
@@ -368,7 +374,7 @@ def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
         first = _first_line(path)
         for other in others if first is not None else ():
             place = locate(other)
-            if first is not None and other != path and place.is_file():
+            if first is not None and other != path and is_here(place):
                 before = _first_line(place)
                 if before is not None and (before.uuid == first.uuid or _holds(place, first, path)):
                     yield other

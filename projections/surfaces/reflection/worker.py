@@ -141,7 +141,7 @@ def has_more(session: ReflectedSession, rater: str) -> bool:
     if session.transcript is None:
         return awaits and not session.is_transcript_gone
     path = transcript.locate(Path(session.transcript))
-    if session.is_transcript_gone and not path.is_file():
+    if session.is_transcript_gone and not transcript.is_here(path):
         # Reported once; it may come back, from a backup or with a folder that was not mounted.
         return False
     return awaits or (session.trigger in ENDS and _has_grown(session, path, rater))
@@ -514,7 +514,7 @@ def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
     """
     left = unread(state.known, name, state.plan, session, state.playbook)
     path = left.path
-    if not path.is_file():
+    if not transcript.is_here(path):
         raise RaterError(GONE, "the transcript is gone")
     if not may_be_read(path, state.plan):
         hint = "`tallybook reflect --from` takes it from elsewhere"

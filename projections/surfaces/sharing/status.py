@@ -238,7 +238,10 @@ def _redaction_lines(project: Project, before: int, after: int | None = None) ->
 
 def _renaming_lines(project: Project, before: int, after: int | None = None) -> list[str]:
     renamed = own_history.find_renamed(open_own_log(project), before, after)
-    return [f"~ {name} is {new} in the book" for name, new in sorted(renamed.items())]
+    # An entry that was joined to another has that one's name.
+    merged = SharedLog(project.ledger).playbook().merged if renamed else {}
+    names = {name: merged.get(new, new) for name, new in sorted(renamed.items())}
+    return [f"~ {name} is {new} in the book" for name, new in names.items() if name != new]
 
 
 def print_changes(project: Project, before: int) -> None:
