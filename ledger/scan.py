@@ -246,7 +246,7 @@ def read_log(path: StrPath, head: Head | None, after: Position, *, verify: bool 
         for run in _scan_log(fd, path, head, after, verify=verify):
             for batch in run.batches if run.lacks_text else ():
                 if redaction.ERASED_TEXT in batch.data or batch.erased:
-                    find = partial(_find_redacted_after, fd, path, head, batch)
+                    find = partial(_find_redacted_after, fd, path, head, batch, verify=verify)
                     redacted = redaction.check_erased(batch, redacted, find, name)
             yield run
         # Another log may have taken this one's place, and verify as a whole.
@@ -277,7 +277,7 @@ def _scan_log(
         raise DamagedLedgerError([scan.stop.problem])
 
 
-def _find_redacted_after(fd: int, path: StrPath, head: Head | None, batch: RawBatch) -> set[str]:
+def _find_redacted_after(fd: int, path: StrPath, head: Head | None, batch: RawBatch, *, verify: bool) -> set[str]:
     """Return the events that are redacted from a batch on, or whose redaction is pending.
 
     Raises:
@@ -286,7 +286,7 @@ def _find_redacted_after(fd: int, path: StrPath, head: Head | None, batch: RawBa
     # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
     # cannot miss it.
     pending = redaction.pending_ids(os.path.dirname(path))
-    later = Batches(_scan_log(fd, path, head, batch.position))
+    later = Batches(_scan_log(fd, path, head, batch.position, verify=verify))
     return {*pending, *chain.from_iterable(map(redaction.redacted_ids, chain([batch], later)))}
 
 

@@ -97,6 +97,19 @@ def test_a_join_says_which_entries_have_another_name(team: Team) -> None:
     assert "- kpt_003  joined to kpt_001, which has its text" in team.run("ben", "diff", "5").out
 
 
+def test_a_preview_shows_what_a_playbook_without_a_ledger_publishes(team: Team) -> None:
+    """A project with a playbook and no ledger publishes the entries of its file, and the preview says so."""
+    file = {"version": "1.0", "key_points": [{"name": "kpt_001", "text": "Use git", "helpful": 1, "harmful": 0}]}
+    folder = team.root("ben") / ".claude"
+    folder.mkdir(exist_ok=True)
+    (folder / "playbook.json").write_text(json.dumps(file))
+    shown = json.loads(team.share("ben", "--dry-run", "--json").out)
+    assert ({"playbook.adopted": 1, "point.seeded": 1}, 1) == (shown["outgoing"], shown["own_entries"])
+    assert not (folder / "ledger").exists()
+    team.share("ben")
+    assert ["Use git"] == [text for text, _, _ in team.entries("ben").values()]
+
+
 class LeavingStore(MemoryStore):
     """A store that notes which runs are asked for, and cannot be reached at the third time."""
 

@@ -168,10 +168,17 @@ class Ground:
     names: dict[str, str] = attrs.field(init=False)
     landed: list[RawBatch] = attrs.field(factory=list)
     keys: set[str] = attrs.field(factory=set)
+    _redacted: set[str] | None = None
 
     def __attrs_post_init__(self) -> None:
         """Turn the ids round."""
         self.names = {id_: name for name, id_ in self.ids.items()}
+
+    def redacted_ids(self) -> set[str]:
+        """Return the ids of the events that are redacted there; the caller adds those that it lands."""
+        if self._redacted is None:
+            self._redacted = {id_ for raw in chain(self.read(), self.landed) for id_ in redacted_ids(raw)}
+        return self._redacted
 
     def equal_entries(self, id_: str) -> frozenset[str]:
         """Return the entries whose text was equal to that of an event before both were redacted."""
@@ -494,8 +501,11 @@ def _void(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
 def _redact(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     """Return a redaction, unless the text of its event is redacted there already."""
     event: Any = record.event
-    is_redacted = any(event.id in redacted_ids(raw) for raw in chain(step.ground.read(), step.ground.landed))
-    return () if is_redacted else (event,)
+    redacted = step.ground.redacted_ids()
+    if event.id in redacted:
+        return ()
+    redacted.add(event.id)
+    return (event,)
 
 
 def _keep(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:

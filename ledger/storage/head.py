@@ -25,8 +25,6 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tallybook.ledger.fast_stdlib import StrPath
 
 HEAD_BYTES = 192
@@ -102,20 +100,16 @@ def decode(data: bytes) -> Head | None:
 
 def load(path: StrPath) -> Head | None:
     """Return the head in a file, as ``read``; None where there is no file."""
-    with suppress(FileNotFoundError):
-        return _read(lambda: disk.read_small(path, disk.SMALL_BYTES)[:HEAD_BYTES])
+    with suppress(FileNotFoundError), disk.hold_open(path) as fd:
+        return read(fd)
     return None
 
 
 def read(fd: int) -> Head | None:
     """Return the head in an open file; None where there is none, or it is torn."""
-    return _read(lambda: disk.read_at(fd, HEAD_BYTES, 0))
-
-
-def _read(read_bytes: Callable[[], bytes]) -> Head | None:
     # A writer may be writing it at this moment, so bytes that do not decode are read again.
     for _ in range(_READ_ATTEMPTS):
-        data = read_bytes()
+        data = disk.read_at(fd, HEAD_BYTES, 0)
         head = decode(data)
         if head is not None or not data:
             return head

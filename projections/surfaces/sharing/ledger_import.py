@@ -595,7 +595,9 @@ class Landing:
         self._done.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
         state = self._ground.state
         for id_, given in records:
-            if type(given) in SHARED and not isinstance(given, events.PointRated) and id_ not in as_landed:
+            # A redaction is not here only where its text is redacted already.
+            is_reported = isinstance(given, events.PointRated | events.EventRedacted)
+            if type(given) in SHARED and not is_reported and id_ not in as_landed:
                 self._done.ignore(given, "the entry that it changes is not here")
             if isinstance(given, events.PointRated) and given.rating in _COUNTING:
                 event = as_landed.get(id_)

@@ -21,6 +21,7 @@ from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
 from tallybook.ledger.sharing.engine import Engine, EngineError, Place, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.replica import BookRedaction, find_redactions
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
@@ -62,6 +63,11 @@ def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
     log = SharedLog(project.ledger)
     exists = log.exists()
     landed = log.landed() if exists else []
+    # Recorded before it publishes: playbook.json of a project without a ledger, and what waits in the spool.
+    is_first = not exists or bool(spool.read_files(project.ledger)[0])
+    waiting = decode(record.preview(project, open_log(project)) if is_first else ())
+    outgoing = [event.event for batch, _ in landed for event in batch.events]
+    outgoing += [event for batch in waiting for event in batch.events if type(event) in SHARED]
     return {
         "address": engine.address,
         "name": name,
@@ -69,8 +75,8 @@ def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
         "project": opened.name if opened else "",
         "events": batches[-1].last if batches else 0,
         "entries": None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries),
-        "outgoing": dict(Counter(KIND_OF[type(event.event)] for batch, _ in landed for event in batch.events)),
-        "own_entries": len(log.playbook().entries) if exists else 0,
+        "outgoing": dict(Counter(KIND_OF[type(event)] for event in outgoing)),
+        "own_entries": len((log.playbook() if exists else commands.playbook(project).state).entries),
         "former": "",
     }
 
@@ -143,13 +149,13 @@ def moves(before: Membership | None, part: Membership) -> bool:
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
     """Sync, note in the user's settings how far the replica goes, and render the playbook.
 
-    What waits in the spool, and a manual edit, is recorded before; where lines of the book are missing, once they are
-    here.
+    What waits in the spool is recorded before; where lines of the book are missing, once they are here.
     """
     _refuse_tracked(project)
     has_spool = bool(spool.read_files(project.ledger)[0])
-    with suppress(MissingLinesError):
-        record.write(project, [])
+    if has_spool:
+        with suppress(MissingLinesError):
+            record.write(project, [])
     result = syncing.sync(machine_of(project, part, limit_s), engine)
     _finish(project, part, result.end)
     # What waited for lines of the book was recorded only after the first sync brought them.
@@ -163,7 +169,8 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
             skipped=[*result.skipped, *(run for run in more.skipped if run not in result.skipped)],
             set_aside=result.set_aside or more.set_aside,
         )
-    return result
+    # A manual edit is recorded only now, so that nothing leaves that a preview did not show.
+    return attrs.evolve(result, pending=SharedLog(project.ledger).count_pending())
 
 
 def _refuse_tracked(project: Project) -> None:
