@@ -69,17 +69,14 @@ class Trial:
         self.outcomes: Counter[str] = Counter()
         scenery.share()
         self.given = dict.fromkeys((machine.home.name for machine in scenery.machines), 0)
-        self._names: dict[str, str] = {}
         for machine in scenery.machines:
             machine.do("add", f"by {machine.home.name}")
 
     def record(self, machine: Machine) -> None:
         """Record ratings of the machine's own entry."""
-        name = self._names.get(machine.home.name, "")
-        if not name:
-            text = f"by {machine.home.name}"
-            (name,) = [name for name, entry in machine.entries().items() if entry[0] == text]
-            self._names[machine.home.name] = name
+        # Its name is asked each time: a book that lost its end can have it under another one.
+        text = f"by {machine.home.name}"
+        (name,) = [name for name, entry in machine.entries().items() if entry[0] == text]
         payload = {"evaluations": [{"name": name, "rating": "helpful"}] * RATINGS}
         if machine.run("record", given=json.dumps(payload)).code == 0:
             self.given[machine.home.name] += RATINGS

@@ -155,7 +155,7 @@ def _lose_remote(loss: Loss) -> None:
             delete_locks(remote)
             trial.outcomes["left locks"] += not damaged
         if damaged:
-            delete_damage(remote, "main")
+            delete_damage(remote, remote.stem)
             trial.outcomes["repairs"] += 1
         elif not locked and answer.code not in {0, EXIT_DAMAGED}:
             trial.problems.append(f"{machine.home.name} after a loss: {answer.err}")
