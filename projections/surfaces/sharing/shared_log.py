@@ -314,7 +314,7 @@ class SharedLog(JsonlLog):
 
     def count_pending(self) -> int:
         """Return how many own batches are not in the book."""
-        return sum(not one.is_here and (bool(one.events) or one.lacks) for one, _ in self.landed())
+        return sum(not landed.is_here and (bool(landed.events) or landed.lacks) for landed, _ in self.landed())
 
     # ---- Views ----
 

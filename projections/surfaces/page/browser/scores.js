@@ -25,7 +25,7 @@ function drawScores() {
     }`;
   const isFound = ({ group, id }) => group !== "component" || page.found.words.every((word) => id.includes(word)),
     shown = scores.series.filter(isFound),
-    members = (group) => shown.filter((one) => one.group === group);
+    members = (group) => shown.filter((row) => row.group === group);
   fill(
     $("charts"),
     Object.keys(GROUPS).map((group) => chart(group, members(group), day)),
@@ -45,13 +45,13 @@ function chart(group, series, day) {
     class: "chart",
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `${group}: ${series.map((one) => `${one.label} ${lastValue(one, day)}`).join(", ")}`,
+    "aria-label": `${group}: ${series.map((row) => `${row.label} ${lastValue(row, day)}`).join(", ")}`,
   });
   for (const grade of [0, 50, 60, 70, 100]) {
     level(box, y(grade), width, "grid");
     box.append(svgElement("text", { x: width - 8, y: y(grade) - 3, class: "grid-text" }, String(grade)));
   }
-  series.forEach((one, i) => drawSeries(box, one, i, x, y, width));
+  series.forEach((row, i) => drawSeries(box, row, i, x, y, width));
   const cursor = (event, name) => {
     const at = eventPlace(event, width);
     box.append(svgElement("line", { x1: at, x2: at, y1: 0, y2: height, class: name }));
@@ -62,7 +62,7 @@ function chart(group, series, day) {
     const shown = box.getBoundingClientRect();
     goToDay(((event.clientX - shown.left) / shown.width) * width, width);
   });
-  const key = series.map((one, i) => span(`tone tone-${i % 6}`, "● ", quoted(one.label)));
+  const key = series.map((row, i) => span(`tone tone-${i % 6}`, "● ", quoted(row.label)));
   return el(
     "figure",
     {},
@@ -77,44 +77,44 @@ const level = (box, y, width, name) =>
   box.append(svgElement("line", { x1: 8, x2: width - 8, y1: y, y2: y, class: name }));
 
 /** Draw one series: its line, its points, fainter where little was measured, its baseline and its alerts. */
-function drawSeries(box, one, i, x, y, width) {
+function drawSeries(box, row, i, x, y, width) {
   const { scores } = page,
     tone = `tone-${i % 6}`;
   // Between two days without data nothing is drawn.
-  const points = one.values.map((value, at) => {
-    const command = at && one.values[at - 1] !== null ? "L" : "M";
+  const points = row.values.map((value, at) => {
+    const command = at && row.values[at - 1] !== null ? "L" : "M";
     return value === null ? "" : `${command}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
   });
   box.append(svgElement("path", { d: points.join(""), class: `series ${tone}` }));
-  one.values.forEach((value, at) => {
+  row.values.forEach((value, at) => {
     if (value === null || scores.days.length > 400) return;
-    const alert = alertOn(one, at);
+    const alert = alertOn(row, at);
     const point = svgElement("circle", {
       cx: x(at),
       cy: y(value),
       r: alert ? 4.5 : 2.5,
       class: alert ? "alert" : `point ${tone}`,
-      opacity: 0.3 + 0.7 * (one.coverage[at] ?? 1),
+      opacity: 0.3 + 0.7 * (row.coverage[at] ?? 1),
     });
-    const words = `${value.toFixed(1)}${alert ? `, ${alert}` : ""}${coverageWords(one, at)}`;
-    point.append(svgElement("title", {}, `${one.label} ${scores.days[at]}: ${words}`));
+    const words = `${value.toFixed(1)}${alert ? `, ${alert}` : ""}${coverageWords(row, at)}`;
+    point.append(svgElement("title", {}, `${row.label} ${scores.days[at]}: ${words}`));
     box.append(point);
   });
-  if (one.baseline !== null) level(box, y(one.baseline), width, `baseline ${tone}`);
+  if (row.baseline !== null) level(box, y(row.baseline), width, `baseline ${tone}`);
 }
 
 /** Return the level of the alert of a series on a day, undefined without one. */
-const alertOn = (one, at) => page.scores.alerts.find(([day, id]) => day === at && id === one.id)?.[2];
+const alertOn = (row, at) => page.scores.alerts.find(([day, id]) => day === at && id === row.id)?.[2];
 
-function coverageWords(one, at) {
-  const share = one.coverage[at];
+function coverageWords(row, at) {
+  const share = row.coverage[at];
   return share === null || share > 0.995 ? "" : `, ${Math.round(share * 100)} % measured`;
 }
 
 /** Return the last day up to one with a value, -1 without. */
-const lastDay = (one, day) => one.values.findLastIndex((value, at) => at <= day && value !== null);
+const lastDay = (row, day) => row.values.findLastIndex((value, at) => at <= day && value !== null);
 
-const lastValue = (one, day) => one.values[lastDay(one, day)]?.toFixed(1) ?? "no data";
+const lastValue = (row, day) => row.values[lastDay(row, day)]?.toFixed(1) ?? "no data";
 
 /** Go to the day next to a place in a chart; the one chosen before is the other end of the leads. */
 function goToDay(place, width) {
@@ -152,17 +152,17 @@ function timePlace(time, width) {
 
 function scoreTable(series, day) {
   const { scores } = page;
-  const rows = series.map((one) => {
-    const at = lastDay(one, day),
-      alert = alertOn(one, at);
+  const rows = series.map((row) => {
+    const at = lastDay(row, day),
+      alert = alertOn(row, at);
     return el(
       "tr",
       {},
-      el("th", { scope: "row" }, quoted(one.label)),
-      el("td", { class: "number", text: lastValue(one, day) }),
+      el("th", { scope: "row" }, quoted(row.label)),
+      el("td", { class: "number", text: lastValue(row, day) }),
       el("td", { text: at < 0 ? "" : scores.days[at] }),
-      el("td", { text: at < 0 ? "" : coverageWords(one, at).slice(2) || "all measured" }),
-      el("td", { class: "number", text: one.baseline ?? "" }),
+      el("td", { text: at < 0 ? "" : coverageWords(row, at).slice(2) || "all measured" }),
+      el("td", { class: "number", text: row.baseline ?? "" }),
       el("td", { class: alert && "bad", text: alert ?? "" }),
     );
   });
@@ -205,6 +205,6 @@ function leads() {
 
 function scoreRows() {
   const { days, series } = page.scores ?? { series: [] },
-    rows = series.flatMap((one) => one.values.map((value, at) => [days[at], one.id, value, one.coverage[at] ?? ""]));
+    rows = series.flatMap((row) => row.values.map((value, at) => [days[at], row.id, value, row.coverage[at] ?? ""]));
   return [["day", "score", "value", "coverage"], ...rows.filter(([, , value]) => value !== null)];
 }
