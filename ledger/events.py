@@ -40,12 +40,24 @@ PERCENT: Final = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.
 NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
+EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {}
+"""Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
+
+
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(attrs.field,))
 class Event:
-    """Base of every event class: events are shown, compared and hashed by the values of their fields."""
+    """Base of every event class: events are shown, compared and hashed by the values of their fields.
+
+    A class names its kind on disk, and the version of its fields that this Tallybook writes.
+    """
 
     # What makes a class one of attrs, for the type checker.
     __attrs_attrs__: ClassVar[Any]
+
+    def __init_subclass__(cls, kind: str = "", version: int = 1) -> None:
+        """Give the class its row in the table of kinds; one without a kind is a base of others."""
+        if kind:
+            EVENT_TYPES[kind] = cls, version
 
     def evolve(self, **changes: Any) -> Self:
         """Return the same event with other values in these fields."""
@@ -137,7 +149,7 @@ EDITS: Final = ("", "kept", "changed", "new", "copied")
 # ---- The ledger ----
 
 
-class LedgerOpened(Event):
+class LedgerOpened(Event, kind="ledger.opened"):
     """The first line of every ledger.
 
     Attributes:
@@ -149,7 +161,7 @@ class LedgerOpened(Event):
     format: int = attrs.field(validator=check_count)
 
 
-class EventRedacted(Event):
+class EventRedacted(Event, kind="event.redacted"):
     """The free text of an earlier event is erased from disk; its proof remains.
 
     From this line on readers accept that the text is missing. A missing text without such a line is damage.
@@ -163,7 +175,7 @@ class EventRedacted(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class LogRecovered(Event):
+class LogRecovered(Event, kind="log.recovered"):
     """A range of bytes that was never acknowledged and does not verify is sealed: readers skip exactly this range.
 
     Attributes:
@@ -214,7 +226,7 @@ class Entry:
     harmful: int = 0
 
 
-class PlaybookAdopted(Event):
+class PlaybookAdopted(Event, kind="playbook.adopted"):
     """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
 
     Attributes:
@@ -229,7 +241,7 @@ class PlaybookAdopted(Event):
     top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
 
 
-class PointSeeded(Event):
+class PointSeeded(Event, kind="point.seeded"):
     """An entry of a legacy file, a synthetic event for its history before the ledger.
 
     Attributes:
@@ -249,7 +261,7 @@ class PointSeeded(Event):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class ItemSkipped(Event):
+class ItemSkipped(Event, kind="item.skipped"):
     """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
 
     Attributes:
@@ -263,7 +275,7 @@ class ItemSkipped(Event):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointAdded(Event):
+class PointAdded(Event, kind="point.added"):
     """A new entry; it starts without ratings.
 
     Attributes:
@@ -279,7 +291,7 @@ RATINGS: Final = ("helpful", "harmful", "neutral")
 """The ratings that Tallybook knows; any other is recorded and has no effect."""
 
 
-class PointRated(Event):
+class PointRated(Event, kind="point.rated"):
     """A rating of an entry, recorded as received.
 
     Attributes:
@@ -292,7 +304,7 @@ class PointRated(Event):
     rating: str
 
 
-class PlaybookUpdated(Event):
+class PlaybookUpdated(Event, kind="playbook.updated"):
     """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
 
     Attributes:
@@ -307,7 +319,7 @@ class PlaybookUpdated(Event):
     ignored: int = attrs.field(validator=check_count)
 
 
-class PointEdited(Event):
+class PointEdited(Event, kind="point.edited", version=2):
     """A manual edit of ``playbook.json`` gave an entry these values.
 
     Attributes:
@@ -331,7 +343,7 @@ class PointEdited(Event):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointRemoved(Event):
+class PointRemoved(Event, kind="point.removed"):
     """A manual edit removed an entry from ``playbook.json``.
 
     Attributes:
@@ -341,7 +353,7 @@ class PointRemoved(Event):
     name: str
 
 
-class PlaybookOrdered(Event):
+class PlaybookOrdered(Event, kind="playbook.ordered"):
     """A new order of entries, in effect from the ``playbook.edited`` of the same batch.
 
     A long order is split over several events; their names are concatenated.
@@ -354,7 +366,7 @@ class PlaybookOrdered(Event):
     names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-class PlaybookEdited(Event):
+class PlaybookEdited(Event, kind="playbook.edited"):
     """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
 
     Attributes:
@@ -372,7 +384,7 @@ class PlaybookEdited(Event):
 # ---- Curation, by people and curators ----
 
 
-class PointNoted(Event):
+class PointNoted(Event, kind="point.noted"):
     """A remark that came with a rating or a citation; it has no effect.
 
     Attributes:
@@ -396,7 +408,7 @@ class CurationEvent(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointReworded(CurationEvent):
+class PointReworded(CurationEvent, kind="point.reworded"):
     """An entry gets another text; its counts stay.
 
     Attributes:
@@ -406,23 +418,23 @@ class PointReworded(CurationEvent):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointRetired(CurationEvent):
+class PointRetired(CurationEvent, kind="point.retired"):
     """An entry leaves the playbook by decision; it can be restored."""
 
 
-class PointRestored(CurationEvent):
+class PointRestored(CurationEvent, kind="point.restored"):
     """An entry returns with the text and counts that it had last; only a later harmful rating can prune it again."""
 
 
-class PointPinned(CurationEvent):
+class PointPinned(CurationEvent, kind="point.pinned"):
     """An entry is exempt from pruning, whatever its ratings."""
 
 
-class PointUnpinned(CurationEvent):
+class PointUnpinned(CurationEvent, kind="point.unpinned"):
     """A pinned entry can be pruned again, from the next update on."""
 
 
-class PointPlaced(CurationEvent):
+class PointPlaced(CurationEvent, kind="point.placed"):
     """An entry is put into a section of the playbook, in place of the one that it had.
 
     Attributes:
@@ -433,7 +445,7 @@ class PointPlaced(CurationEvent):
     section: str
 
 
-class PointLimited(CurationEvent):
+class PointLimited(CurationEvent, kind="point.limited"):
     """An entry holds until a day, in place of the one that it had: after it, it stays and is not injected.
 
     Attributes:
@@ -444,7 +456,7 @@ class PointLimited(CurationEvent):
     until: str = attrs.field(validator=check_day)
 
 
-class PointMerged(Event):
+class PointMerged(Event, kind="point.merged"):
     """Entries that say the same are merged into one, which gets their counts and their later ratings.
 
     Attributes:
@@ -458,7 +470,7 @@ class PointMerged(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class EventsVoided(Event):
+class EventsVoided(Event, kind="events.voided"):
     """Undo: from this line on views fold the log without these events; ids, keys and names remain used.
 
     Attributes:
@@ -473,7 +485,7 @@ class EventsVoided(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointProposed(Event):
+class PointProposed(Event, kind="point.proposed", version=2):
     """A change of an entry is proposed; it changes nothing until a person accepts it.
 
     Attributes:
@@ -498,7 +510,7 @@ class PointProposed(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class ProposalDecided(Event):
+class ProposalDecided(Event, kind="playbook.decided"):
     """A proposal was accepted, with the change in the same batch, or rejected.
 
     Attributes:
@@ -512,7 +524,7 @@ class ProposalDecided(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointReviewed(Event):
+class PointReviewed(Event, kind="point.reviewed"):
     """A person decided about entries in a review; a change of them is in the same batch.
 
     Attributes:
@@ -543,7 +555,7 @@ def _check_draw(event: PlaybookInjected, _field: object, probability: float) -> 
         raise ValueError("entries are held for a question only")
 
 
-class PlaybookInjected(Event):
+class PlaybookInjected(Event, kind="playbook.injected", version=3):
     """A session received the playbook, or what a draw left of it; a fork, nothing: it has what its parent was given.
 
     Attributes:
@@ -573,7 +585,7 @@ class PlaybookInjected(Event):
     file: str = ""
 
 
-class PointCited(Event):
+class PointCited(Event, kind="point.cited"):
     """An agent named an entry in a message or in a tool call. It shows use, not approval, so it is not a rating.
 
     Attributes:
@@ -588,7 +600,7 @@ class PointCited(Event):
 # ---- Reflection: a model rates a session ----
 
 
-class ReflectionRequested(Event):
+class ReflectionRequested(Event, kind="reflection.requested"):
     """A transcript awaits reflection up to an offset; ranges that were read before are not read again.
 
     Attributes:
@@ -602,7 +614,7 @@ class ReflectionRequested(Event):
     transcript: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class ReflectionStarted(Event):
+class ReflectionStarted(Event, kind="reflection.started"):
     """A model is about to be called. Without a later completion or failure the call was interrupted.
 
     Attributes:
@@ -615,7 +627,7 @@ class ReflectionStarted(Event):
     tokens: int = attrs.field(validator=check_count)
 
 
-class TranscriptRead(Event):
+class TranscriptRead(Event, kind="transcript.read"):
     """A range of a transcript was evaluated; its ratings are in the same batch.
 
     Attributes:
@@ -637,7 +649,7 @@ class TranscriptRead(Event):
     rater: str
 
 
-class ReflectionCompleted(Event):
+class ReflectionCompleted(Event, kind="reflection.completed"):
     """A model's answer was recorded; the ranges and ratings of this batch come from it.
 
     Attributes:
@@ -651,7 +663,7 @@ class ReflectionCompleted(Event):
     output_tokens: int = attrs.field(validator=check_count)
 
 
-class ReflectionFailed(Event):
+class ReflectionFailed(Event, kind="reflection.failed"):
     """A reflection gave no result; it is tried again later, unless its transcript is gone.
 
     Attributes:
@@ -675,7 +687,7 @@ class ReflectionFailed(Event):
 # configuration maps it to a component.
 
 
-class MetricsRecorded(Event):
+class MetricsRecorded(Event, kind="metrics.recorded"):
     """Metrics of a component.
 
     Attributes:
@@ -696,7 +708,7 @@ def _check_passed(event: BenchmarkRecorded, _field: object, total: int) -> None:
         raise ValueError(f"{event.passed} of {total} cases cannot have passed")
 
 
-class BenchmarkRecorded(Event):
+class BenchmarkRecorded(Event, kind="benchmark.recorded"):
     """The result of a benchmark of a component.
 
     Attributes:
@@ -712,7 +724,7 @@ class BenchmarkRecorded(Event):
     total: int = attrs.field(validator=(check_count, _check_passed))
 
 
-class FeedbackRecorded(Event):
+class FeedbackRecorded(Event, kind="feedback.recorded"):
     """A person's judgement of a component, or of a session as a whole.
 
     Attributes:
@@ -728,7 +740,7 @@ class FeedbackRecorded(Event):
     note: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class BaselineSet(Event):
+class BaselineSet(Event, kind="baseline.set"):
     """The value that a score is compared with from now on; earlier drops of the score are accepted.
 
     Attributes:
@@ -750,7 +762,7 @@ def _check_measures(_event: object, _field: object, numbers: Numbers) -> None:
         raise ValueError(f"numbers must be from 0, and no more can fail than there are: {dict(numbers)}")
 
 
-class SessionMeasured(Event):
+class SessionMeasured(Event, kind="session.measured"):
     """What the transcript of a session says about its work, without its subagents; a later event replaces it.
 
     Attributes:
@@ -765,7 +777,7 @@ class SessionMeasured(Event):
     numbers: Numbers = attrs.field(validator=_check_measures)
 
 
-class SessionEnded(Event):
+class SessionEnded(Event, kind="session.ended"):
     """A session ended.
 
     Attributes:
@@ -775,7 +787,7 @@ class SessionEnded(Event):
     version: str
 
 
-class TelemetryKept(Event):
+class TelemetryKept(Event, kind="telemetry.kept"):
     """A telemetry event without a scored value; kept as evidence, and counted.
 
     Attributes:
@@ -794,7 +806,7 @@ class TelemetryKept(Event):
 _SHARE = attrs.validators.and_(attrs.validators.gt(0), attrs.validators.le(1))
 
 
-class LiftAsked(Event):
+class LiftAsked(Event, kind="lift.asked"):
     """A person asks whether something helps; sessions that begin from here on are drawn for it.
 
     Attributes:
@@ -815,7 +827,7 @@ class LiftAsked(Event):
     scoring: str
 
 
-class LiftStopped(Event):
+class LiftStopped(Event, kind="lift.stopped"):
     """A question is closed: nothing is withheld for it any more, and what is known stays.
 
     Attributes:
@@ -828,7 +840,7 @@ class LiftStopped(Event):
 # ---- A book that several machines share, and what landing in it makes of an event ----
 
 
-class BookOpened(Event):
+class BookOpened(Event, kind="book.opened"):
     """The first line of every book.
 
     Attributes:
@@ -844,7 +856,7 @@ class BookOpened(Event):
     rules: int = attrs.field(validator=check_count)
 
 
-class BookRules(Event):
+class BookRules(Event, kind="book.rules"):
     """From here on the book is folded by other rules; a program that does not know them stops here.
 
     Attributes:
@@ -854,7 +866,7 @@ class BookRules(Event):
     rules: int = attrs.field(validator=check_count)
 
 
-class BookBlock(Event):
+class BookBlock(Event, kind="book.block"):
     """Numbers of names that belong to the writer of this line, so that two machines never give an entry the same name.
 
     Attributes:
@@ -867,7 +879,7 @@ class BookBlock(Event):
     last: int = attrs.field(validator=check_count)
 
 
-class PointMatched(Event):
+class PointMatched(Event, kind="point.matched"):
     """An added or imported entry whose text another entry has already; its later ratings count for that one.
 
     If the other entry was undone, this event adds the entry itself.
@@ -888,7 +900,7 @@ class PointMatched(Event):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class EventRepeated(Event):
+class EventRepeated(Event, kind="event.repeated"):
     """An event of a delivery that the book has already from another machine; it has no effect.
 
     Attributes:
@@ -898,7 +910,7 @@ class EventRepeated(Event):
     kind: str
 
 
-class RedactionLinked(Event):
+class RedactionLinked(Event, kind="redaction.linked"):
     """Events whose text was equal before it was redacted; landing takes their texts as equal.
 
     Attributes:
@@ -911,7 +923,7 @@ class RedactionLinked(Event):
 # ---- In the own ledger of a machine that shares a book ----
 
 
-class BookTaken(Event):
+class BookTaken(Event, kind="book.taken"):
     """From here on this machine's playbook contains the book up to an event: the machine's frontier.
 
     Attributes:
@@ -929,7 +941,7 @@ class BookTaken(Event):
     new_names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-class NamesMeant(Event):
+class NamesMeant(Event, kind="names.meant"):
     """The names in this batch, in a project that shares a book, and the entries that they mean.
 
     A name of a pending entry can mean another one once the book has moved on, so the ids decide.
@@ -943,61 +955,8 @@ class NamesMeant(Event):
     ids: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-# ---- The table of kinds ----
+# ---- All kinds ----
 
-EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
-    "ledger.opened": (LedgerOpened, 1),
-    "event.redacted": (EventRedacted, 1),
-    "log.recovered": (LogRecovered, 1),
-    "playbook.adopted": (PlaybookAdopted, 1),
-    "point.seeded": (PointSeeded, 1),
-    "item.skipped": (ItemSkipped, 1),
-    "point.added": (PointAdded, 1),
-    "point.rated": (PointRated, 1),
-    "playbook.updated": (PlaybookUpdated, 1),
-    "point.edited": (PointEdited, 2),
-    "point.removed": (PointRemoved, 1),
-    "playbook.ordered": (PlaybookOrdered, 1),
-    "playbook.edited": (PlaybookEdited, 1),
-    "point.noted": (PointNoted, 1),
-    "point.reworded": (PointReworded, 1),
-    "point.retired": (PointRetired, 1),
-    "point.restored": (PointRestored, 1),
-    "point.pinned": (PointPinned, 1),
-    "point.unpinned": (PointUnpinned, 1),
-    "point.placed": (PointPlaced, 1),
-    "point.limited": (PointLimited, 1),
-    "point.merged": (PointMerged, 1),
-    "events.voided": (EventsVoided, 1),
-    "point.proposed": (PointProposed, 2),
-    "playbook.decided": (ProposalDecided, 1),
-    "point.reviewed": (PointReviewed, 1),
-    "playbook.injected": (PlaybookInjected, 3),
-    "point.cited": (PointCited, 1),
-    "reflection.requested": (ReflectionRequested, 1),
-    "reflection.started": (ReflectionStarted, 1),
-    "transcript.read": (TranscriptRead, 1),
-    "reflection.completed": (ReflectionCompleted, 1),
-    "reflection.failed": (ReflectionFailed, 1),
-    "metrics.recorded": (MetricsRecorded, 1),
-    "benchmark.recorded": (BenchmarkRecorded, 1),
-    "feedback.recorded": (FeedbackRecorded, 1),
-    "baseline.set": (BaselineSet, 1),
-    "session.measured": (SessionMeasured, 1),
-    "session.ended": (SessionEnded, 1),
-    "telemetry.kept": (TelemetryKept, 1),
-    "lift.asked": (LiftAsked, 1),
-    "lift.stopped": (LiftStopped, 1),
-    "book.opened": (BookOpened, 1),
-    "book.rules": (BookRules, 1),
-    "book.block": (BookBlock, 1),
-    "point.matched": (PointMatched, 1),
-    "event.repeated": (EventRepeated, 1),
-    "redaction.linked": (RedactionLinked, 1),
-    "book.taken": (BookTaken, 1),
-    "names.meant": (NamesMeant, 1),
-}
-"""Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 KIND_OF: Final = {cls: kind for kind, (cls, _) in EVENT_TYPES.items()}
 """Class of an event → its kind on disk."""
 
