@@ -262,12 +262,14 @@ def _encode_floats(event: Any) -> bytes:
 def _shape_of(begin: bytes) -> _Shape | None:
     """Return the shape of lines that begin with this kind and version; None where they take the slow path."""
     kind = begin.decode("latin-1").removeprefix('"kind":"').partition('"')[0]
-    cls, version = EVENT_TYPES.get(kind, (LedgerOpened, 0))
+    if kind not in EVENT_TYPES:
+        return None
+    cls, version = EVENT_TYPES[kind]
     types = {field.type for field in attrs.fields(attrs.resolve_types(cls))}
     texts = FREE_FIELDS[cls]
-    # The slow path checks the format of the ledger. With an object among the fields, the key of the first text could
-    # stand in that object, where `decode_fast` would take it for the beginning of the texts.
-    if begin != f'"kind":"{kind}","v":{version}'.encode() or cls is LedgerOpened or (texts and Numbers in types):
+    # With an object among the fields, the key of the first text could stand in that object, where `decode_fast` would
+    # take it for the beginning of the texts.
+    if begin != f'"kind":"{kind}","v":{version}'.encode() or (texts and Numbers in types):
         return None
     return _Shape(
         f',"{texts[0]}":'.encode() if texts else b"",
@@ -303,6 +305,9 @@ def decode_fast(what: bytes) -> Event | None:
     try:
         event: Event = decode(fields)
     except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    # The slow path refuses the format of a later version.
+    if isinstance(event, LedgerOpened) and event.format > FORMAT:
         return None
     # One comparison proves canonical form, no unknown field and no repeated key.
     return event if encode(event) == fields else None

@@ -252,11 +252,6 @@ def chained_bytes(data: bytes) -> bytes:
     return b"".join([*pieces, data[position:]])
 
 
-def compute_chain(previous: str, data: bytes) -> str:
-    """Return the chain value of a batch that follows the chain value ``previous``."""
-    return digest(previous.encode() + chained_bytes(data))
-
-
 def prove(previous: str, data: bytes, sha: Callable[[bytes], Hash] = sha256) -> tuple[str, bool]:
     """Return the chain value that proves a batch and its texts, and whether a text of it is erased.
 
@@ -387,6 +382,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     size = len(drafts)
     key = _encode_key(stamp.key)
     lines: list[bytes] = []
+    chained: list[bytes] = []
     for part, draft in enumerate(drafts, 1):
         when = f',"when":"{draft.when}"' if draft.when else ""
         head = f'"seq":{seq + part},"id":"{stamp.new_id()}"{key},"at":"{stamp.at}"{when},"part":[{part},{size}]'
@@ -401,16 +397,16 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
             core = f'{head},"by":{by},\t{what}'.encode()
         except UnicodeEncodeError as error:
             raise BadInputError("text", NOT_UNICODE) from error
-        end = b"}" if part < size else b""
         line = b'{"crc":"%08x",%b' % (binascii.crc32(core), core)
         if len(line) + len(free) + FRAME_BYTES > MAX_LINE_BYTES:
             raise BadInputError("event", f"{draft.kind} would need more than {MAX_LINE_BYTES:,} bytes on its line")
-        lines.append(line + free + end)
-    data = b"\n".join(lines)
-    if len(data) > MAX_BATCH_BYTES:
+        lines.append(line + free + LINE_END)
+        # The value of free text is proven by its sum.
+        chained.append(line + FREE_MARK if free else line)
+    if sum(map(len, lines)) - len(LINE_END) > MAX_BATCH_BYTES:
         raise BadInputError("batch", f"would need more than {MAX_BATCH_BYTES:,} bytes", "send it in parts")
-    chain = compute_chain(stamp.position.chain, data)
-    return RawBatch(seq + 1, seq + size, chain, stamp.position.offset, complete_lines(data))
+    chain = digest(stamp.position.chain.encode() + LINE_END.join(chained))
+    return RawBatch(seq + 1, seq + size, chain, stamp.position.offset, lines)
 
 
 def _whole_line(line: bytes) -> bytes:

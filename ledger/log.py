@@ -105,33 +105,24 @@ class LogFiles:
         try:
             self.lock = disk.open_file(self.lock_path, write=True, create=True)
             self.head = disk.open_file(self.head_path, write=True, create=True)
+            head = heads.read(self.head)
             # A backup by hard links gives every file a second name, so only the content tells whose file it is.
-            disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head) is not None)
-            self.log = self._open_log()
+            disk.refuse_hard_link(self.head, self.head_path, lambda: head is not None)
+            is_acknowledged = head is not None and head.position.offset > 0
+            try:
+                self.log = disk.open_file(self.path, write=True, append=True)
+            except FileNotFoundError:
+                # A ledger must not begin anew unnoticed.
+                if head is not None and is_acknowledged:
+                    raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
+                self.log = disk.open_file(self.path, write=True, append=True, create=True)
             disk.refuse_hard_link(
-                self.log, self.path, lambda: self._was_acknowledged() or line.first_seq(read_at(self.log, 64, 0)) == 1
+                self.log, self.path, lambda: is_acknowledged or line.first_seq(read_at(self.log, 64, 0)) == 1
             )
         except BaseException:
             self.close()
             raise
         self.inode = os.fstat(self.log).st_ino
-
-    def _open_log(self) -> int:
-        """Open the log for appending; a new ledger's is created.
-
-        Raises:
-            DamagedLedgerError: It is gone, although bytes of it were acknowledged: it must not begin anew unnoticed.
-        """
-        try:
-            return disk.open_file(self.path, write=True, append=True)
-        except FileNotFoundError:
-            head = heads.read(self.head) or NO_HEAD
-            if head.position.offset:
-                raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
-        return disk.open_file(self.path, write=True, append=True, create=True)
-
-    def _was_acknowledged(self) -> bool:
-        return (heads.read(self.head) or NO_HEAD).position.offset > 0
 
     def note(self, data: bytes) -> None:
         """Note in the lock's file how far the log is written, which saves the next writer a search.
@@ -162,11 +153,6 @@ class LogFiles:
         if note is None or note.boot != self.boot or not head.position.offset < note.position.offset <= size:
             return None
         return note.position if has_position(self.log, note.position) else None
-
-    def release(self) -> None:
-        """Release the lock."""
-        self.busy = False
-        disk.unlock(self.lock)
 
     def head_at(self, position: Position) -> bytes:
         """Return the head that says that everything up to a position is acknowledged."""
@@ -214,7 +200,18 @@ class LogFiles:
             if noted and self._is_acknowledged(position.seq, heads.read(self.head)):
                 return
             with self.lock_head(HEAD_TRIES):
-                self._move_head(position.seq, fresh, is_first=opened.seq == 0)
+                head = heads.read(self.head)
+                # It never goes back.
+                if self._is_acknowledged(position.seq, head):
+                    return
+                if head is not None and head.shared and not self.shared:
+                    # Another process has taken in a shared book since this one looked at the head.
+                    self.shared = True
+                    fresh = self.head_at(position)
+                heads.write(self.head, fresh)
+                if opened.seq == 0 or head is None:
+                    # The first head of a ledger: without it a crash would look like damage.
+                    disk.flush(self.head, self.head_path)
         except OSError as error:
             raise OutcomeUnknownError(self.head_path, disk.reason(error)) from error
 
@@ -230,20 +227,6 @@ class LogFiles:
             self.tail = None
             raise OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
         return head.position.seq >= seq
-
-    def _move_head(self, seq: int, fresh: bytes, *, is_first: bool) -> None:
-        """Write the head, unless it has passed ``seq``: it never goes back."""
-        head = heads.read(self.head)
-        if self._is_acknowledged(seq, head):
-            return
-        if head is not None and head.shared and not self.shared:
-            # Another process has taken in a shared book since this one looked at the head.
-            self.shared, noted = True, heads.decode(fresh) or head
-            fresh = heads.encode(noted._replace(shared=True))
-        heads.write(self.head, fresh)
-        if is_first or head is None:
-            # The first head of a ledger: without it a crash would look like damage.
-            disk.flush(self.head, self.head_path)
 
     def mark_shared(self) -> None:
         """Note in the head that this ledger has taken in a shared book. The caller holds the lock.
@@ -432,7 +415,8 @@ class Transaction:
             if self.position.seq == 0:
                 self._open_ledger(files)
         except BaseException:
-            files.release()
+            files.busy = False
+            disk.unlock(files.lock)
             raise
         return self
 
@@ -612,7 +596,8 @@ class Transaction:
                 files.tail = None
                 self._write(files)
         finally:
-            files.release()
+            files.busy = False
+            disk.unlock(files.lock)
         if kind is None and (self._pending or self._needs_flush):
             begin = self._pending[0].offset if self._pending else -1
             files.confirm(self.position, begin, self._start, self._note)

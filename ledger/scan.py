@@ -394,7 +394,7 @@ def choose_digest(size: int) -> Digest:
 def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> VerifiedRun:
     """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
 
-    ``digest`` verifies the chain; None skips that. The loop repeats compute_chain() inline, and calls nothing for
+    ``digest`` verifies the chain; None skips that. The loop computes the chain inline, and calls nothing for
     batches without free text, because a call per batch would slow a replay down.
     """
     # No line holds a NUL byte: they are what a power loss leaves. So a batch with one never verifies, however the

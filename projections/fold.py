@@ -198,6 +198,8 @@ def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int 
             undos.extend(undos_in(batch))
 
     state = fold(view, read_and_watch(), until=until)
+    if not undos:
+        return state
     undone_ids = find_undone(undos)
     # Batches appended between the two reads are left out: an undo among them was not considered.
     return fold(view, mark_undone(read(), undone_ids), until=state.seq) if undone_ids.last else state

@@ -372,18 +372,14 @@ def _folder_of(path: StrPath) -> str:
     return os.path.dirname(path) or os.curdir
 
 
-_acknowledged = 0
+acknowledged = 0
+"""Transactions that were acknowledged so far: a command that is interrupted after one does not report a failure."""
 
 
 def note_acknowledged() -> None:
     """Count a transaction that was acknowledged, or a payload that was spooled."""
-    global _acknowledged  # noqa: PLW0603 - one number for the whole process
-    _acknowledged += 1
-
-
-def acknowledged_count() -> int:
-    """Return how many there were so far: a command that is interrupted after one does not report a failure."""
-    return _acknowledged
+    global acknowledged  # noqa: PLW0603 - one number for the whole process
+    acknowledged += 1
 
 
 def try_lock(fd: int) -> bool:
@@ -450,12 +446,9 @@ def boot_id() -> str:
 
     Empty where the system has no such id; then every byte after the head is read again, which is always right.
     """
-    try:
-        fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
-    except OSError:
-        return ""
-    with closing(fd):
-        return os.read(fd, 64).decode("ascii", "replace").strip()
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb", 0) as file:
+        return file.read(64).decode("ascii", "replace").strip()
+    return ""
 
 
 def folder_rights(folder: os.stat_result) -> tuple[int, int]:

@@ -16,10 +16,10 @@ import attrs
 from faults import Setting, Tally
 from helpers.authors import HUMAN
 from helpers.ledger_codec import BAD, CONTINUATION, line_of, sections
-from helpers.ledger_lines import forge
+from helpers.ledger_lines import compute_chain, forge
 from helpers.shared_machines import make_machines
 from tallybook.ledger.events import EVENT_TYPES
-from tallybook.ledger.line import Position, RawBatch, compute_chain
+from tallybook.ledger.line import Position, RawBatch
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.engine import Run
 from tallybook.ledger.sharing.replica import Replica

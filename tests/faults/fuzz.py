@@ -28,6 +28,7 @@ import zlib
 from faults import Setting, Tally
 from faults.mutations import LINES, somewhere
 from faults.verdicts import BY, ENTRY, NOW, RATED, judge
+from helpers.ledger_lines import compute_chain
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookAdopted, PlaybookEdited, PlaybookUpdated, PointAdded
@@ -43,7 +44,6 @@ from tallybook.ledger.line import (
     RawBatch,
     Stamp,
     complete_lines,
-    compute_chain,
     digest,
     frame,
 )

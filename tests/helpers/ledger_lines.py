@@ -27,8 +27,9 @@ from tallybook.ledger.line import (
     Position,
     RawBatch,
     Stamp,
+    chained_bytes,
     complete_lines,
-    compute_chain,
+    digest,
     frame,
 )
 from tallybook.ledger.scan import Scan
@@ -120,6 +121,11 @@ def read(data: bytes) -> Read:
     """Scan bytes as a file from its beginning to its end."""
     scan = Scan(file_of(data), START, len(data))
     return Read(list(scan), scan.stop, scan.sealed_ranges)
+
+
+def compute_chain(previous: str, data: bytes) -> str:
+    """Return the chain value of a batch that follows the chain value ``previous``."""
+    return digest(previous.encode() + chained_bytes(data))
 
 
 def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mapping[str, str] | None = None) -> RawBatch:

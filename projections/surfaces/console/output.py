@@ -44,27 +44,22 @@ class Meter:
     """The progress of one command.
 
     Attributes:
-        enabled: Whether a person sees it.
+        watcher: What a long read calls with its progress; None where no person sees it.
     """
 
-    enabled = False
+    watcher: Callable[[int, int], None] | None = None
     _progress: Progress | None = None
     _next_s = 0.0
 
     def enable(self) -> None:
         """Show progress from now on, if the error output is a terminal."""
-        self.enabled = sys.stderr.isatty()
+        self.watcher = self.update if sys.stderr.isatty() else None
         self._next_s = time.monotonic() + DELAY_S
 
     def disable(self) -> None:
         """Show no more progress."""
         self.clear()
-        self.enabled = False
-
-    @property
-    def watcher(self) -> Callable[[int, int], None] | None:
-        """Return the function that a long read calls with its progress, None where no person sees it."""
-        return self.update if self.enabled else None
+        self.watcher = None
 
     def update(self, done: int, size: int) -> None:
         """Show how much of a read is done; ``done`` equal to ``size`` ends it.
@@ -75,7 +70,7 @@ class Meter:
         """
         if done == size:
             self.clear()
-        elif self.enabled and time.monotonic() >= self._next_s:
+        elif self.watcher is not None and time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _REFRESH_S
             if self._progress is None:
                 self._progress = _start_progress()
@@ -154,7 +149,8 @@ def reply(value: Any, lines: Iterable[object], *, as_json: bool) -> None:
 
 def note(*lines: str) -> None:
     """Print notes for people on standard error, a line each."""
-    _write_error("".join(f"note: {escape(line)}\n" for line in lines))
+    for line in lines:
+        _write_error(f"note: {escape(line)}\n")
 
 
 def complain(message: str, code: int) -> int:
@@ -232,7 +228,7 @@ def run_guarded(work: Callable[[], int]) -> int:
     """
     _replace_closed_streams()
     METER.enable()
-    before = disk.acknowledged_count()
+    before = disk.acknowledged
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A stream whose encoding lacks a character gets an escape instead of an error.
@@ -244,14 +240,14 @@ def run_guarded(work: Callable[[], int]) -> int:
     except TallybookError as error:
         return complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        is_recorded = disk.acknowledged_count() > before
+        is_recorded = disk.acknowledged > before
         return complain(f"interrupted; {RECORDED}" if is_recorded else "interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of the pipe closed it; Python must not flush into it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        if disk.acknowledged_count() > before:
+        if disk.acknowledged > before:
             note(f"the answer could not be written: {reason(error)}; {RECORDED}")
             return 0
         return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)

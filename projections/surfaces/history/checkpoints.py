@@ -66,7 +66,7 @@ _LARGE_BYTES: Final = 4 * 1024 * 1024
 def is_long(log: Log) -> TypeGuard[JsonlLog]:
     """Return whether the file of a ledger is so long that a blob or a search of its bytes saves time."""
     try:
-        return type(log) is JsonlLog and log.path.stat().st_size > TAIL_BYTES
+        return type(log) is JsonlLog and Path(log.log_file).stat().st_size > TAIL_BYTES
     except OSError:
         return False
 
@@ -184,7 +184,7 @@ def sweep(ledger: Path) -> None:
     now_us, stamp = clock.utc_now().unix_us, Path(caches.user_folder(), SWEEP_STAMP)
     with suppress(OSError):
         # Nearly always it was done within a day.
-        if stamp.exists() and now_us - _changed_us(stamp) < caches.DAY_US:
+        if stamp.exists() and now_us - stamp.stat().st_mtime_ns // 1000 < caches.DAY_US:
             return
         if caches.find_folder(ledger) is not None and stamp.parent.exists():
             stamp.touch(0o600)
