@@ -147,25 +147,25 @@ def base(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("make", "says", "level"),
+    ("make", "says", "is_linked"),
     [
-        (make_bare, REMOVE, "note"),
-        (make_separate, CLEAN, "note"),
-        (make_linked, REMOVE, "note"),
-        (make_ordinary, CLEAN, "ok"),
+        (make_bare, REMOVE, True),
+        (make_separate, CLEAN, True),
+        (make_linked, REMOVE, True),
+        (make_ordinary, CLEAN, False),
     ],
 )
 def test_init_and_doctor_say_what_a_removal_takes_along(  # noqa: PLR0913 - three of them are the case
-    base: Path, run: Run, monkeypatch: pytest.MonkeyPatch, *, make: Callable[[Path], Path], says: str, level: str
+    base: Path, run: Run, monkeypatch: pytest.MonkeyPatch, *, make: Callable[[Path], Path], says: str, is_linked: bool
 ) -> None:
-    """`init` and `doctor` name the commands of git that delete the ledger of this working tree without asking."""
+    """`init` names the commands of git that delete the ledger of this working tree, `doctor` those for a linked one."""
     root = make(base)
     monkeypatch.chdir(root)
     expected = f"git does not track the ledger, and {says} {root / '.claude/ledger'} without asking"
     answer = run("init")
     assert 0 == answer.code
     assert f"note: {expected}\n" in answer.err
-    assert (level, expected) in findings_of(Project(root), "git")
+    assert is_linked == (("note", expected) in findings_of(Project(root), "git"))
     git(root, "add", "--force", ".claude/ledger/events.jsonl", ".claude/ledger/head")
     assert "without asking" not in run("init").err
 

@@ -20,25 +20,16 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, errors
 from tallybook.ledger.codec import decode, texts_of
-from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.errors import (
-    EXIT_DAMAGED,
-    EXIT_NO,
-    BadInputError,
-    CannotWriteError,
-    DamagedLedgerError,
-    LockHeldError,
-    TallybookError,
-)
+from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.ledger.names import format_names
 from tallybook.ledger.sharing.book import SKIPPED
 from tallybook.ledger.storage import caches, disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
 from tallybook.projections.history.event_rows import kind_of
 from tallybook.projections.history.reflections import INTERRUPTED, last_failure
-from tallybook.projections.history.review import AGENT, DISPUTED, stale_words, why_shown
+from tallybook.projections.history.review import stale_words
 from tallybook.projections.scores.trends import METHODS, GateQuery
 from tallybook.projections.surfaces import commands, selection
 from tallybook.projections.surfaces.agents import table
@@ -48,10 +39,9 @@ from tallybook.projections.surfaces.console.output import METER, find_controls, 
 from tallybook.projections.surfaces.console.parameters import Verb
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
-from tallybook.projections.surfaces.hooks import ledger_access, sync_results
-from tallybook.projections.surfaces.hooks.injection import UNANSWERED
+from tallybook.projections.surfaces.hooks import injection, ledger_access, sync_results
 from tallybook.projections.surfaces.install import hook_entries, places
-from tallybook.projections.surfaces.install.hook_entries import COMMAND, Call, tool_command
+from tallybook.projections.surfaces.install.hook_entries import COMMAND, tool_command
 from tallybook.projections.surfaces.install.places import Installation
 from tallybook.projections.surfaces.page.document import find_pages
 from tallybook.projections.surfaces.reflection import raters, transcript, worker
@@ -60,15 +50,9 @@ from tallybook.projections.surfaces.scores import files as score_files
 from tallybook.projections.surfaces.scores.pages import ScorePage, Table, markdown
 from tallybook.projections.surfaces.sharing import divisions, membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
-from tallybook.projections.surfaces.workspace.project import (
-    MARKS,
-    Project,
-    has_own_ledger,
-    is_cut_off,
-    repository_folders,
-)
-from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.writing import curation, secrets
+from tallybook.projections.surfaces.workspace import project as projects
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import secrets
 
 OK, NOTE, BAD = "ok", "note", "bad"
 
@@ -137,18 +121,12 @@ def check_locks(project: Project) -> Iterator[Finding]:
     for name, wait_ms in _LOCKS.items():
         path = project.ledger / name
         try:
-            fd = disk.open_file(path, write=False)
-        except FileNotFoundError:
-            continue
-        try:
-            disk.lock(fd, path, wait_ms)
-            disk.unlock(fd)
-        except LockHeldError:
+            with suppress(FileNotFoundError), disk.hold_open(path) as fd:
+                disk.lock(fd, path, wait_ms)
+        except errors.LockHeldError:
             message = f"another process holds ledger/{name} for more than {wait_ms} ms"
             fix = f"`fuser {quote(str(path))}` gives its id; `kill -CONT ID` lets it go on, and `kill ID` ends it"
             yield Finding(NOTE, message, fix)
-        finally:
-            os.close(fd)
 
 
 def check_spool(project: Project) -> Iterator[Finding]:
@@ -164,17 +142,6 @@ def check_spool(project: Project) -> Iterator[Finding]:
 def check_playbook_file(project: Project) -> Iterator[Finding]:
     """Compare ``playbook.json`` with the ledger, and name the files in its place that were no playbook."""
     data = playbook_file.read_bytes(project.playbook)
-    files = sorted(project.claude.glob("playbook.json.unreadable-*"))
-    is_whole = not files or verify(open_own_log(project)).ok
-    for path in files:
-        what, fix = "was no playbook", "look at what is in it, then"
-        with suppress(BadInputError):
-            read_legacy(playbook_file.read_bytes(path) or b"", path.name)
-            # That of a history that is lost may be all that is left of it.
-            command = f"`tallybook import {quote(str(path))}`"
-            what, fix = "is not of this ledger", f"run {command}, which adds the entries that are not here, then"
-        fix = f"{fix} run `rm {quote(str(path))}`" if is_whole else "keep it until the ledger is repaired"
-        yield Finding(NOTE, f"{path.name} {what}, and was set aside", fix)
     try:
         legacy = None if data is None else playbook_file.read_playbook(project, data)
     except BadInputError as error:
@@ -182,12 +149,15 @@ def check_playbook_file(project: Project) -> Iterator[Finding]:
         yield Finding(BAD, str(error).removeprefix(f"{project.playbook.name}: "), fix)
         return
     if open_own_log(project).exists():
-        if drift := commands.drift(project):
-            message, _, fix = drift.rpartition("; ")
-            yield Finding(NOTE, message, fix)
+        yield from _compare(commands.check, project, NOTE)
     elif legacy is not None:
         message = f"{format_count(len(legacy.items), 'entry', 'entries')} not in the ledger yet"
         yield Finding(NOTE, message, "run `tallybook replay` to import them")
+    # Of a damaged ledger they may be all that is left: it is raised above, and nobody is asked to delete them.
+    for path in sorted(project.claude.glob("playbook.json.unreadable-*")):
+        place = quote(str(path))
+        fix = f"`tallybook import {place}` adds its entries if it is a playbook; then run `rm {place}`"
+        yield Finding(NOTE, f"{path.name} was set aside", fix)
 
 
 def check_redaction(project: Project) -> Iterator[Finding]:
@@ -231,8 +201,6 @@ def check_secrets(project: Project) -> Iterator[Finding]:
 
 def check_entries(project: Project) -> Iterator[Finding]:
     """Name the entries that may be stale, and those with characters that people do not see."""
-    if not open_own_log(project).exists():
-        return
     entries = commands.playbook(project).state.entries.values()
     reviews, gone = review.load_reviews(project), review.find_gone(project, entries)
     for entry in entries:
@@ -266,7 +234,7 @@ def check_settings(project: Project) -> Iterator[Finding]:
         if refused:
             fix = f"set it in {users}; a project may only turn it off or lower it"
             yield Finding(NOTE, f"{path}: {format_names(refused)} does not count here", fix)
-        if path == users and has_own_ledger(path):
+        if path == users and projects.has_own_ledger(path):
             fix = "move it into the settings of the folder that needs its own ledger"
             yield Finding(NOTE, f"{path}: [ledger] own counts for one folder and not for a user", fix)
     if os.path.lexists(project.root / configuration.PLACE):
@@ -313,7 +281,7 @@ def check_modes(project: Project) -> Iterator[Finding]:
 def check_git(project: Project) -> Iterator[Finding]:
     """Look for files of the ledger that git tracks or deletes, and for a worktree that lost its repository."""
     start = (project.start or project.root).resolve()
-    if (folders := repository_folders(str(start))) and is_cut_off(folders[-1]):
+    if (folders := projects.repository_folders(str(start))) and projects.is_cut_off(folders[-1]):
         message = f"{folders[-1]} is a linked worktree that no repository lists, so it shares no ledger"
         yield Finding(NOTE, message, "if it or the repository was moved, run `git worktree repair` in it")
     root = next((folder for folder in (project.root, *project.root.parents) if (folder / ".git").exists()), None)
@@ -343,10 +311,9 @@ def check_git(project: Project) -> Iterator[Finding]:
     if strays:
         message = f"git does not ignore {format_names(strays)}, which each machine renders for itself"
         yield Finding(NOTE, message, "run `tallybook init`, which lists it in this clone's .git/info/exclude")
-    if removal := git.removal(project):
-        # Where the repository lies elsewhere, this folder looks as if it could be removed.
-        level = NOTE if (root / ".git").is_file() else OK
-        yield Finding(level, removal, "run `tallybook share git`" if level == NOTE else "")
+    # Where the repository lies elsewhere, this folder looks as if it could be removed.
+    if (root / ".git").is_file() and (removal := git.removal(project)):
+        yield Finding(NOTE, removal, "run `tallybook share git`")
 
 
 def check_sharing(project: Project) -> Iterator[Finding]:
@@ -423,7 +390,7 @@ class HookFile(NamedTuple):
     reader: str
     is_init_s: bool
     document: Mapping[str, Any]
-    calls: tuple[Call, ...]
+    calls: tuple[hook_entries.Call, ...]
 
 
 def check_hooks(project: Project) -> Iterator[Finding]:
@@ -447,13 +414,11 @@ def check_hooks(project: Project) -> Iterator[Finding]:
                 yield Finding(BAD if is_wanted else NOTE, fault, f"correct it, then {fix}")
             if not faults:
                 yield Finding(NOTE if is_wanted else OK, message, fix)
-    for file in read[table.CLAUDE]:
-        # The first file that has the switch decides: the agent lets local settings win.
-        if calling[table.CLAUDE] and isinstance(is_off := file.document.get("disableAllHooks"), bool):
-            if is_off:
-                message = f'{file.path}: "disableAllHooks" is true, so the agent calls no hook'
-                yield Finding(NOTE, message, "remove it")
-            break
+    switches = [file for file in read[table.CLAUDE] if isinstance(file.document.get("disableAllHooks"), bool)]
+    # The first file that has the switch decides: the agent lets local settings win.
+    if calling[table.CLAUDE] and switches and switches[0].document["disableAllHooks"]:
+        message = f'{switches[0].path}: "disableAllHooks" is true, so the agent calls no hook'
+        yield Finding(NOTE, message, "remove it")
     yield from _find_notes(project.ledger)
 
 
@@ -474,7 +439,10 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
     init_s = [file for file in own if file.is_init_s]
     is_users = all(not file.path.is_relative_to(folder / files.folder) for file in init_s)
     scope = f"{' --user' if is_users else ''}{option}"
+    called: set[str] = set()
     for file in own:
+        events = {event for event, _ in hook_entries.own_calls(file.document, files)}
+        called |= events
         yield Finding(OK, f"installed in {file.path}, for {file.reader}")
         for call in file.calls:
             repair = f"run `tallybook init{scope}` to write a working command"
@@ -484,21 +452,18 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
             yield from _missing_programs(call, file.path, repair if file.is_init_s else "correct it there")
         # The file of a plugin has the name of that of `init`.
         if files.record_of_trust and file.path.name == files.file:
-            called = {event for event, _ in hook_entries.own_calls(file.document, files)}
+            running = places.running_events(files, file.path)
             # The agent skips such hooks without a word, so only its own record tells.
-            if stopped := [
-                event for event in files.events if event in called - places.running_events(files, file.path)
-            ]:
+            if stopped := [event for event in files.events if event in events - running]:
                 hooks = f"the hooks for {', '.join(stopped)}"
                 message = f"{files.title} does not run {hooks}: they are not trusted, or switched off"
                 yield Finding(NOTE, message, f"run `{files.programs[0]}` in {folder}, and trust or enable the hooks")
-    called = {event for file in own for event, _ in hook_entries.own_calls(file.document, files)}
     if init_s and (missing := [event for event in files.events if event not in called]):
         where = " and ".join(str(file.path) for file in init_s)
         yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", f"run `tallybook init{scope}` to add them")
 
 
-def _missing_programs(call: Call, path: Path, repair: str) -> Iterator[Finding]:
+def _missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
     # A team shares its settings and not its paths.
     if (call.python or call.program != COMMAND) and places.is_shared(path, unknown=False):
@@ -516,26 +481,21 @@ def _missing_programs(call: Call, path: Path, repair: str) -> Iterator[Finding]:
 
 def _find_notes(ledger: Path) -> Iterator[Finding]:
     """Report what hooks left for the doctor: a caller that was not recognised, and the last error."""
-    path = ledger / MARKS / UNANSWERED
+    path = ledger / projects.MARKS / injection.UNANSWERED
     document = places.read_document(path)
-    marks = document.get("marks")
     # An agent whose hooks take no answer is known, and nothing fixes that.
-    if isinstance(marks, list) and document.get("agent") not in table.AGENTS:
-        named = ", ".join(mark for mark in marks if isinstance(mark, str))
-        why = f"its marks disagree: {named}" if named else "nothing in it or its environment names an agent"
-        message = f"the last caller that was not recognised, at {document.get('event')}, was given nothing; {why}"
+    if document and document["agent"] not in table.AGENTS:
+        marks = document["marks"]
+        why = f"its marks disagree: {', '.join(marks)}" if marks else "nothing in it or its environment names an agent"
+        message = f"the last caller that was not recognised, at {document['event']}, was given nothing; {why}"
         fix = "`tallybook show` and `tallybook mcp` give it the playbook"
         if inherited := [mark for mark in marks if any(mark in agent.variables for agent in table.AGENTS.values())]:
             fix = f"start it without {' and '.join(inherited)} in its environment"
         yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
     path = ledger / ledger_access.ERROR_FILE
-    try:
+    with suppress(FileNotFoundError):
         message = disk.read_file(path).decode("utf-8", "replace").strip()
-    except FileNotFoundError:
-        return
-    except CannotWriteError as error:
-        message = f"cannot be read: {error.reason}"
-    yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
+        yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
 
 
 # The files that hold hooks
@@ -593,7 +553,7 @@ def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:
     return bool(read) or state.exists() or (places.users_folder() / "projects").exists()
 
 
-# Reflection and marks
+# Reflection
 
 
 _REFLECT: Final = "run `tallybook reflect`"
@@ -601,12 +561,9 @@ _REFLECT: Final = "run `tallybook reflect`"
 
 def check_reflection(project: Project) -> Iterator[Finding]:
     """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
-    if not open_own_log(project).exists():
-        return
     options, state = settings.read(project, store=False), worker.load_reflections(project)
     awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
-    for message, fix in _find_missing(options):
-        yield Finding(BAD, message, f"{fix}, or choose another `rater`, in the settings {settings.users_file()}")
+    yield from _find_missing(options)
     # A transcript that is gone is not pending: no command brings it back.
     pending = {
         name: session
@@ -639,52 +596,23 @@ def check_reflection(project: Project) -> Iterator[Finding]:
         message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
         fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
         yield Finding(NOTE, message, fix)
-    # The worker that a hook starts has nobody to say it to.
-    read = [name for name, session in state.sessions.items() if session.searched_to.length and name not in awaiting]
-    if unmeasured := [name for name in read if name not in state.measured]:
-        sessions = f"{len(unmeasured)} of {format_count(len(read), 'session')} that were read not measured"
-        why = "neither a prompt nor a call was understood, or the transcript is gone"
-        fix = "if it goes on, update Tallybook, which may be older than the client"
-        yield Finding(NOTE, f"{sessions}, as {why}: {format_names(unmeasured)}", fix)
 
 
-def _find_missing(options: Settings) -> Iterator[tuple[str, str]]:
+def _find_missing(options: settings.Settings) -> Iterator[Finding]:
     """Yield what the chosen rater needs and does not have, and how it gets it."""
-    rater = options.rater
-    command = (
-        options.command[0] if rater == raters.OWN and options.command else rater if rater in raters.CLIENTS else ""
-    )
-    if rater == raters.OWN and not command:
-        yield "the rater is command, and no command is set", "set `command`"
-    if command and shutil.which(command) is None:
-        yield f"the rater is {rater}, and `{command}` is not on PATH", f"install `{command}`"
-    if rater == "openai":
-        for name in ("address", "model"):
-            if not getattr(options, name):
-                yield f"the rater is openai, and no {name} is set", f"set `{name}`"
-        if options.key_variable and not os.environ.get(options.key_variable):
-            message = f"the rater is openai, and {options.key_variable}, which `key_variable` names, is not set"
-            yield message, f"set {options.key_variable} where the agent starts"
-
-
-def check_marks(project: Project) -> Iterator[Finding]:
-    """Report how many sessions had marks, and what they came to."""
-    is_off = settings.read(project, store=False).marks == settings.MARKS[-1]
-    if is_off or not open_own_log(project).exists():
-        return
-    reviews, proposed = review.load_reviews(project), curation.load_proposals(project)
-    left = sum(reviews.blame.get(name, ("",))[0] == AGENT for name in commands.playbook(project).state.pruned)
-    numbers = (
-        format_count(reviews.votes, "vote"),
-        f"{format_count(proposed.accepted, 'lesson')} accepted",
-        f"{format_count(left, 'entry', 'entries')} left",
-        f"{sum(why_shown(proposal) == DISPUTED for proposal in proposed.open.values())} in dispute",
-    )
-    if reviews.told:
-        sessions = format_count(len(reviews.told), "session")
-        message = f"marks in {len(reviews.marked & reviews.told)} of {sessions} that were given entries"
-        fix = f"`marks` in the section `[reflection]` of {settings.users_file()} says what becomes of them"
-        yield Finding(OK, f"{message}; {', '.join(numbers)}", fix)
+    rater, key, is_address = options.rater, options.key_variable, options.rater == raters.ADDRESS
+    command = rater if rater in raters.CLIENTS else next(iter(options.command), "") if rater == raters.OWN else ""
+    key_fault = f"{key}, which `key_variable` names, is not set"
+    for is_missing, what, fix in (
+        (rater == raters.OWN and not command, "no command is set", "set `command`"),
+        (command and shutil.which(command) is None, f"`{command}` is not on PATH", f"install `{command}`"),
+        (is_address and not options.address, "no address is set", "set `address`"),
+        (is_address and not options.model, "no model is set", "set `model`"),
+        (is_address and key and not os.environ.get(key), key_fault, f"set {key} where the agent starts"),
+    ):
+        if is_missing:
+            choice = f"or choose another `rater`, in the settings {settings.users_file()}"
+            yield Finding(BAD, f"the rater is {rater}, and {what}", f"{fix}, {choice}")
 
 
 # The verbs
@@ -699,7 +627,6 @@ CHECKS: Mapping[str, Check] = {
     "spool": check_spool,
     "hooks": check_hooks,
     "reflection": check_reflection,
-    "marks": check_marks,
     "entries": check_entries,
     "redaction": check_redaction,
     "secrets": check_secrets,
@@ -772,7 +699,7 @@ def _check_tracked(project: Project, *, if_present: bool) -> Iterator[Finding]:
         yield Finding(BAD, "no ledger in this checkout: track it", fix)
 
 
-def _compare(check: Callable[[Project], None], project: Project) -> Iterator[Finding]:
+def _compare(check: Callable[[Project], None], project: Project, level: str = BAD) -> Iterator[Finding]:
     """Report a file that differs from the ledger."""
     try:
         check(project)
@@ -780,7 +707,7 @@ def _compare(check: Callable[[Project], None], project: Project) -> Iterator[Fin
         message, _, fix = str(error).rpartition("; ")
         # Where git does not track the file, each machine renders its own.
         commit = "; then commit the file" if git.is_tracked(project, error.path) else ""
-        yield Finding(BAD, message, fix + commit)
+        yield Finding(level, message, fix + commit)
 
 
 def _check_exports(project: Project) -> Iterator[Finding]:
@@ -861,8 +788,8 @@ def _reason(error: BaseException) -> str:
 def exit_code(findings: Sequence[Finding]) -> int:
     """Return 3 where acknowledged bytes are gone or changed, 1 where something else is bad, else 0."""
     if any(finding.is_damage for finding in findings):
-        return EXIT_DAMAGED
-    return EXIT_NO if any(finding.level == BAD for finding in findings) else 0
+        return errors.EXIT_DAMAGED
+    return errors.EXIT_NO if any(finding.level == BAD for finding in findings) else 0
 
 
 # How findings are printed
