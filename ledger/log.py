@@ -15,7 +15,6 @@ from tallybook.ledger.errors import (
     BadInputError,
     CannotWriteError,
     DamagedLedgerError,
-    NewerLedgerError,
     OutcomeUnknownError,
 )
 from tallybook.ledger.fast_stdlib import import_lazily
@@ -56,8 +55,6 @@ else:
     damage, scan, search = import_lazily("tallybook.ledger.damage", "tallybook.ledger.scan", "tallybook.ledger.search")
 
 SYSTEM = {"rater": "tallybook"}
-# The next writer reads what follows the head, which takes longer than a note.
-_LONG_BYTES = 256 * 1024
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.
 HEAD_TRIES = 1_000
@@ -65,16 +62,14 @@ REPORT_TRIES = 10_000
 
 
 class LogFiles:
-    """The files of a ledger, open for writing, with the end of the log as the last transaction here left it.
+    """The files of a ledger, open for writing.
 
     Attributes:
         boot: This boot of the machine.
         inode: Which file the log is: another may be moved into its place.
-        tail: Where the last transaction left the end of the log; None where that is not known.
-        failures: How many flushes had failed by then.
-        shared: Whether the ledger has taken in a shared book.
+        failures: How many flushes had failed when the present transaction began.
+        shared: Whether the ledger had taken in a shared book by then.
         busy: Whether a transaction is open.
-        can_note: Whether the lock's file may be written to: it has no second name, under which it could be another's.
         path: The log's path.
         lock_path: The lock's.
         head_path: The head's.
@@ -93,11 +88,9 @@ class LogFiles:
         disk.make_folder(folder)
         self.boot = disk.boot_id()
         self.inode = 0
-        self.tail: Position | None = None
         self.failures = 0
         self.shared = False
         self.busy = False
-        self.can_note = False
         self.path = os.path.join(folder, line.LOG_NAME)
         self.lock_path = os.path.join(folder, "lock")
         self.head_path = os.path.join(folder, "head")
@@ -124,40 +117,6 @@ class LogFiles:
             raise
         self.inode = os.fstat(self.log).st_ino
 
-    def note(self, data: bytes) -> None:
-        """Note in the lock's file how far the log is written, which saves the next writer a search.
-
-        Args:
-            data: The head as it will be once all of that is flushed.
-        """
-        if self.can_note and self.boot:
-            with suppress(OSError):
-                heads.write(self.lock, data)
-
-    def read_note(self, head: Head | None, size: int) -> Position | None:
-        """Return the end of a batch that was written whole and in its place, None if there is no valid note.
-
-        Under the lock it is the end of the last batch, unless its writer died before it noted it. A note is valid if it
-        is of this boot, whose page cache holds the written bytes, and the log has that batch there.
-
-        Args:
-            head: How far the log is acknowledged.
-            size: Its size.
-        """
-        if head is None or not self.boot or head.boot != self.boot or head.suspect >= 0 or head.position.offset >= size:
-            return None
-        try:
-            note = heads.read(self.lock)
-        except (OSError, NewerLedgerError):
-            return None
-        if note is None or note.boot != self.boot or not head.position.offset < note.position.offset <= size:
-            return None
-        return note.position if has_position(self.log, note.position) else None
-
-    def head_at(self, position: Position) -> bytes:
-        """Return the head that says that everything up to a position is acknowledged."""
-        return heads.encode(Head(position, self.boot, -1, self.failures, self.shared))
-
     @contextmanager
     def lock_head(self, tries: int) -> Iterator[None]:
         """Hold the head's own short lock, after a limited number of tries: its holder may have been stopped.
@@ -175,58 +134,37 @@ class LogFiles:
         finally:
             disk.unlock(self.head)
 
-    def confirm(self, position: Position, begin: int, opened: Position, noted: bytes) -> None:
+    def confirm(self, position: Position, begin: int, opened: Position) -> None:
         """Make everything up to a position durable, and move the head there; the lock was released before.
 
         Args:
             position: Where the transaction ends.
             begin: The offset of what it wrote, -1 if it wrote nothing.
             opened: Where it began: the log was verified up to there.
-            noted: The note that it left of its end; empty if no other process writes at the same time.
 
         Raises:
             OutcomeUnknownError: The disk did not confirm it, to this process or to another one meanwhile.
         """
-        # Made before the flush: after it the processor's caches are cold, and all code runs slower.
-        fresh = noted or self.head_at(position)
         try:
             disk.flush(self.log, self.path)
         except OutcomeUnknownError:
-            self.tail = None
             self.report_failure(begin, opened)
             raise
         try:
-            # In a crowd the kernel groups the flushes: a later writer has often acknowledged this batch already.
-            if noted and self._is_acknowledged(position.seq, heads.read(self.head)):
-                return
             with self.lock_head(HEAD_TRIES):
                 head = heads.read(self.head)
-                # It never goes back.
-                if self._is_acknowledged(position.seq, head):
-                    return
-                if head is not None and head.shared and not self.shared:
-                    # Another process has taken in a shared book since this one looked at the head.
-                    self.shared = True
-                    fresh = self.head_at(position)
-                heads.write(self.head, fresh)
-                if opened.seq == 0 or head is None:
-                    # The first head of a ledger: without it a crash would look like damage.
-                    disk.flush(self.head, self.head_path)
+                if head is not None and head.failures != self.failures:
+                    raise OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
+                # The head never goes back: a later writer may have flushed this batch with its own.
+                if head is None or head.position.seq < position.seq:
+                    # Another process may have taken in a shared book since this one looked at the head.
+                    shared = self.shared or (head is not None and head.shared)
+                    heads.write(self.head, heads.encode(Head(position, self.boot, -1, self.failures, shared)))
+                    if opened.seq == 0 or head is None:
+                        # The first head of a ledger: without it a crash would look like damage.
+                        disk.flush(self.head, self.head_path)
         except OSError as error:
             raise OutcomeUnknownError(self.head_path, disk.reason(error)) from error
-
-    def _is_acknowledged(self, seq: int, head: Head | None) -> bool:
-        """Return whether the head is at an event or past it.
-
-        Raises:
-            OutcomeUnknownError: A flush failed since the lock was taken.
-        """
-        if head is None:
-            return False
-        if head.failures != self.failures:
-            self.tail = None
-            raise OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
-        return head.position.seq >= seq
 
     def mark_shared(self) -> None:
         """Note in the head that this ledger has taken in a shared book. The caller holds the lock.
@@ -385,9 +323,6 @@ class Transaction:
         self._needs_flush = False
         # The keys that were looked up → the batch that has each, None where none does.
         self._deliveries: dict[str, Delivery | None] = {}
-        # Other processes' batches were after the head when the lock was taken: the next writer gets a note.
-        self._is_crowded = False
-        self._note = b""
         # The log was verified up to here when the lock was taken: all that is known if the head is torn.
         self._start = START
         self.position = START
@@ -404,13 +339,7 @@ class Transaction:
         files, size = self._open()
         self._files = files
         try:
-            tail = files.tail
-            if tail is not None and size == tail.offset and has_position(files.log, tail):
-                # No other process has appended since this one did. If a flush failed meanwhile, this transaction
-                # notices when it moves the head.
-                self.position = tail
-            else:
-                self._find_end(files, size)
+            self._find_end(files, size)
             self._start = self.position
             if self.position.seq == 0:
                 self._open_ledger(files)
@@ -431,10 +360,8 @@ class Transaction:
             disk.lock(files.lock, files.lock_path, self._wait_ms)
             with suppress(OSError):
                 file = os.stat(files.path)
-                names = os.fstat(files.lock).st_nlink
-                if file.st_ino == files.inode and names:
+                if file.st_ino == files.inode and os.fstat(files.lock).st_nlink:
                     files.busy = True
-                    files.can_note = names == 1
                     return files, file.st_size
             # Another log was put in place, as import does, or the lock's file is gone: all are opened anew.
             log.close()
@@ -443,8 +370,7 @@ class Transaction:
         """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
         log = self._log
         head = heads.read(files.head)
-        if files.tail is None:
-            check_format(files.log, log.log_file)
+        check_format(files.log, log.log_file)
         # An editor or a shell removed the last line break. Without it the next line would continue the last one.
         if size < log_size(files.log, size, head):
             disk.write_all(files.log, b"\n", log.log_file)
@@ -459,8 +385,7 @@ class Transaction:
             # All of it is acknowledged, and there is nothing else.
             self.position = head.position
         else:
-            verified = files.read_note(head, size) or files.tail
-            tail = scan.find_tail(files.log, log.log_file, size, head, verified)
+            tail = scan.find_tail(files.log, log.log_file, size, head)
             self.position = tail.position
             if tail.stop is not None:
                 batch = self._seal(files, tail.position, size)
@@ -471,8 +396,6 @@ class Transaction:
             # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
             self._needs_flush = True
         files.failures, files.shared = (head or NO_HEAD).failures, (head or NO_HEAD).shared
-        files.tail = self.position
-        self._is_crowded = head is not None and size != head.position.offset
 
     def _rewrite_suspect(self, files: LogFiles, head: Head, size: int) -> Head:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
@@ -593,14 +516,13 @@ class Transaction:
         files = self._files
         try:
             if kind is None and self._pending:
-                files.tail = None
                 self._write(files)
         finally:
             files.busy = False
             disk.unlock(files.lock)
         if kind is None and (self._pending or self._needs_flush):
             begin = self._pending[0].offset if self._pending else -1
-            files.confirm(self.position, begin, self._start, self._note)
+            files.confirm(self.position, begin, self._start)
             disk.note_acknowledged()
 
     def _write(self, files: LogFiles) -> None:
@@ -617,10 +539,6 @@ class Transaction:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
         disk.check_place(files.log, data, path, self._pending[0].offset)
-        files.tail = self.position
-        if self._is_crowded or len(data) > _LONG_BYTES:
-            self._note = files.head_at(self.position)
-            files.note(self._note)
 
 
 class PreviewTransaction(Transaction):

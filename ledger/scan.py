@@ -144,7 +144,7 @@ class Scan:
                 self.stop = self._describe_stop()
                 return
             self.sealed_ranges.append((self.position.offset, sealed.offset))
-            self.position = Position(sealed.last, sealed.chain, sealed.end)
+            self.position = sealed.position
             yield VerifiedRun([sealed], lacks_text=True)
 
     def _verified_runs(self) -> Iterator[VerifiedRun]:
@@ -162,8 +162,7 @@ class Scan:
             buffer += chunk
             run = verify_run(buffer, self.position, self._pending, digest)
             if run.batches:
-                last = run.batches[-1]
-                self.position = Position(last.last, last.chain, last.end)
+                self.position = run.batches[-1].position
                 yield run
                 buffer = buffer[len(buffer) - (position - self.position.offset) :]
             tail = buffer.partition(CHAIN_MARK)[2]
@@ -290,27 +289,14 @@ def _find_redacted_after(fd: int, path: StrPath, head: Head | None, batch: RawBa
     return {*pending, *chain.from_iterable(map(redaction.redacted_ids, chain([batch], later)))}
 
 
-class Tail(NamedTuple):
-    """The end of a log.
-
-    Attributes:
-        position: The position after the last verified batch.
-        stop: What follows it; None where the file ends there.
-    """
-
-    position: Position
-    stop: Stop | None
-
-
-def find_tail(fd: int, path: StrPath, size: int, head: Head | None, verified: Position | None = None) -> Tail:
-    """Return the end of the log, reading no more than is needed to trust it.
+def find_tail(fd: int, path: StrPath, size: int, head: Head | None) -> Scan:
+    """Return a finished scan whose position is the end of the log; it reads no more than is needed to trust that.
 
     Args:
         fd: The log, open for reading.
         path: Its path.
         size: Its size.
         head: How far it is acknowledged; None where unknown.
-        verified: A position up to which the log is known to be whole, in this boot; None where none is.
 
     Raises:
         DamagedLedgerError: Acknowledged bytes are missing or changed, or the file is another ledger's.
@@ -320,21 +306,14 @@ def find_tail(fd: int, path: StrPath, size: int, head: Head | None, verified: Po
     if not has_position(fd, known.position):
         # Another ledger's file, even if intact: nothing in it may be sealed, and nothing appended to it.
         raise DamagedLedgerError([damage.head_problem(name, fd, size, known)])
-    if head is not None and head.suspect < 0:
-        if size == head.position.offset:
-            return Tail(head.position, None)
-        if verified is not None and size == verified.offset:
-            return Tail(verified, None)
-    begin = verified if verified is not None and known.position.offset < verified.offset <= size else known.position
     # After a failed flush the page cache may differ from the disk, so the whole log is verified.
-    scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.pending_ids(folder))
-    at = begin.at
-    for batch in scan:
-        at = batch.position.at
-    position = scan.position._replace(at=at)
+    begin = known.position if known.suspect < 0 else START
+    scan = Scan(fd, begin, size, name, redaction.pending_ids(folder))
+    for _ in scan.runs():
+        pass
     if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, head, size):
         raise DamagedLedgerError([scan.stop.problem])
-    return Tail(position, scan.stop)
+    return scan
 
 
 # ---- From bytes to verified batches ----

@@ -18,12 +18,10 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -221,9 +219,6 @@ def test_an_invalid_head_is_none(data: bytes) -> None:
     assert decode(data) is None
 
 
-OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
-
-
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges, as (begin, end), that writers read from now on to find the end."""
@@ -249,70 +244,35 @@ def abandon(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, *some: str) -> None:
                 append(JsonlLog(log.folder), name)
 
 
-def note_of(log: JsonlLog) -> Head | None:
-    """Return the note."""
-    return heads.decode((log.folder / "lock").read_bytes())
-
-
-def renote(log: JsonlLog, change: Callable[[Head], Head]) -> None:
-    """Change the note."""
-    note = note_of(log)
-    assert note is not None
-    (log.folder / "lock").write_bytes(heads.encode(change(note)))
-
-
-def test_a_noted_range_is_not_read_again(
+def test_what_follows_the_head_is_read_and_no_more(
     log: JsonlLog, scanned: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of a crowd reads what follows the head; each later writer reads on from the note."""
-    offset = log.head().offset
+    """A writer reads what others wrote and did not acknowledge, not the ledger before it."""
     abandon(log, monkeypatch, "a", "b", "c", "d")
-    assert [(offset, list(log.read())[2].position.offset)] == scanned
+    scanned.clear()
+    begin, size = log.head().offset, log.path.stat().st_size
     append(log, "e")
-    assert (1, list("abcde")) == (len(scanned), names(log)[1:])
+    assert ([(begin, size)], list("abcde")) == (scanned, names(log)[1:])
     assert () == verify(log).problems
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda note: note._replace(boot=OTHER_BOOT),
-        lambda note: note._replace(boot=""),
-        lambda note: note._replace(position=note.position._replace(chain="0" * 32)),
-        lambda note: note._replace(position=note.position._replace(offset=note.position.offset + 1)),
-    ],
-    ids=["another boot", "no boot", "another chain", "another place"],
-)
-def test_an_untrusted_note_is_ignored(
-    log: JsonlLog,
-    scanned: list[tuple[int, int]],
-    monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Head], Head],
+def test_a_cut_among_batches_that_nobody_acknowledged_hides_no_damage(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a power loss or another log made the note untrue, the log itself is read."""
-    abandon(log, monkeypatch, "a", "b")
-    renote(log, change)
-    scanned.clear()
-    begin, size = log.head().offset, log.path.stat().st_size
-    append(JsonlLog(log.folder), "c")
-    assert ([(begin, size)], list("abc")) == (scanned, names(log)[1:])
-
-
-def test_a_note_after_a_cut_hides_no_damage(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head is checked first: a log that ends before it has lost acknowledged events."""
     abandon(log, monkeypatch, "a", "b")
-    noted = log.path.stat().st_size
+    size = log.path.stat().st_size
     append(log, "c")
     append(log, "d")
-    os.truncate(log.path, noted)
+    os.truncate(log.path, size)
     with pytest.raises(DamagedLedgerError):
         append(JsonlLog(log.folder), "e")
 
 
-def test_a_note_after_a_failed_flush_proves_nothing(
+def test_after_a_failed_flush_the_whole_log_is_read(
     log: JsonlLog, scanned: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole log is then read, from its first byte."""
+    """The page cache may differ from the disk, so the scan begins at the first byte."""
     abandon(log, monkeypatch, "a", "b")
     with monkeypatch.context() as patch:
         patch.setattr(disk, "flush_data", Flushes(fail))

@@ -341,7 +341,7 @@ class Replica:
                 disk.write_all(files.log, piece, files.path)
                 disk.check_place(files.log, piece, files.path, offset)
                 offset += len(piece)
-            files.confirm(batches[-1].position, end.offset, end, b"")
+            files.confirm(batches[-1].position, end.offset, end)
         except OSError as error:
             raise CannotWriteError(files.path, disk.reason(error)) from error
         finally:

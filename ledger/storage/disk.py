@@ -442,10 +442,7 @@ def unlock(fd: int) -> None:
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine: within one boot, the page cache has all bytes that were written.
-
-    Empty where the system has no such id; then every byte after the head is read again, which is always right.
-    """
+    """Return the id of this boot of the machine, which no file from elsewhere knows; empty where there is none."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb", 0) as file:
         return file.read(64).decode("ascii", "replace").strip()
     return ""

@@ -118,8 +118,7 @@ def materialise(state: Mapping[str, bytes], root: Path, folder: Path) -> None:
     for path, data in state.items():
         place = folder / Path(path).relative_to(root)
         place.parent.mkdir(exist_ok=True)
-        # The lock's note too is one of the boot that ended.
-        head = heads.decode(data) if place.name in {"head", "lock"} else None
+        head = heads.decode(data) if place.name == "head" else None
         place.write_bytes(data if head is None else heads.encode(head._replace(boot=OTHER_BOOT)))
 
 
@@ -244,7 +243,7 @@ def sealing(folder: Path) -> Recorder:
     materialise({str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}, folder, folder)
     with Recorder(folder) as run:
         run.acknowledged("a")
-        for name in "cb":
+        for name in "cbd":
             _acknowledge(run, log, name)
     log.close()
     return run

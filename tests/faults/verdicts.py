@@ -264,7 +264,7 @@ def _writer_looks(case: Case) -> None:
     with path.open("rb") as file:
         size, fd = path.stat().st_size, file.fileno()
         tail = case.answer_of("the writer's look", lambda: scan.find_tail(fd, path, size, case.log.read_head()))
-        if not isinstance(batches, list) or not isinstance(tail, scan.Tail):
+        if not isinstance(batches, list) or not isinstance(tail, scan.Scan):
             case.unless(holds=False, complaint="the writer's look refuses what readers take")
             return
         end = batches[-1].position if batches else START
