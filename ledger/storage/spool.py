@@ -109,7 +109,7 @@ def put_batches(
     requests: list[dict[str, Any]] = []
     for drafts, by, key in batches:
         check(drafts, by, key, now.at)
-        facts = [[draft.kind, draft.v, draft.body, draft.free] for draft in drafts]
+        facts = [draft[:4] for draft in drafts]
         when = {"when": drafts[0].when} if drafts[0].when else {}
         requests.append({"facts": facts, "by": dict(by), "key": key, **when})
     put(folder, now.at, new_id(now.unix_us), requests)

@@ -14,18 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger import clock, codec, errors
+from tallybook.ledger import clock, codec, errors, events
 from tallybook.ledger.decisions.update import Decision, IgnoredItem, RefusedText
-from tallybook.ledger.events import (
-    RATINGS,
-    Entry,
-    Event,
-    EventsVoided,
-    PlaybookUpdated,
-    PointNoted,
-    PointRated,
-    PointRestored,
-)
+from tallybook.ledger.events import Entry
 from tallybook.ledger.line import RawBatch, normalize_key
 from tallybook.ledger.log import JsonlLog, PreviewTransaction, Transaction
 from tallybook.ledger.names import UNPRINTABLE
@@ -41,15 +32,8 @@ from tallybook.projections.surfaces.history import checkpoints, playbook_file, r
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
 from tallybook.projections.surfaces.history.reading import Opened, catch_up, has_book
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.requests import (
-    VOTES_FORM,
-    Import,
-    PlainEvents,
-    Request,
-    Update,
-    request_to_json,
-    requests_from_json,
-)
+from tallybook.projections.surfaces.writing import requests as sent
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
     from tallybook.ledger.decisions.legacy_import import LegacyFile
@@ -57,7 +41,7 @@ if TYPE_CHECKING:
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
 # Events that have no effect where the `PlaybookUpdated` of their batch counts nothing.
-_PARTS_OF_UPDATE = (PointRated, PointNoted, PlaybookUpdated)
+_PARTS_OF_UPDATE = (events.PointRated, events.PointNoted, events.PlaybookUpdated)
 DIAGNOSTIC_MODE: Final = "diagnostic_mode"
 """File in the agent's folder of a project that wants diagnostics of migrations and prunes."""
 MIGRATION: Final = "playbook_migration"
@@ -100,7 +84,7 @@ class Outcome:
     rated: tuple[Entry, ...] = ()
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[events.Event, ...] = ()
     numbers: tuple[int, ...] = ()
     mine: Outcome | None = None
 
@@ -218,9 +202,10 @@ class Writing:
             state = opened.playbook(cold=cold)
             # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
             if any(request.has_votes and isinstance(request.decide, Update) for request in requests):
-                self.votes = reading.fold_view(VOTES_FORM, opened.log)
+                self.votes = reading.fold_view(sent.VOTES_FORM, opened.log)
             self.append(state, requests)
-            is_undone = any(isinstance(event, EventsVoided) for outcome in self.outcomes for event in outcome.events)
+            recorded = (event for outcome in self.outcomes for event in outcome.events)
+            is_undone = any(isinstance(event, events.EventsVoided) for event in recorded)
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
             if is_undone or has_book(opened.log):
                 self.state = opened.playbook()
@@ -264,7 +249,7 @@ class Writing:
         try:
             log = self.opened.log
             names_since = log.names_since if has_book(log) else None
-            requests = requests_from_json(file.requests, f"spool:{file.id}", file.at, names_since)
+            requests = sent.requests_from_json(file.requests, f"spool:{file.id}", file.at, names_since)
             tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
             outcomes = self.append_all(tx, state, requests)
         except (errors.BadInputError, errors.MissingLinesError) as error:
@@ -296,7 +281,9 @@ class Writing:
                 outcome = Outcome(delivery.first, delivery.last, repeated=True, renamed=names)
             else:
                 # Where it is refused, nothing of the transaction is appended.
-                decision = request.decide_on(state, self.opened.redactions, renamed, self._read_votes)
+                decision = request.decide(state, self.opened.redactions, renamed)
+                if request.has_votes:
+                    decision = sent.count_votes(decision, request, state, self._read_votes)
                 outcome = self._append(tx, state, decision, request)
             outcomes.append(outcome)
             renamed |= outcome.renamed
@@ -306,7 +293,7 @@ class Writing:
         """Return the votes so far; those of the spool, and after another process appended, are read here."""
         if self.votes is None:
             # Opened anew, because the ledger may have grown between the opening of this one and its lock.
-            self.votes = reading.fold_view(VOTES_FORM, reading.open_log(self.opened.project))
+            self.votes = reading.fold_view(sent.VOTES_FORM, reading.open_log(self.opened.project))
         # No reader sees what was appended before the transaction ends.
         fold(VOTES, self._batches, self.votes)
         self._batches.clear()
@@ -314,36 +301,36 @@ class Writing:
 
     def _append(self, tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
         """Append a decision as one batch, and fold it."""
-        events = decision.events
-        if not events:
+        decided = decision.events
+        if not decided:
             return Outcome(ignored=decision.ignored)
-        drafts = [codec.encode(event, request.when) for event in events]
+        drafts = [codec.encode(event, request.when) for event in decided]
         # The corrected delivery of one that had no effect is to count.
-        updates = [event for event in events if isinstance(event, PlaybookUpdated)]
+        updates = [event for event in decided if isinstance(event, events.PlaybookUpdated)]
         has_effect = any(event.added or event.rated for event in updates) or not all(
-            isinstance(event, _PARTS_OF_UPDATE) for event in events
+            isinstance(event, _PARTS_OF_UPDATE) for event in decided
         )
         key = None if request.payload and not has_effect else request.key
         raw = tx.append(drafts, request.by, key, request.payload)
         if raw is None:
             return Outcome(repeated=True)
         before = dict.fromkeys(state.entries)
-        batch = codec.join(raw, events)
+        batch = codec.join(raw, decided)
         fold(PLAYBOOK, [batch], state)
         self._batches.append(batch)
         after = dict.fromkeys(state.entries)
-        restored = {event.name for event in events if isinstance(event, PointRestored)}
+        restored = {event.name for event in decided if isinstance(event, events.PointRestored)}
         # Only an update prunes; what a manual edit takes out is not pruned.
         pruned = tuple(name for name in before if name not in after) if updates else ()
         self.pruned += [state.gone[name] for name in pruned if name in state.gone]
         rated = dict.fromkeys(
             state.merged.get(event.name, event.name)
-            for event in events
-            if isinstance(event, PointRated) and event.rating in RATINGS
+            for event in decided
+            if isinstance(event, events.PointRated) and event.rating in events.RATINGS
         )
         # A line an event, but for long texts and what the names of a shared book mean.
-        is_plain = len(raw.lines) == len(events)
-        records = () if is_plain else batch.records[: len(events)]
+        is_plain = len(raw.lines) == len(decided)
+        records = () if is_plain else batch.records[: len(decided)]
         return Outcome(
             seq_from=raw.first,
             seq_to=raw.last if is_plain else last_shown(raw),
@@ -352,7 +339,7 @@ class Writing:
             ignored=decision.ignored,
             rated=tuple(state.entries[name] for name in rated if name in after),
             renamed=decision.new_names,
-            events=events,
+            events=decided,
             numbers=tuple(record.seq for record in records) or tuple(range(raw.first, raw.last + 1)),
         )
 
@@ -444,10 +431,9 @@ def _spool_refused(
             raise
         what = "is not in the last rendering of playbook.json, and lines of the shared book are missing here"
         raise errors.BadInputError(unknown.name, what, "run `tallybook sync` first; nothing was recorded") from unknown
-    # A sync can give pending entries other names.
-    shown = {"position": known.seq} if has_book(log) else {}
     waiting = [attrs.evolve(request, decide=update) for request, update in zip(requests, exact, strict=True)]
-    rows = [request_to_json(request) | shown for request in waiting]
+    # A sync can give pending entries other names.
+    rows = [sent.request_to_json(request, known.seq if has_book(log) else 0) for request in waiting]
     spool.put(project.ledger, now.at, clock.new_id(now.unix_us), rows)
     return tuple(Outcome(spooled=True, spooled_why=_HELD if is_held else _MISSING) for _ in requests)
 
@@ -516,7 +502,7 @@ def _report_changes(
     """Write the diagnostics of a write, without what is ``reported`` already; return a problem where one failed."""
     files = [writing.file.legacy] if writing.file.events else []
     for request, outcome in zip(requests, writing.outcomes, strict=True):
-        files += [request.decide.legacy] if isinstance(request.decide, Import) and outcome.events else []
+        files += [request.decide.legacy] if isinstance(request.decide, sent.Import) and outcome.events else []
     migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
     texts = [(describe_migration(legacy), MIGRATION) for legacy in migrated]
     if pruned := [entry for entry in writing.pruned if entry.name not in reported]:

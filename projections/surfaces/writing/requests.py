@@ -6,45 +6,18 @@ sender had to change, it returns the events. A new one is a class with these arg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import msgspec
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, events
 from tallybook.ledger.codec import REFUSALS, encode, structure
-from tallybook.ledger.decisions.curation import (
-    APPLY,
-    OPERATIONS,
-    PERSON,
-    PROPOSE,
-    TAGS,
-    Curation,
-    Translation,
-    translate,
-)
-from tallybook.ledger.decisions.update import (
-    Decision,
-    IgnoredItem,
-    check_extraction,
-    decide_extraction,
-    find_equal,
-    rename_in_top,
-)
+from tallybook.ledger.decisions import curation, update
+from tallybook.ledger.decisions.update import Decision
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
-from tallybook.ledger.events import (
-    RATINGS,
-    BaselineSet,
-    Entry,
-    Event,
-    EventsVoided,
-    PlaybookUpdated,
-    PointAdded,
-    PointNoted,
-    PointProposed,
-    PointRated,
-    ProposalDecided,
-)
+from tallybook.ledger.events import Event
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
@@ -60,8 +33,7 @@ if TYPE_CHECKING:
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
 _SHOWN_CHARS: Final = 40
-# A tuple: a value from the spool may be none that a set can look up.
-_TERMS: Final = ("", APPLY, PERSON)
+_TERMS: Final = frozenset({"", curation.APPLY, curation.PERSON})
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
 """Decides on the playbook under the lock, without the redacted texts.
@@ -99,7 +71,8 @@ class Request:
         """Check the parts, and mask secrets before anything can write them down."""
         # Before anything is opened, so that a bad request leaves no trace, not even a ledger.
         if isinstance(self.decide, Update) and not self.decide.is_typed:
-            check_extraction(translate(self.decide.payload, Translation(Playbook(), self.decide.may)).payload)
+            translation = curation.Translation(Playbook(), self.decide.may)
+            update.check_extraction(curation.translate(self.decide.payload, translation).payload)
         check_provenance(self.by)
         if self.key is not None and not self.key:
             raise BadInputError("key", "is empty", "leave it out, or name the delivery")
@@ -118,23 +91,6 @@ class Request:
         """
         # A reflection on a session is known by the names that its prompt showed.
         return self.by["rater"] == AGENT or (isinstance(self.decide, Update) and self.decide.shown is not None)
-
-    def decide_on(
-        self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str], read_votes: Callable[[], Votes]
-    ) -> Decision:
-        """Decide it, with what its votes come to.
-
-        Args:
-            state: The playbook under the lock.
-            redactions: The redacted texts.
-            renamed: As for `Decide`.
-            read_votes: Returns the votes before it, which are read only where it has one.
-
-        Raises:
-            TallybookError: It is refused.
-        """
-        decision = self.decide(state, redactions, renamed)
-        return _count_votes(decision, self, state, read_votes) if self.has_votes else decision
 
 
 def check_provenance(by: object) -> None:
@@ -191,12 +147,13 @@ class Update:
         """
         if self.is_addition:
             [point] = self.payload["new_key_points"]
-            if name := find_equal(point["text"] if isinstance(point, dict) else point, state.entries):
+            if name := update.find_equal(point["text"] if isinstance(point, dict) else point, state.entries):
                 hint = f"nothing was recorded; to say that it helped, run: tallybook rate {name} helpful"
                 raise NothingToDoError(name, "has this text", hint)
-        update = self.with_exact_names(state)
-        sent = translate(update.payload, Translation(state, self.may, self.shown, redactions.refusal))
-        decision = decide_extraction(
+        exact = self.with_exact_names(state)
+        translation = curation.Translation(state, self.may, self.shown, redactions.refusal)
+        sent = curation.translate(exact.payload, translation)
+        decision = update.decide_extraction(
             sent.payload,
             sent.state,
             texts=sent.texts,
@@ -205,13 +162,13 @@ class Update:
             renamed_before=renamed,
             refusal=redactions.refusal,
         )
-        notes = (*update.plain_events, *sent.changes)
-        events = [*redactions.filter_notes(notes)] if notes else []
+        notes = (*exact.plain_events, *sent.changes)
+        decided = [*redactions.filter_notes(notes)] if notes else []
         for event in decision.events:
-            events.append(event)
-            if self.origin and isinstance(event, PointAdded):
-                events.append(PointNoted(event.name, self.origin))
-        return attrs.evolve(decision, events=tuple(events), ignored=(*sent.ignored, *decision.ignored))
+            decided.append(event)
+            if self.origin and isinstance(event, events.PointAdded):
+                decided.append(events.PointNoted(event.name, self.origin))
+        return attrs.evolve(decision, events=tuple(decided), ignored=(*sent.ignored, *decision.ignored))
 
     def with_exact_names(self, state: Playbook) -> Update:
         """Return it with the names that a person meant, each once; as it is where none were typed.
@@ -226,14 +183,11 @@ class Update:
             if (name := find_name(rating["name"], state.used)) is None:
                 raise UnknownEntryError(rating["name"])
             exact[rating["name"]] = name
-        update = self.with_names(exact)
-        ratings = {rating["name"]: rating for rating in update.payload["evaluations"]}
-        return attrs.evolve(
-            update,
-            payload={"evaluations": [*ratings.values()]},
-            plain_events=tuple(dict.fromkeys(update.plain_events)),
-            is_typed=False,
-        )
+        ratings = {exact[rating["name"]]: rating["rating"] for rating in self.payload["evaluations"]}
+        payload = {"evaluations": [{"name": name, "rating": rating} for name, rating in ratings.items()]}
+        notes: Any = self.plain_events
+        notes = tuple(dict.fromkeys(note.evolve(name=exact[note.name]) for note in notes))
+        return attrs.evolve(self, payload=payload, plain_events=notes, is_typed=False)
 
     def with_names(self, names: Mapping[str, str]) -> Update:
         """Return it with other names of entries in its ratings and notes.
@@ -242,12 +196,12 @@ class Update:
             BadInputError: It holds a curator's operations, in which names are not translated.
         """
         payload: dict[str, Any] = dict(self.payload)
-        if payload.get(OPERATIONS) or payload.get(TAGS):
+        if payload.get(curation.OPERATIONS) or payload.get(curation.TAGS):
             raise BadInputError("names", "mean other entries since a sync", "record it again with the names of today")
         if isinstance(payload.get("evaluations"), list):
             payload["evaluations"] = [_rename_rating(rating, names) for rating in payload["evaluations"]]
         notes = (
-            event.evolve(name=names.get(event.name, event.name)) if isinstance(event, PointNoted) else event
+            event.evolve(name=names.get(event.name, event.name)) if isinstance(event, events.PointNoted) else event
             for event in self.plain_events
         )
         return attrs.evolve(self, payload=payload, plain_events=tuple(notes))
@@ -277,7 +231,7 @@ class PlainEvents:
         """
         # Under the lock: a redaction can have ended since the words were typed.
         for event in self.events:
-            if isinstance(event, EventsVoided):
+            if isinstance(event, events.EventsVoided):
                 redactions.check("reason", event.reason)
         return Decision(redactions.filter_notes(self.events))
 
@@ -311,7 +265,7 @@ class Import:
         names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
         names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
         until = {names.get(name, name): day for name, day in (legacy.until or {}).items()}
-        legacy = attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names), until=until)
+        legacy = attrs.evolve(legacy, items=items, top=update.rename_in_top(legacy.top, names), until=until)
         legacy, refused = redactions.filter_legacy(legacy)
         return Decision(legacy_import.seed_events(legacy), refused)
 
@@ -320,12 +274,12 @@ class Import:
 
 
 _WORDS: Final[dict[type, tuple[str, ...]]] = {
-    Curation: ("text", "reason"),
-    EventsVoided: ("reason",),
-    PointNoted: ("note",),
-    PointProposed: ("text", "reason"),
-    BaselineSet: ("reason",),
-    ProposalDecided: ("reason",),
+    curation.Curation: ("text", "reason"),
+    events.EventsVoided: ("reason",),
+    events.PointNoted: ("note",),
+    events.PointProposed: ("text", "reason"),
+    events.BaselineSet: ("reason",),
+    events.ProposalDecided: ("reason",),
 }
 """Class → its fields with words of its sender. Other events hold only paths and reasons of Tallybook."""
 
@@ -368,39 +322,41 @@ VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES, pack, unpack)
 ALREADY_RATED: Final = "was rated in this session, or in one that it continues"
 
 
-def _count_votes(decision: Decision, request: Request, state: Playbook, read: Callable[[], Votes]) -> Decision:
+def count_votes(decision: Decision, request: Request, state: Playbook, read: Callable[[], Votes]) -> Decision:
     """Return a decision with what the votes in it come to, of an agent or a reflection on a session.
 
     One vote counts an entry and lineage, a session with those that resumed or forked it. A further vote has no effect,
     and one that would prune a person's entry is a proposal. By a mark, helpful counts only where the lineage cited the
-    entry, and is neutral elsewhere.
+    entry, and is neutral elsewhere. ``read`` returns the votes before it, which are read only where it has one.
     """
     if not any(_find_rated(event, state) for event in decision.events):
         return decision
     votes = read()
-    notes = {event.name: event.note or "" for event in decision.events if isinstance(event, PointNoted)}
+    notes = {event.name: event.note or "" for event in decision.events if isinstance(event, events.PointNoted)}
     counted = [(event, _count_vote(event, request, state, votes, notes)) for event in decision.events]
     dropped = {
-        event.name for event, result in counted if isinstance(event, PointRated) and not isinstance(result, PointRated)
+        event.name
+        for event, result in counted
+        if isinstance(event, events.PointRated) and not isinstance(result, events.PointRated)
     }
-    events: list[Event] = []
+    left: list[Event] = []
     for _, result in counted:
-        if isinstance(result, PlaybookUpdated):
-            events.append(result.evolve(rated=result.rated - len(dropped), ignored=result.ignored + len(dropped)))
-        elif result is not None and not (isinstance(result, PointNoted) and result.name in dropped):
-            events.append(result)
-    if dropped and all(isinstance(event, PlaybookUpdated | PointProposed) for event in events):
+        if isinstance(result, events.PlaybookUpdated):
+            left.append(result.evolve(rated=result.rated - len(dropped), ignored=result.ignored + len(dropped)))
+        elif result is not None and not (isinstance(result, events.PointNoted) and result.name in dropped):
+            left.append(result)
+    if dropped and all(isinstance(event, events.PlaybookUpdated | events.PointProposed) for event in left):
         # Nothing is left that an update would close.
-        events = [event for event in events if isinstance(event, PointProposed)]
+        left = [event for event in left if isinstance(event, events.PointProposed)]
     spent = (getattr(event, "name", "") for event, result in counted if result is None)
-    ignored = (*decision.ignored, *(IgnoredItem(name, ALREADY_RATED, name) for name in spent))
-    return attrs.evolve(decision, events=tuple(events), ignored=ignored)
+    ignored = (*decision.ignored, *(update.IgnoredItem(name, ALREADY_RATED, name) for name in spent))
+    return attrs.evolve(decision, events=tuple(left), ignored=ignored)
 
 
-def _find_rated(event: Event, state: Playbook) -> Entry | None:
+def _find_rated(event: Event, state: Playbook) -> events.Entry | None:
     """Return the entry on which an event votes; None where it is no vote that can count."""
-    is_vote = isinstance(event, PointRated) and event.rating in RATINGS
-    if not is_vote and not (isinstance(event, PointProposed) and event.verb == RATE):
+    is_vote = isinstance(event, events.PointRated) and event.rating in events.RATINGS
+    if not is_vote and not (isinstance(event, events.PointProposed) and event.verb == RATE):
         return None
     name = getattr(event, "name", "")
     return state.entries.get(state.merged.get(name, name))
@@ -417,7 +373,7 @@ def _count_vote(event: Any, request: Request, state: Playbook, votes: Votes, not
             return None
         # A second vote of the same batch is not in the ledger yet, and has no effect either.
         votes.sessions[session].rated[name] = None
-    if request.by["rater"] != AGENT or not isinstance(event, PointRated):
+    if request.by["rater"] != AGENT or not isinstance(event, events.PointRated):
         return event
     if event.rating == HARMFUL:
         worse = attrs.evolve(entry, harmful=entry.harmful + 1)
@@ -426,7 +382,7 @@ def _count_vote(event: Any, request: Request, state: Playbook, votes: Votes, not
                 # A person is asked once.
                 return event.evolve(rating=NEUTRAL)
             votes.disputed.add(name)
-            return PointProposed(RETIRE, name, (), DISPUTE, "", "", notes.get(name, "").partition(": ")[2])
+            return events.PointProposed(RETIRE, name, (), DISPUTE, "", "", notes.get(name, "").partition(": ")[2])
     by_marks = isinstance(request.decide, Update) and request.decide.by_marks
     is_courtesy = by_marks and event.rating == HELPFUL and not votes.has("cited", session, name)
     return event.evolve(rating=NEUTRAL) if is_courtesy else event
@@ -435,29 +391,51 @@ def _count_vote(event: Any, request: Request, state: Playbook, votes: Votes, not
 # As JSON in the spool
 
 
-def request_to_json(request: Request) -> dict[str, Any]:
-    """Return a request as JSON for the spool.
+class _Row(msgspec.Struct, omit_defaults=True):
+    """A request in the spool. The keys keep their spelling, because another version may read the file.
+
+    Attributes:
+        by, key, payload, when: As in `Request`; the time of the file where ``when`` is missing.
+        update, names, may, shown, origin, by_marks: The payload of an `Update`, and its terms.
+        beside: Its plain events, each as kind, version, body and free text.
+        facts: Plain events in place of an update.
+        position: The own event number as of which its names are meant, in a shared project.
+    """
+
+    by: dict[str, str]
+    key: str | None = None
+    payload: str = ""
+    when: str | None = None
+    update: Any = None
+    names: dict[str, str] = {}
+    beside: list[Any] = []
+    may: str = ""
+    shown: tuple[str, ...] | None = None
+    origin: str = ""
+    by_marks: bool = False
+    facts: list[Any] = []
+    position: int = 0
+
+
+def request_to_json(request: Request, position: int = 0) -> dict[str, Any]:
+    """Return a request as JSON for the spool, its names as of an own event number in a shared project.
 
     Raises:
         BadInputError: It does not wait.
     """
     decide = request.decide
-    fields: dict[str, Any] = {"by": dict(request.by), "key": request.key}
-    fields |= {"payload": request.payload} if request.payload else {}
+    row = _Row(dict(request.by), request.key, request.payload, position=position)
     if isinstance(decide, Update):
-        terms: dict[str, Any] = {"may": decide.may, "shown": decide.shown} if decide.may else {}
-        terms |= {"origin": decide.origin} if decide.origin else {}
-        terms |= {"by_marks": True} if decide.by_marks else {}
-        # The keys keep their spelling, because another version may read the file.
-        update = {"update": decide.payload, "names": dict(decide.names), "beside": _to_rows(decide.plain_events)}
-        return fields | update | terms
-    if isinstance(decide, PlainEvents):
-        return fields | {"facts": _to_rows(decide.events)}
-    raise BadInputError("request", "is not in the spool")
-
-
-def _to_rows(events: Iterable[Event]) -> list[list[Any]]:
-    return [[draft.kind, draft.v, draft.body, draft.free] for draft in map(encode, events)]
+        row.update, row.names = decide.payload, dict(decide.names)
+        row.beside = [encode(event)[:4] for event in decide.plain_events]
+        row.may, row.origin, row.by_marks = decide.may, decide.origin, decide.by_marks
+        row.shown = decide.shown if decide.may else None
+    elif isinstance(decide, PlainEvents):
+        row.facts = [encode(event)[:4] for event in decide.events]
+    else:
+        raise BadInputError("request", "is not in the spool")
+    value: dict[str, Any] = msgspec.to_builtins(row)
+    return value
 
 
 def requests_from_json(
@@ -476,64 +454,49 @@ def requests_from_json(
         BadInputError: One of them is not a request, or they are not a list; none of them may be recorded.
         MissingLinesError: Lines of the shared book as of then are missing.
     """
-    if not isinstance(values, list):
-        raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
+    try:
+        rows = msgspec.convert(values, list[_Row])
+    except msgspec.ValidationError as error:
+        raise BadInputError("requests", str(error)) from error
     requests = []
-    for index, value in enumerate(values):
-        fields = value if isinstance(value, dict) else {}
-        request, position = _from_json(fields, f"{key}:{index}", when), fields.get("position")
-        if names_since and isinstance(request.decide, Update) and type(position) is int and position > 0:
+    for index, row in enumerate(rows):
+        # A request that says itself when it happened happened then.
+        at = when if row.when is None else row.when
+        try:
+            fits = isinstance(at, str) and clock.moment(clock.to_unix_us(at)).at == at
+        except (ValueError, OverflowError, OSError):
+            fits = False
+        if not fits:
+            # On a line it would be damage for ever.
+            raise BadInputError("at", "is not a time as the ledger writes it")
+        payload = row.payload if row.key and is_digest(row.payload) else ""
+        request = Request(_decide_from_row(row), row.by, row.key or f"{key}:{index}", at, payload)
+        if names_since and isinstance(request.decide, Update) and row.position > 0:
             # A sync can give pending entries other names.
-            names = names_since(position)
+            names = names_since(row.position)
             request.decide = request.decide.with_names(names) if names else request.decide
         requests.append(request)
     return requests
 
 
-def _from_json(fields: Mapping[str, Any], key: str, when: Any) -> Request:
-    # One that says itself when it happened happened then.
-    when = fields.get("when", when)
-    try:
-        fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
-    except (ValueError, OverflowError, OSError):
-        fits = False
-    if not fits:
-        # On a line it would be damage for ever.
-        raise BadInputError("at", "is not a time as the ledger writes it")
-    given, payload = fields.get("key"), fields.get("payload")
-    return Request(
-        _decide_from_json(fields),
-        fields.get("by", {}),
-        given if isinstance(given, str) and given else key,
-        when,
-        payload if isinstance(payload, str) and is_digest(payload) and given else "",
-    )
-
-
-def _decide_from_json(fields: Mapping[str, Any]) -> Decide:
-    names, origin = fields.get("names"), fields.get("origin")
-    if "update" in fields:
-        pairs = names.items() if isinstance(names, dict) else ()
-        texts = {text: name for text, name in pairs if isinstance(name, str)}
-        may, shown = fields.get("may", ""), fields.get("shown")
+def _decide_from_row(row: _Row) -> Decide:
+    if row.update is not None:
         return Update(
-            fields["update"],
-            texts,
-            _parse_plain_events(fields.get("beside", ())),
+            row.update,
+            row.names,
+            _parse_plain_events(row.beside),
             # Operations are only ever proposed where it is unclear on which terms they count.
-            may=may if may in _TERMS else PROPOSE,
-            shown=tuple(name for name in shown if isinstance(name, str)) if isinstance(shown, list) else None,
-            origin=origin if isinstance(origin, str) else "",
-            by_marks=fields.get("by_marks") is True,
+            may=row.may if row.may in _TERMS else curation.PROPOSE,
+            shown=row.shown,
+            origin=row.origin,
+            by_marks=row.by_marks,
         )
-    if "facts" in fields:
-        if not (events := _parse_plain_events(fields["facts"])):
-            raise BadInputError("facts", "are none")
-        return PlainEvents(events)
-    raise BadInputError("request", "is neither an update nor facts")
+    if not row.facts:
+        raise BadInputError("request", "is neither an update nor facts")
+    return PlainEvents(_parse_plain_events(row.facts))
 
 
-def _parse_plain_events(value: Any) -> tuple[Event, ...]:
+def _parse_plain_events(value: list[Any]) -> tuple[Event, ...]:
     """Return plain events from the spool: a list of kind, version, body and free text."""
     try:
         rows = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
