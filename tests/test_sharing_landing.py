@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from helpers.memory_store import MemoryStore
+from helpers.shared_machines import make_part
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage.disk import LOCK_WAIT_MS
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
-from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
+from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Update
@@ -30,7 +31,7 @@ def _project(folder: Path, name: str) -> Project:
 
 
 def _sync(project: Project, engine: Engine, limit_s: float = 60.0) -> SyncResult:
-    return sync(Machine(str(project.ledger), project.root.name, "", "demo", limit_s=limit_s), engine)
+    return sync(project, make_part(project, project.root.name), engine, limit_s)
 
 
 def _shown(project: Project) -> list[tuple[str, int, int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.hook_calls import START
-from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
+from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair, make_part
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.ledger_access import is_current
 from tallybook.projections.surfaces.sharing.syncing import sync
@@ -134,7 +134,7 @@ def test_a_hook_process_gives_what_came_in(pair: tuple[SharedMachine, SharedMach
     anna, ben = pair
     commands.add(ben.project, "Sleep well", HUMAN)
     ben.sync()
-    sync(anna.machine, anna.engine)
+    sync(anna.project, make_part(anna.project, anna.label), anna.engine, 60.0)
     assert "Sleep well" not in anna.project.playbook.read_text()
     payload = {**START, "session_id": "s7", "cwd": str(anna.project.root)}
     environment = {**os.environ, "CLAUDE_PROJECT_DIR": str(anna.project.root)}

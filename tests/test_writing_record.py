@@ -14,6 +14,7 @@ import pytest
 from helpers.authors import HUMAN
 from helpers.memory_store import MemoryStore
 from helpers.reference_model import extraction
+from helpers.shared_machines import make_part
 from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger import line
@@ -25,7 +26,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.sharing.syncing import Machine, sync
+from tallybook.projections.surfaces.sharing.syncing import sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Update
@@ -273,7 +274,7 @@ def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
     anna, ben, engine = Project(tmp_path / "anna"), Project(tmp_path / "ben"), Engine(MemoryStore())
 
     def publish(project: Project) -> None:
-        sync(Machine(str(project.ledger), project.root.name, "", "demo"), engine)
+        sync(project, make_part(project, project.root.name), engine, 60.0)
 
     for project in (anna, ben):
         project.claude.mkdir(parents=True)

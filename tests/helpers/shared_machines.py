@@ -12,8 +12,10 @@ import attrs
 from helpers.command_line import Answer
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.sharing.engine import Engine
+from tallybook.ledger.sharing.replica import Replica, read_current
 from tallybook.projections.surfaces import commands, entry_point
-from tallybook.projections.surfaces.sharing.syncing import Machine, SyncResult, sync
+from tallybook.projections.surfaces.sharing.membership import Membership
+from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -29,17 +31,17 @@ class SharedMachine:
 
     Attributes:
         project: Its project.
-        machine: Its part in the book.
+        label: Its label in the book.
         engine: The engine that all share.
     """
 
     project: Project
-    machine: Machine
+    label: str
     engine: Engine
 
     def sync(self) -> SyncResult:
         """Bring its ledger and the book together, and render its playbook."""
-        result = sync(self.machine, self.engine)
+        result = sync(self.project, make_part(self.project, self.label), self.engine, 60.0)
         commands.replay(self.project)
         return result
 
@@ -70,6 +72,12 @@ class SharedMachine:
         return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in rows}
 
 
+def make_part(project: Project, label: str, name: str = "demo") -> Membership:
+    """Return a machine's part in a book in memory, which ends where its copy does."""
+    end = Replica(project.ledger, read_current(project.ledger).copy).end()[:2]
+    return Membership("", "", "", name, "memory", "memory", label, end)
+
+
 def make_machines(folder: Path, *labels: str) -> tuple[SharedMachine, ...]:
     """Return machines with these labels, none of which has begun."""
     engine = Engine(MemoryStore())
@@ -77,7 +85,7 @@ def make_machines(folder: Path, *labels: str) -> tuple[SharedMachine, ...]:
     for label in labels:
         (folder / label / ".claude").mkdir(parents=True)
         project = Project(folder / label)
-        made.append(SharedMachine(project, Machine(str(project.ledger), f"{label}-{RANDOM}", "", "demo"), engine))
+        made.append(SharedMachine(project, f"{label}-{RANDOM}", engine))
     return tuple(made)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from helpers.shared_machines import make_part
 from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Seen, look
 from helpers.sharing_redactions import note_erased, redacted_texts
 from tallybook.ledger import clock, events
@@ -24,9 +25,8 @@ from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import SYSTEM, Machine, Rejoined, SyncResult, rejoin, sync
+from tallybook.projections.surfaces.sharing.syncing import SyncResult, rejoin, sync
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.sharing.replica import Replica
+    from tallybook.projections.surfaces.sharing.membership import Membership
 
 _moment = clock.moment
 
@@ -124,30 +125,21 @@ class Site:
         self.note_intents()
         self.check()
 
-    def machine(self, limit_s: float = 600) -> Machine:
-        """Return it as a sync needs it."""
-        project = self.project
-        return Machine(
-            str(project.ledger),
-            self.label,
-            "",
-            "laws",
-            limit_s=limit_s,
-            returning_finder=lambda: redact.returning_finder(project),
-            redact=lambda ids: redact.redact_linked(project, ids, {"rater": SYSTEM}),
-        )
+    def part(self) -> Membership:
+        """Return its part in the book."""
+        return make_part(self.project, self.label, "laws")
 
     def sync(self, engine: ShakyEngine, limit_s: float = 600) -> SyncResult:
         """Sync; what it raises is the caller's."""
         note_erased(self, engine.batches)
         with self.clock():
-            return sync(self.machine(limit_s), engine)
+            return sync(self.project, self.part(), engine, limit_s)
 
-    def rejoin(self, engine: ShakyEngine) -> Rejoined:
+    def rejoin(self, engine: ShakyEngine) -> None:
         """Take another history of the book; what it raises is the caller's."""
         note_erased(self, engine.batches)
         with self.clock():
-            return rejoin(self.machine(), engine)
+            rejoin(self.project, self.part(), engine)
 
     def after_sync(self) -> None:
         """Render, as `sync` does at its end, and compare."""

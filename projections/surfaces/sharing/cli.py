@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.console.output import (
 from tallybook.projections.surfaces.console.parameters import Number, Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import membership, operations, status
+from tallybook.projections.surfaces.sharing import membership, operations, status, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult
@@ -266,16 +266,17 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     before = status.own_end(project)
     with _open_book(project) as (_, engine):
         done = operations.rejoin(project, part, engine)
-    status.store(project, before, [], taken=done.taken)
-    note(*([done.refusal] if done.refusal and done.pending else []))
-    _print(status.rejoined_json(done), *status.rejoined_lines(done), as_json=as_json)
+    status.store(project, before, [], taken=done["taken"])
+    refusal = done.pop("refusal")
+    note(*([refusal] if refusal and done["pending"] else []))
+    _print(done, *status.rejoined_lines(done), as_json=as_json)
     if not as_json:
         status.print_changes(project, before)
     return 0
 
 
 def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
-    rows = status.outgoing(project, operations.machine_of(project, part))
+    rows = status.outgoing(project, part)
     verb = "wait, and this machine publishes nothing" if part.read_only else "would be published"
     total = f"{format_count(len(rows), 'event')} {verb}. Nothing was changed: this was a dry run."
     return _print({"pending": rows}, *(f"event {row['seq']}  {row['summary']}" for row in rows), total, as_json=as_json)
@@ -353,7 +354,7 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         what = f"{what} ({remains})" if remains else what
         _require_consent("repair", what, options, as_json=as_json)
         check, left = operations.repair(project, engine, without)
-    operations.drop_skipped(project)
+    syncing.drop_skipped(project)
     if left:
         note(left)
     runs, texts = len(check.skipped), len(check.redacted)

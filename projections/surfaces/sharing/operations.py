@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
 import os
-from pathlib import Path
 import shlex
 from typing import Any
 
@@ -19,7 +18,7 @@ from tallybook.ledger.errors import BadInputError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, chained_bytes
 from tallybook.ledger.sharing import book, replica
-from tallybook.ledger.sharing.book import SKIPPED, SkippedRun, count, cut_runs
+from tallybook.ledger.sharing.book import SkippedRun, count, cut_runs
 from tallybook.ledger.sharing.engine import Engine, EngineError, Place, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.replica import BookRedaction, find_redactions
@@ -30,14 +29,13 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
-from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership, open_engine
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, SyncResult
+from tallybook.projections.surfaces.sharing.syncing import SyncResult
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record, redact, secrets
+from tallybook.projections.surfaces.writing import record, secrets
 from tallybook.projections.surfaces.writing.requests import Request
 
 _MOVE_TRIES = 20
@@ -156,19 +154,12 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
     if has_spool:
         with suppress(MissingLinesError):
             record.write(project, [])
-    result = syncing.sync(machine_of(project, part, limit_s), engine)
+    result = syncing.sync(project, _at_end(project, part), engine, limit_s)
     _finish(project, part, result.end)
     # What waited for lines of the book was recorded only after the first sync brought them.
     if has_spool and SharedLog(project.ledger).history.pending:
-        more = syncing.sync(machine_of(project, part, limit_s), engine)
-        _finish(project, part, more.end)
-        numbers = ("taken", "published", "tries", "restored")
-        result = attrs.evolve(
-            more,
-            **{name: getattr(result, name) + getattr(more, name) for name in numbers},
-            skipped=[*result.skipped, *(run for run in more.skipped if run not in result.skipped)],
-            set_aside=result.set_aside or more.set_aside,
-        )
+        result = syncing.sync(project, _at_end(project, part), engine, limit_s, result)
+        _finish(project, part, result.end)
     # A manual edit is recorded only now, so that nothing leaves that a preview did not show.
     return attrs.evolve(result, pending=SharedLog(project.ledger).count_pending())
 
@@ -185,11 +176,11 @@ def _refuse_tracked(project: Project) -> None:
         raise BadInputError(str(folder), "git tracks it, and a checkout would change this machine's copy", hint)
 
 
-def rejoin(project: Project, part: Membership, engine: Engine) -> Rejoined:
-    """Take another history of the same book, append what it lacks, and render the playbook."""
+def rejoin(project: Project, part: Membership, engine: Engine) -> dict[str, Any]:
+    """Take another history of the same book, append what it lacks, and render the playbook; as ``syncing.rejoin``."""
     _refuse_tracked(project)
-    done = syncing.rejoin(machine_of(project, part), engine)
-    _finish(project, part, done.end)
+    done = syncing.rejoin(project, part, engine)
+    _finish(project, part, done["end"])
     return done
 
 
@@ -232,50 +223,16 @@ def _masked_text(project: Project, event: str) -> str:
     raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
 
 
-def machine_of(project: Project, part: Membership, limit_s: float = 60.0) -> Machine:
-    """Return a project's machine as a sync needs it."""
-
-    def mask(text: str) -> str:
-        return text if part.unmasked and membership.digest(text) in part.unmasked else secrets.mask(text)
-
-    def load_ends() -> Sequence[tuple[int, str]]:
-        known = membership.last_known(project)
-        return [(0, "")] if known is None else [known.end, known.before]
-
-    def save_ends(before: tuple[int, str], end: tuple[int, str]) -> None:
-        book = part.book or _book_id(project)
-        membership.save(project, attrs.evolve(part, book=book, before=before, end=end))
-
-    return Machine(
-        str(project.ledger),
-        part.writer,
-        part.book,
-        part.name,
-        mask=mask,
-        limit_s=limit_s,
-        load_ends=load_ends,
-        returning_finder=lambda: redact.returning_finder(project),
-        redact=lambda ids: redact.redact_linked(project, ids, {"rater": syncing.SYSTEM}),
-        save_ends=save_ends,
-        drop_skipped=lambda: drop_skipped(project),
-    )
-
-
-def drop_skipped(project: Project) -> None:
-    """Forget the runs that do not count, because the book was stored anew without them."""
-    with sync_results.open_results(project) as results:
-        for result in results:
-            result["problems"] = [text for text in result["problems"] if SKIPPED not in text]
+def _at_end(project: Project, part: Membership) -> Membership:
+    """Return a project's part in a book with the ends of the replica that were noted last."""
+    known = membership.last_known(project)
+    return part if known is None else attrs.evolve(part, end=known.end, before=known.before)
 
 
 def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:
     """Note in the user's settings how far the replica goes, and render the playbook."""
-    membership.save(project, attrs.evolve(part, book=part.book or _book_id(project), before=end, end=end))
+    syncing.note_ends(project, part, end, end)
     record.write(project, [])
-
-
-def _book_id(project: Project) -> str:
-    return ledger_id(Path(project.ledger, replica.FOLDER, replica.read_current(project.ledger).copy, LOG_NAME))
 
 
 def _moved_meanwhile(address: str, verb: str) -> EngineError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 import os
 import re
 import shlex
@@ -30,7 +31,7 @@ from tallybook.projections.surfaces.sharing.membership import Membership, share_
 from tallybook.projections.surfaces.sharing.operations import BookCheck
 from tallybook.projections.surfaces.sharing.own_history import read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import Machine, Rejoined, SyncResult, longest_wait
+from tallybook.projections.surfaces.sharing.syncing import SyncResult, longest_wait, mask
 from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -137,10 +138,10 @@ def _import_hint(missing: int, folder: str) -> str:
     )
 
 
-def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
+def outgoing(project: Project, part: Membership) -> list[dict[str, Any]]:
     """Return the events that a sync would publish as they would leave, as ``{seq, id, kind, body, summary}``."""
     # As a sync lands and writes them, so that what is shown is exactly what would leave.
-    publisher = Publisher(mask=machine.mask)
+    publisher = Publisher(mask=partial(mask, part))
     rows = []
     for landed, _ in SharedLog(project.ledger).landed():
         for landing in landed.events:
@@ -152,7 +153,7 @@ def outgoing(project: Project, machine: Machine) -> list[dict[str, Any]]:
     return rows
 
 
-def to_json(result: SyncResult | BookCheck | Rejoined) -> dict[str, Any]:
+def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
     """Return a result for programs."""
     return {name: _plain(value) for name, value in attrs.asdict(result, recurse=False).items()}
 
@@ -183,30 +184,19 @@ def result_lines(result: SyncResult, *, read_only: bool = False) -> list[str]:
     return [*lines, f"Book at event {result.end[0]}: {taken}; {published or 'nothing to publish'}"]
 
 
-def rejoined_json(done: Rejoined) -> dict[str, Any]:
-    """Return what taking another history did, for programs."""
-    landed = [
-        {"id": landing.record.id, "writer": landing.record.by.writer, "summary": summary(landing.event)}
-        for landing in done.landed
-    ]
-    value = to_json(done) | {"landed": landed}
-    del value["refusal"]
-    return value
-
-
-def rejoined_lines(done: Rejoined) -> list[str]:
+def rejoined_lines(done: Mapping[str, Any]) -> list[str]:
     """Return what taking another history did, for people."""
     lines = [
-        f"The history of the book was taken: {format_count(done.taken, 'event')} that this machine did not have",
-        f"The former copy is set aside: {done.kept}",
+        f"The history of the book was taken: {format_count(done['taken'], 'event')} that this machine did not have",
+        f"The former copy is set aside: {done['kept']}",
     ]
-    lines += [f"published again: {summary(landing.event)}" for landing in done.landed]
-    if done.missing:
-        lines.append(_import_hint(done.missing, done.kept))
-    if done.pending:
-        lines.append(f"{format_count(done.pending, 'own batch', 'own batches')} wait for entries of others")
-    again = format_count(len(done.landed), "event")
-    return [*lines, f"Book at event {done.end[0]}: {again} that it lacked published again"]
+    lines += [f"published again: {row['summary']}" for row in done["landed"]]
+    if done["missing"]:
+        lines.append(_import_hint(done["missing"], done["kept"]))
+    if done["pending"]:
+        lines.append(f"{format_count(done['pending'], 'own batch', 'own batches')} wait for entries of others")
+    again = format_count(len(done["landed"]), "event")
+    return [*lines, f"Book at event {done['end'][0]}: {again} that it lacked published again"]
 
 
 def change_lines(project: Project, before: int, after: int) -> list[str]:

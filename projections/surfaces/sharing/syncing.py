@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import chain
 from itertools import count as count_from
+from pathlib import Path
 import shutil
 from typing import Any, Final
 
@@ -22,11 +24,11 @@ from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import EXIT_DAMAGED, DamagedLedgerError, MissingLinesError, TallybookError
 from tallybook.ledger.events import BookBlock, BookOpened, BookTaken, Event, EventRedacted
-from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
+from tallybook.ledger.line import LOG_NAME, START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
 from tallybook.ledger.sharing import replica as replicas
-from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
+from tallybook.ledger.sharing.book import SKIPPED, Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
 from tallybook.ledger.sharing.engine import (
     Contents,
     End,
@@ -38,10 +40,16 @@ from tallybook.ledger.sharing.engine import (
 )
 from tallybook.ledger.sharing.landing import Landed, LandedEvent, land
 from tallybook.ledger.sharing.replica import Current, Replica
+from tallybook.ledger.storage.head import ledger_id
 from tallybook.ledger.storage.redaction import redacted_ids
-from tallybook.projections.surfaces.sharing.membership import share_command
+from tallybook.projections.history.event_rows import summary
+from tallybook.projections.surfaces.hooks import sync_results
+from tallybook.projections.surfaces.sharing import membership
+from tallybook.projections.surfaces.sharing.membership import LIMIT_S, Membership, share_command
 from tallybook.projections.surfaces.sharing.own_history import SHARED_KINDS
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact, secrets
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
 """How many bytes of a book are taken in at once."""
@@ -50,6 +58,7 @@ _LEFT: Final = 25
 _MAX_DOUBLINGS: Final = 4
 _MAX_PAUSE_S: Final = 8.0
 SYSTEM: Final = "tallybook"
+_BY: Final = {"rater": SYSTEM}
 
 
 # Hosts of git advise six pushes a minute for a repository.
@@ -138,38 +147,27 @@ class SyncResult:
         return [*map(str, self.skipped), *([self.refusal] if self.refusal else [])]
 
 
-@attrs.frozen
-class Machine:
-    """One machine of a book, as a sync needs it.
+def mask(part: Membership, text: str) -> str:
+    """Return a text as it leaves this machine: with its secrets masked, unless its user published it as it is."""
+    return text if part.unmasked and membership.digest(text) in part.unmasked else secrets.mask(text)
 
-    Attributes:
-        folder: The folder of the own ledger.
-        writer: Its label in the book.
-        book: Id of the book; empty for the first sync.
-        name: Name of the book.
-        mask: Returns a text with its secrets masked.
-        limit_s: Seconds after which what is left stays pending.
-        load_ends: Returns where this machine may have left its copy of the book, as event numbers and chain values;
-            none where nobody noted that.
-        returning_finder: Returns a function that yields the ids of a batch's events that bring back a text which was
-            redacted here.
-        redact: Erases the texts of events that another machine redacted, and own texts equal to them.
-        save_ends: Notes, before something is appended to it, where it ends and where it will end: a sync that is
-            killed in between leaves one of both.
-        drop_skipped: Forgets the runs that earlier syncs skipped, because the book was stored anew without them.
+
+def note_ends(project: Project, part: Membership, before: tuple[int, str], end: tuple[int, str]) -> None:
+    """Note in the user's settings where the replica ends, and where it will end.
+
+    Noted before something is appended to it: a sync that is killed in between leaves one of both.
     """
+    book = part.book
+    if not book:
+        book = ledger_id(Path(project.ledger, replicas.FOLDER, replicas.read_current(project.ledger).copy, LOG_NAME))
+    membership.save(project, attrs.evolve(part, book=book, before=before, end=end))
 
-    folder: str
-    writer: str
-    book: str
-    name: str
-    mask: Callable[[str], str] = str
-    limit_s: float = 60.0
-    load_ends: Callable[[], Sequence[tuple[int, str]]] = tuple
-    returning_finder: Callable[[], Callable[[RawBatch], Iterable[str]]] = lambda: lambda _: ()
-    redact: Callable[[Sequence[str]], object] = lambda _: None
-    save_ends: Callable[[tuple[int, str], tuple[int, str]], None] = lambda _, __: None
-    drop_skipped: Callable[[], object] = lambda: None
+
+def drop_skipped(project: Project) -> None:
+    """Forget the runs that do not count, because the book was stored anew without them."""
+    with sync_results.open_results(project) as results:
+        for result in results:
+            result["problems"] = [text for text in result["problems"] if SKIPPED not in text]
 
 
 def check_book(address: str, first: RawBatch, book: str) -> None:
@@ -240,8 +238,17 @@ def frame_system(after: Position, event: Event, writer: str, now: clock.Now) -> 
     return frame([encode(event)], Stamp(after, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt))
 
 
-def sync(machine: Machine, engine: Engine) -> SyncResult:
+def sync(
+    project: Project, part: Membership, engine: Engine, limit_s: float, result: SyncResult | None = None
+) -> SyncResult:
     """Bring the own ledger and the book together.
+
+    Args:
+        project: The project.
+        part: Its part in the book; a copy of the book that does not end where it says is set aside.
+        engine: The engine.
+        limit_s: Seconds after which what is left stays pending.
+        result: What an earlier sync of the same command did; this one adds to it.
 
     Raises:
         LockHeldError: Another sync of this project runs.
@@ -249,31 +256,35 @@ def sync(machine: Machine, engine: Engine) -> SyncResult:
         EngineError: The engine cannot be reached.
         TallybookError: The own ledger is damaged or could not be written.
     """
-    with replicas.lock(machine.folder):
-        aside = replicas.set_aside_foreign(machine.folder, machine.load_ends())
+    with replicas.lock(project.ledger):
+        aside = replicas.set_aside_foreign(project.ledger, [part.end, part.before])
         try:
-            result = Sync(machine, engine).run()
+            result = Sync(project, part, engine, limit_s, result).run()
         except (DamagedLedgerError, MissingLinesError):
-            copy = SharedLog(machine.folder).copy
+            copy = SharedLog(project.ledger).copy
             if copy.is_whole():
                 raise
             aside = replicas.set_aside(copy)
-            result = Sync(machine, engine).run()
-    return attrs.evolve(result, set_aside=aside)
+            result = Sync(project, part, engine, limit_s).run()
+    result.set_aside = aside or result.set_aside
+    return result
 
 
 class Sync:
     """The state of one sync."""
 
-    def __init__(self, machine: Machine, engine: Engine) -> None:
+    def __init__(
+        self, project: Project, part: Membership, engine: Engine, limit_s: float, result: SyncResult | None = None
+    ) -> None:
         """Read what the own ledger says of the book; nothing is written yet."""
-        self.machine = machine
+        self.project = project
+        self.part = part
         self.engine = engine
-        self.result = SyncResult()
-        self.log = SharedLog(machine.folder)
+        self.result = result or SyncResult()
+        self.log = SharedLog(project.ledger)
         self.replica = self.log.copy
-        self.current = attrs.evolve(replicas.read_current(machine.folder), copy=self.replica.name)
-        self.deadline = clock.elapsed_s() + machine.limit_s
+        self.current = attrs.evolve(replicas.read_current(project.ledger), copy=self.replica.name)
+        self.deadline = clock.elapsed_s() + limit_s
         # Own event number up to which batches are known to be in the book, and names that differ there.
         self.upto = 0
         self.renamed: dict[str, str] = {}
@@ -291,7 +302,7 @@ class Sync:
             # An interrupted sync took them in.
             new = decode(batch for batch in self.replica.read() if batch.last > before.seq)
             writers = ((batch.records[0].by.writer, len(batch.records)) for batch in new)
-            self.result.taken += sum(number for writer, number in writers if writer != self.machine.writer)
+            self.result.taken += sum(number for writer, number in writers if writer != self.part.writer)
         while True:
             started = clock.elapsed_s()
             contents = self._take_in()
@@ -314,14 +325,14 @@ class Sync:
         for piece in read_pieces(self.engine, self.replica, PIECE_BYTES, self.current.read_to):
             contents, counted = piece
             if contents.is_fresh:
-                self.machine.drop_skipped()
+                drop_skipped(self.project)
             skipped |= {run.place: run for run in counted.skipped}
             if counted.batches:
-                check_book(self.engine.address, counted.batches[0], self.machine.book)
+                check_book(self.engine.address, counted.batches[0], self.part.book)
             batches, self.newer = counted.batches, counted.newer
             if batches:
                 self._append_to_replica(batches, counted.data)
-                replicas.list_lost(self.replica, batches, {"rater": SYSTEM})
+                replicas.list_lost(self.replica, batches, _BY)
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer:
                 break
@@ -339,7 +350,7 @@ class Sync:
         return contents
 
     def _append_to_replica(self, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
-        self.machine.save_ends(self.replica.end()[:2], batches[-1].position[:2])
+        note_ends(self.project, self.part, self.replica.end()[:2], batches[-1].position[:2])
         self.replica.append(batches, data)
 
     def _note(self, end: End | None = None, **changes: Any) -> None:
@@ -349,7 +360,7 @@ class Sync:
         current = attrs.evolve(self.current, **changes)
         if current != self.current:
             self.current = current
-            replicas.write_current(self.machine.folder, current)
+            replicas.write_current(self.project.ledger, current)
 
     def _erase(self, new: Sequence[RawBatch] = ()) -> None:
         """Erase what the book says is redacted: also what a killed sync took in, and what a lost copy brings back."""
@@ -367,13 +378,13 @@ class Sync:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
         while redacted := {*self._redacted(read())} - done:
-            self.machine.redact(list(redacted))
+            redact.redact_linked(self.project, redacted, _BY)
             self.log.refreshed()
             # What was erased just now may come again after that.
             done |= redacted
 
     def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
-        find_returning = self.machine.returning_finder()
+        find_returning = redact.returning_finder(self.project)
         for batch in batches:
             yield from redacted_ids(batch)
             yield from find_returning(batch)
@@ -384,7 +395,7 @@ class Sync:
         Raises:
             OtherBookError: It holds another history.
         """
-        whole, start, missing = find_lost(self.engine, self.replica, self.machine.book)
+        whole, start, missing = find_lost(self.engine, self.replica, self.part.book)
         if not missing or not end.seq:
             return False
         try:
@@ -405,7 +416,7 @@ class Sync:
         records = (record for batch in self.log.history.pending for record in batch.records)
         if ids := [record.event.id for record in records if isinstance(record.event, EventRedacted)]:
             # An imported ledger also redacts what came in before it was imported, or only now.
-            self.machine.redact(ids)
+            redact.redact_linked(self.project, ids, _BY)
             self.log.refreshed()
         self.result.refusal = self._refusal()
         if self.result.refusal:
@@ -462,9 +473,9 @@ class Sync:
         log = self.log.at_book(end, self.upto)
         state = log.book_playbook(end.seq)
         prelude: list[RawBatch] = []
-        now, writer = clock.utc_now(), self.machine.writer
+        now, writer = clock.utc_now(), self.part.writer
         if not end.seq:
-            opened = BookOpened(self.machine.book or clock.new_id(now.unix_us), self.machine.name, 1, table.NEWEST)
+            opened = BookOpened(self.part.book or clock.new_id(now.unix_us), self.part.name, 1, table.NEWEST)
             prelude.append(frame_system(end, opened, writer, now))
         last = prelude[-1].position if prelude else end
         pending = log.history.pending
@@ -474,7 +485,7 @@ class Sync:
         if block is not None:
             prelude.append(frame_system(last, BookBlock(*block), writer, now))
             last = prelude[-1].position
-        publisher = Publisher(writer, clock.clamp_time(now.at, last.at), clock.new_salt, self.machine.mask)
+        publisher = Publisher(writer, clock.clamp_time(now.at, last.at), clock.new_salt, partial(mask, self.part))
 
         def frame(landed: Landed) -> RawBatch | None:
             nonlocal last
@@ -530,7 +541,7 @@ class Sync:
         with closing(self.log.own) as own, own.transaction() as tx:
             tx.mark_shared()
             taken = BookTaken(end.seq, end.chain, upto, tuple(renamed), tuple(renamed.values()))
-            tx.append([encode(taken)], {"rater": SYSTEM})
+            tx.append([encode(taken)], _BY)
 
     # ---- Another history ----
 
@@ -540,15 +551,15 @@ class Sync:
         Raises:
             OtherBookError: It is another book, or there is none.
         """
-        fresh = replicas.next_copy(self.machine.folder)
+        fresh = replicas.next_copy(self.project.ledger)
         # At once: what is before fresh runs must not get into the copy.
         for _, counted in read_pieces(self.engine, fresh, None):
             if counted.newer:
                 raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
             if counted.batches:
-                check_book(self.engine.address, counted.batches[0], self.machine.book)
+                check_book(self.engine.address, counted.batches[0], self.part.book)
                 fresh.append(counted.batches, counted.data)
-                replicas.list_lost(fresh, counted.batches, {"rater": SYSTEM})
+                replicas.list_lost(fresh, counted.batches, _BY)
         end = fresh.end()
         if not end.seq:
             raise OtherBookError(
@@ -560,14 +571,14 @@ class Sync:
             return self.replica
         self._redact(fresh.read)
         names = self._new_names(fresh)
-        self.machine.save_ends(self.replica.end()[:2], end[:2])
+        note_ends(self.project, self.part, self.replica.end()[:2], end[:2])
         # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
         block = self.current.block
         keeps_block = any(
             b'"first":%d,"last":%d}' % block in line for batch in fresh.read() for line in batch.lines[:1]
         )
         current = Current(fresh.name, block=block if keeps_block else (0, 0))
-        replicas.write_current(self.machine.folder, current)
+        replicas.write_current(self.project.ledger, current)
         self._append_taken(end, self._find_upto(fresh), names)
         return fresh
 
@@ -591,57 +602,42 @@ class Sync:
         return {}
 
 
-@attrs.define
-class Rejoined:
-    """What taking another history did.
-
-    Attributes:
-        copy: Folder of the copy that is the present one now.
-        kept: Folder of the copy that was set aside.
-        taken: How many events of the new history this machine did not have.
-        landed: The own events that the new history lacked and that were appended to it again.
-        end: Event number and chain value of the book's end.
-        missing: How many events of others the copy that was set aside has, and the new history lacks.
-        pending: How many own batches wait still.
-        refusal: Why nothing can be appended; empty where it can.
-    """
-
-    copy: str
-    kept: str
-    taken: int
-    landed: list[LandedEvent]
-    end: tuple[int, str]
-    missing: int
-    pending: int
-    refusal: str
-
-
-def rejoin(machine: Machine, engine: Engine) -> Rejoined:
+def rejoin(project: Project, part: Membership, engine: Engine) -> dict[str, Any]:
     """Take the engine's history of the book, and append to it the own batches that it lacks.
 
     The copy that this machine had is set aside, so past moments stay what they were. If it is interrupted, the next
     call goes on: what is in the engine already is recognised by its ids.
+
+    Returns:
+        ``{copy, kept, taken, landed, end, missing, pending, refusal}``: the folders of the copy that is the present
+        one now and of the one that was set aside; how many events of the new history this machine did not have; the own
+        events that the new history lacked, as ``{id, writer, summary}``; event number and chain value of the book's
+        end; how many events of others the former copy alone has; how many own batches wait still; and why nothing can
+        be appended, empty where it can.
 
     Raises:
         LockHeldError: A sync of this project runs.
         OtherBookError: The engine holds another book, or nothing.
         EngineError: The engine cannot be reached, or this machine may not write what the history lacks.
     """
-    with replicas.lock(machine.folder):
-        replicas.set_aside_foreign(machine.folder, machine.load_ends())
-        former = Sync(machine, engine)
+    with replicas.lock(project.ledger):
+        replicas.set_aside_foreign(project.ledger, [part.end, part.before])
+        former = Sync(project, part, engine, LIMIT_S)
         had = former.replica.ids()
         fresh = former.take_history()
         new = fresh.ids()
-        sync = Sync(machine, engine)
+        sync = Sync(project, part, engine, LIMIT_S)
         result = sync.run()
-        return Rejoined(
-            copy=fresh.folder,
-            kept=former.replica.folder,
-            taken=len(new - had),
-            landed=sync.landed,
-            end=result.end,
-            missing=sync.log.count_missing(former.replica),
-            pending=result.pending,
-            refusal=result.refusal,
-        )
+        return {
+            "copy": fresh.folder,
+            "kept": former.replica.folder,
+            "taken": len(new - had),
+            "landed": [
+                {"id": landed.record.id, "writer": landed.record.by.writer, "summary": summary(landed.event)}
+                for landed in sync.landed
+            ],
+            "end": result.end,
+            "missing": sync.log.count_missing(former.replica),
+            "pending": result.pending,
+            "refusal": result.refusal,
+        }
