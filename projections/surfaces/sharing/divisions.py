@@ -42,69 +42,65 @@ REASON: Final = "redacted on another branch"
 _MAX_VERSIONS = 100
 
 
-@attrs.frozen
-class Division:
-    """Why the log file is not the ledger that was acknowledged, where that is not plain damage.
+class DividedLedgerError(DamagedLedgerError):
+    """The log file has events of two copies of the ledger, or of another copy.
 
     Attributes:
         what: What happened, without the name of the file.
         fix: What to do.
     """
 
-    what: str
-    fix: str
-
-    def __str__(self) -> str:
-        """Return the line that people see."""
-        return f"{LOG_NAME}: {self.what}; {self.fix}"
-
-
-class DividedLedgerError(DamagedLedgerError):
-    """The log file has events of two copies of the ledger, or of another copy."""
-
-    def __init__(self, division: Division) -> None:
+    def __init__(self, what: str, fix: str) -> None:
         """Build the message from what happened and what to do."""
-        super().__init__([Problem(LOG_NAME, division.what)])
-        self.args = (str(division),)
+        super().__init__([Problem(LOG_NAME, what)])
+        self.what, self.fix = what, fix
+        self.args = (f"{LOG_NAME}: {what}; {fix}",)
 
 
 def explain(project: Project, error: DamagedLedgerError) -> DamagedLedgerError:
     """Return the error that says what happened to the log file; the given one where that is plain damage."""
-    division = None if isinstance(error, DividedLedgerError) else recognize(project)
-    return error if division is None else DividedLedgerError(division)
+    return error if isinstance(error, DividedLedgerError) else recognize(project) or error
 
 
-def recognize(project: Project) -> Division | None:
+def recognize(project: Project) -> DividedLedgerError | None:
     """Return what happened to the log file; None where it is whole or plainly damaged, or cannot be read."""
     with suppress(CannotWriteError, NewerLedgerError, *git.FAILURES):
         return _recognize(project)
     return None
 
 
-def _recognize(project: Project) -> Division | None:
+def _recognize(project: Project) -> DividedLedgerError | None:
     """Return what happened to the log file, None where it is whole or plainly damaged."""
-    log = open_log(project)
+    log, own = open_log(project), Histories()
     head = log.read_head()
-    own = Histories()
-    try:
-        fd = disk.open_file(log.path, write=False)
-    except FileNotFoundError:
-        return _recognize_missing(project, head)
-    try:
-        own.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
-    finally:
-        os.close(fd)
+    is_missing = not add_own(project, own)
     paths = [own.path(chain) for chain in own.last()]
     # The acknowledged end that the file lacks.
     lost = head if head is not None and head.position.seq and head.position.chain not in own.links else None
+    what = ""
     if own.marker or len(paths) > 1:
         what = _describe_merge(project, own, paths)
     elif own.stray and git.is_tracked(project, log.path):
         what = "has some lines of another version, which git merged into it in part"
-    else:
-        is_whole = paths and not own.unproven
-        return _recognize_other(project, paths[0], lost) if is_whole and lost is not None else None
-    return Division(what, _keep_both(_find_source(project, own, lost)))
+    if what:
+        return DividedLedgerError(what, _keep_both(_find_source(project, own, lost)))
+    if lost is None or own.unproven or not (is_missing or (paths and git.is_tracked(project, log.path))):
+        return None
+    end, revision = lost.position.seq, find_version(project, lost.position.chain)
+    if is_missing:
+        what = f"is missing, and held {end:,} events: git checked out a commit without it"
+        return DividedLedgerError(what, _keep_both(f"git:{revision}")) if revision else None
+    fix = f"no commit here has event {end}; run {import_command(_own_file(project))} for what can be done"
+    what = f"does not have event {end} as it was acknowledged: git put another version in its place"
+    return DividedLedgerError(what, _keep_both(f"git:{revision}") if revision else fix)
+
+
+def add_own(project: Project, every: Histories, *, sealed: bool = False) -> bool:
+    """Add every history in the project's own log file, as `Histories.add_file`; return whether there is one."""
+    with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
+        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=sealed)
+        return True
+    return False
 
 
 def repair_hint(project: Project) -> str:
@@ -171,38 +167,13 @@ def _keep_both(source: str) -> str:
 def _find_source(project: Project, own: Histories, lost: Head | None) -> str:
     """Return what to import after a merge: ``git:REV`` with what the file lacks; the file itself without such."""
     # The merge may have been made on a version without the events of this machine.
-    if lost is not None and (revision := _revision_of(project, lost)):
-        return revision
     with suppress(*git.FAILURES):
+        if lost is not None and (revision := find_version(project, lost.position.chain)):
+            return f"git:{revision}"
         # Lines whose beginning is not in the file.
         if own.stray and (revision := _find(project, own.stray, lambda version: not version.unproven)):
             return f"git:{revision}"
     return _own_file(project)
-
-
-def _recognize_other(project: Project, path: Sequence[Link], head: Head) -> Division | None:
-    """Return what happened if a whole ledger lacks the acknowledged end; None if git has no part in it."""
-    if not git.is_tracked(project, project.ledger / LOG_NAME):
-        return None
-    last, acknowledged = path[-1].batch.last, head.position.seq
-    revision = find_version(project, head.position.chain)
-    if not revision:
-        what = f"ends at event {last}, and event {acknowledged} was acknowledged: git put another version in its place"
-        fix = f"no commit here has event {acknowledged}; run {import_command(_own_file(project))} for what can be done"
-        return Division(what, fix)
-    since = histories.find_fork(path, _path_in(project, revision, head))
-    if since == last:
-        what = f"ends at event {last}, and event {acknowledged} was acknowledged: git put an older version in its place"
-    else:
-        what = f"differs from what was acknowledged after event {since}: git put another branch's version in its place"
-    return Division(what, _keep_both(f"git:{revision}"))
-
-
-def _path_in(project: Project, revision: str, head: Head) -> Sequence[Link]:
-    """Return the batches up to the acknowledged one in the ledger of a revision."""
-    version = Histories()
-    _add_version(project, revision, version)
-    return version.path(head.position.chain) if head.position.chain in version.links else ()
 
 
 def _add_version(project: Project, revision: str, histories: Histories) -> None:
@@ -210,22 +181,6 @@ def _add_version(project: Project, revision: str, histories: Histories) -> None:
     with git.ledger_in(git.commit_of(project.root, revision), project) as copy:
         if copy is not None:
             histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True)
-
-
-def _recognize_missing(project: Project, head: Head | None) -> Division | None:
-    """Return what happened if git took the file away."""
-    if head is not None and head.position.seq and (revision := _revision_of(project, head)):
-        what = f"is missing, and held {head.position.seq:,} events: git checked out a commit without it"
-        return Division(what, f"run {import_command(revision)}")
-    return None
-
-
-def _revision_of(project: Project, head: Head) -> str:
-    """Return ``git:REV`` with the acknowledged end, empty where git has none or does not answer."""
-    with suppress(*git.FAILURES):
-        if revision := find_version(project, head.position.chain):
-            return f"git:{revision}"
-    return ""
 
 
 # ---- A whole log in its place ----
@@ -238,48 +193,36 @@ class Repair:
     Attributes:
         data: Its bytes.
         batches: Its batches.
-        seen: The damaged file, as ``histories.identify_log`` tells it.
         lost: The last acknowledged event that no copy has; 0 where one has it.
     """
 
     data: bytes
     batches: tuple[RawBatch, ...]
-    seen: tuple[int, int, int] | None
     lost: int
 
 
-def plan_repair(
-    project: Project,
-    every: Histories,
-    seen: tuple[int, int, int] | None,
-    error: DamagedLedgerError,
-    *,
-    accept_loss: bool,
-) -> Repair:
+def plan_repair(project: Project, every: Histories, error: DamagedLedgerError, *, accept_loss: bool) -> Repair:
     """Return a whole log made of what is proven: up to the acknowledged end, if that is anywhere.
 
     Raises:
         DamagedLedgerError: Acknowledged events are in no copy, and that is not accepted.
     """
     head = open_log(project).read_head()
-    end = "" if head is None else head.position.chain
-    acknowledged = 0 if head is None else head.position.seq
-    if acknowledged and end not in every.links:
+    lost, end = (0, "") if head is None else head.position[:2]
+    if lost and end not in every.links:
         with suppress(*git.FAILURES):
             if revision := find_version(project, end):
                 _add_version(project, revision, every)
-    lost = acknowledged if end not in every.links else 0
     if not every.links:
         raise error
-    if end not in every.links:
-        end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
+    if end in every.links:
+        return Repair(*_assemble(project, every, end), 0)
+    end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
     if lost and not accept_loss:
         events, it = describe_lost(every.links[end].batch.last, lost)
         what = f"{events} acknowledged, and no copy that was found has {it}"
-        fix = f"give a copy that has {it}, or add --accept-loss to go on without {it}"
-        raise DividedLedgerError(Division(what, fix))
-    data, batches = _assemble(project, every, end)
-    return Repair(data, batches, seen, lost)
+        raise DividedLedgerError(what, f"give a copy that has {it}, or add --accept-loss to go on without {it}")
+    return Repair(*_assemble(project, every, end), lost)
 
 
 def describe_lost(kept: int, lost: int) -> tuple[str, str]:
@@ -317,16 +260,14 @@ def frame_import(events: Iterable[Event], end: Position) -> RawBatch:
     return frame([encode(event) for event in events], Stamp(end, at, BY, new_id, clock.new_salt))
 
 
-def put_back(project: Project, repair: Repair, every: Histories) -> list[str]:
-    """Put the whole log in place of the damaged one; return what was set aside."""
+def put_back(project: Project, repair: Repair, seen: tuple[int, int, int] | None, every: Histories) -> list[str]:
+    """Put the whole log in place of the damaged one, which ``identify_log`` saw; return what was set aside."""
     at = clock.utc_now().at
     checkpoints.clear(project.ledger)
-    aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, repair.seen)
+    aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, seen)
     checkpoints.clear(project.ledger)
-    kept = [] if aside is None else [str(aside)]
-    if (foreign := _set_foreign_playbook_aside(project, repair, every, at)) is not None:
-        kept.append(str(foreign))
-    return kept
+    foreign = _set_foreign_playbook_aside(project, repair, every, at)
+    return [str(path) for path in (aside, foreign) if path is not None]
 
 
 def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histories, at: str) -> Path | None:
@@ -336,8 +277,11 @@ def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histori
         Its new name; None where nothing had to be kept, because it is exactly what its history says.
     """
     data = playbook_file.read_bytes(project.playbook)
-    stamp = None if data is None else _stamp_of(data)
-    if data is None or stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
+    try:
+        stamp = read_stamp(read_legacy(data or b"", PLAYBOOK_NAME).stamp)
+    except BadInputError:
+        return None
+    if stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
         return None
     if stamp[1] in every.links:
         batches = [link.batch for link in every.path(stamp[1])]
@@ -348,14 +292,6 @@ def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histori
     aside = playbook_file.set_aside(project, at)
     project.playbook.unlink(missing_ok=True)
     return aside
-
-
-def _stamp_of(data: bytes) -> tuple[int, str] | None:
-    """Return the moment that a ``playbook.json`` says it shows; None where it says none, or is no playbook."""
-    try:
-        return read_stamp(read_legacy(data, PLAYBOOK_NAME).stamp)
-    except BadInputError:
-        return None
 
 
 def new_id() -> str:
