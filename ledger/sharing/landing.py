@@ -151,6 +151,7 @@ class Ground:
         read: Returns the batches there; called only where texts were redacted.
         links: Returns sets of ids of events whose texts were equal before they were redacted.
         is_book: Whether a batch waits here for entries that it means and that only another history has.
+        extra_rules: What becomes of kinds that a book does not share, as ``RULES``.
         names: Id of the event that made an entry → its name there.
         landed: The batches that landed since.
         keys: Their idempotency keys.
@@ -165,6 +166,7 @@ class Ground:
     read: Callable[[], Iterable[RawBatch]] = tuple
     links: Callable[[], Iterable[frozenset[str]]] = tuple
     is_book: bool = True
+    extra_rules: Rules = attrs.field(factory=dict)
     names: dict[str, str] = attrs.field(init=False)
     landed: list[RawBatch] = attrs.field(factory=list)
     keys: set[str] = attrs.field(factory=set)
@@ -319,7 +321,7 @@ class BatchLanding:
         kind = type(record.event)
         if self.repeated and kind in _REPEATABLE and record.id not in self.made:
             return (events.EventRepeated(events.KIND_OF[kind]),)
-        rule = RULES.get(kind)
+        rule = RULES.get(kind) or self.ground.extra_rules.get(kind)
         return () if rule is None else rule(self, record)
 
     def resolve(self, name: str) -> str | None:
@@ -512,7 +514,8 @@ def _keep(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     return (record.event,)
 
 
-RULES: Final[dict[type[Any], Callable[[BatchLanding, EventRecord], tuple[events.Event, ...]]]] = {
+Rules = Mapping[type[Any], Callable[["BatchLanding", EventRecord], tuple[events.Event, ...]]]
+RULES: Final[Rules] = {
     events.PlaybookAdopted: _set_top,
     events.PointSeeded: _make,
     events.PointAdded: _make,

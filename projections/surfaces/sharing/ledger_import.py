@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from itertools import product
 import os
 from pathlib import Path
@@ -20,18 +20,6 @@ import attrs
 from tallybook.ledger import clock, events, histories
 from tallybook.ledger.codec import decode, texts_of
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
-from tallybook.ledger.events import (
-    KIND_OF,
-    BookTaken,
-    Entry,
-    Event,
-    EventRepeated,
-    NamesMeant,
-    PointEdited,
-    PointMatched,
-    PointSeeded,
-    RedactionLinked,
-)
 from tallybook.ledger.histories import Histories
 from tallybook.ledger.line import LOG_NAME, START, RawBatch, batch_key
 from tallybook.ledger.log import JsonlLog
@@ -40,6 +28,7 @@ from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.landing import (
     SHARED,
+    BatchLanding,
     Landed,
     LandedEvent,
     Reader,
@@ -55,15 +44,7 @@ from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.history.reading import has_book, open_log
-from tallybook.projections.surfaces.sharing.divisions import (
-    BY,
-    REASON,
-    describe_lost,
-    frame_import,
-    new_id,
-    plan_repair,
-    put_back,
-)
+from tallybook.projections.surfaces.sharing import divisions
 from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
 from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, BookState, SharedLog, make_ground
 from tallybook.projections.surfaces.workspace import git
@@ -120,7 +101,7 @@ class ImportedLedger:
     def ignore(self, event: Any, reason: str) -> None:
         """Note an event that has no effect here."""
         rating = f" {event.rating}" if isinstance(event, events.PointRated) else ""
-        item = f"{KIND_OF.get(type(event), 'event')} {getattr(event, 'name', '')}{rating}".rstrip()
+        item = f"{events.KIND_OF.get(type(event), 'event')} {getattr(event, 'name', '')}{rating}".rstrip()
         self.ignored.append({"item": item, "reason": reason})
 
 
@@ -143,13 +124,13 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     every = Histories()
     # The own file is read once, so that its lines are counted once.
     if not source or source.startswith(_GIT) or _find_file(source) != Path(os.path.realpath(log.path)):
-        _add_own(project, every)
+        divisions.add_own(project, every, sealed=True)
     add_source(project, source, every)
     repair = None
     try:
         own = tuple((log.own if has_book(log) else log).read())
     except DamagedLedgerError as error:
-        repair = plan_repair(project, every, seen, error, accept_loss=accept_loss)
+        repair = divisions.plan_repair(project, every, error, accept_loss=accept_loss)
         own = repair.batches
     done = ImportedLedger(unproven=every.unproven)
     if repair is not None:
@@ -157,7 +138,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         done.tracked = log.path if git.is_tracked(project, log.path) else None
     if not dry_run:
         if repair is not None:
-            done.aside += put_back(project, repair, every)
+            done.aside += divisions.put_back(project, repair, seen, every)
         # The spool and a manual edit are events before those of the other ledger.
         recording.write(project, [], begin=True)
         own = ()
@@ -175,11 +156,6 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         done.redacted = _redact(project, done.erased_there, every)
         recording.write(project, [])
     return done
-
-
-def _add_own(project: Project, every: Histories) -> None:
-    with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
-        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=True)
 
 
 def _land(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: ImportedLedger) -> None:
@@ -211,9 +187,9 @@ def _find_doubled(
         is_there = batch.records[0].key in keys
         for record, field in product(batch.records, _COUNTING):
             event = record.event
-            if isinstance(event, PointSeeded) and not is_there:
+            if isinstance(event, events.PointSeeded) and not is_there:
                 seeds[event.name, field] = getattr(event, field)
-            elif isinstance(event, PointEdited) and record.by.rater == BY["rater"]:
+            elif isinstance(event, events.PointEdited) and record.by.rater == divisions.BY["rater"]:
                 # An earlier import took off what it brought.
                 seeds[event.name, field] += getattr(event, field) - getattr(event, f"{field}_before")
     before = dict(trial.entries)
@@ -244,7 +220,7 @@ def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
     erased: set[str] = set()
     # Also where only an interrupted first sync left a copy of a book.
     if copy_names(project.ledger):
-        erased.update(redacting.redact_linked(project, ids, BY) if ids else ())
+        erased.update(redacting.redact_linked(project, ids, divisions.BY) if ids else ())
         ids = ()
     records = (record for batch in decode(open_log(project).read()) for record in batch.records)
     here = {record.id for record in records if {*texts_of(record.event).values()} - {None, "", REDACTED}}
@@ -256,7 +232,7 @@ def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
         # An equal text goes with the first one, and one that is too short is searched for nowhere else.
         if target.event not in erased:
             with suppress(redacting.NothingToRedactError, BadInputError):
-                done = redacting.redact(project, target, REASON, BY)
+                done = redacting.redact(project, target, divisions.REASON, divisions.BY)
                 erased.update(event.id for event in done.events)
     return len(erased)
 
@@ -280,48 +256,30 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
         BadInputError: There is no such ledger.
         NewerLedgerError: Its format is from the future.
     """
+    what = f"--ledger {source}"
     if not source:
         # An unset variable: the working directory is not meant.
         raise BadInputError("--ledger", "its path is empty", _HINT)
-    with _open(project, source) as copy:
-        if not histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True):
-            hint = _HINT
-            if Path(source).resolve() in {project.ledger.resolve(), (project.ledger / LOG_NAME).resolve()}:
-                hint = f"without a copy, move {project.ledger} away: the next command begins one from playbook.json"
-            raise BadInputError(f"--ledger {source}", "has no event that its chain proves", hint)
-
-
-@contextmanager
-def _open(project: Project, source: str) -> Iterator[git.Copy]:
-    if source.startswith(_GIT):
-        with _open_revision(project, source) as copy:
-            yield copy
-        return
-    path = _find_file(source)
     try:
-        fd = disk.open_file(path, write=False)
-    except (CannotWriteError, OSError) as error:
-        raise BadInputError(f"--ledger {source}", f"cannot be read: {disk.reason(error)}", _HINT) from error
-    try:
-        check_format(fd, path)
-        yield git.Copy(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent))
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _open_revision(project: Project, source: str) -> Iterator[git.Copy]:
-    try:
-        commit = git.commit_of(project.root, source.removeprefix(_GIT))
-    except git.FAILURES as error:
-        raise BadInputError(f"--ledger {source}", git.no_commit(error), _HINT) from error
-    try:
-        with git.ledger_in(commit, project) as copy:
-            if copy is None:
-                raise BadInputError(f"--ledger {source}", f"commit {commit.name} has no ledger in its place", _HINT)
-            yield copy
-    except git.FAILURES as error:
-        raise BadInputError(f"--ledger {source}", git.failure_reason(error), _HINT) from error
+        if source.startswith(_GIT):
+            commit = git.commit_of(project.root, source.removeprefix(_GIT))
+            with git.ledger_in(commit, project) as copy:
+                if copy is None:
+                    raise BadInputError(what, f"commit {commit.name} has no ledger in its place", _HINT)
+                proven = histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True)
+        else:
+            path = _find_file(source)
+            with disk.hold_open(path) as fd:
+                check_format(fd, path)
+                proven = histories.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent), sealed=True)
+    except (CannotWriteError, *git.FAILURES) as error:
+        why = git.no_commit(error) if source.startswith(_GIT) else f"cannot be read: {disk.reason(error)}"
+        raise BadInputError(what, why, _HINT) from error
+    if not proven:
+        hint = _HINT
+        if Path(source).resolve() in {project.ledger.resolve(), (project.ledger / LOG_NAME).resolve()}:
+            hint = f"without a copy, move {project.ledger} away: the next command begins one from playbook.json"
+        raise BadInputError(what, "has no event that its chain proves", hint)
 
 
 def _find_file(source: str) -> Path:
@@ -363,7 +321,7 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
 
 def _notes(done: ImportedLedger) -> Iterator[str]:
     if done.lost:
-        events, it = describe_lost(done.repaired or 0, done.lost)
+        events, it = divisions.describe_lost(done.repaired or 0, done.lost)
         yield f"{events} acknowledged, and no copy has {it}; what was recorded only there is lost"
     if done.unproven:
         yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
@@ -417,6 +375,10 @@ _OF_ONE_MACHINE: Final = {
     "lift.stopped",
     "point.reviewed",
 }
+_CARRIED: Final = {
+    events.EVENT_TYPES[kind][0]: lambda _, record: (record.event,) for kind in PLAYBOOK_NEUTRAL - _OF_ONE_MACHINE
+}
+"""Kinds that change no playbook, such as a measurement, as they are recorded here."""
 
 
 class Landing:
@@ -435,6 +397,8 @@ class Landing:
         else:
             here += self._log.copy.read()
             self._ground = self._log.present_ground()
+        about_entries = events.PointNoted, events.PointCited, events.PointProposed
+        self._ground.extra_rules = {**_CARRIED, **dict.fromkeys(about_entries, self._carry)}
         self._ids: set[str] = {own_id(id_) for raw in here for id_ in find_ids(raw.data)}
         self._end = own[-1].position if own else START
         at = clock.clamp_time(clock.utc_now().at, self._end.at)
@@ -446,7 +410,7 @@ class Landing:
         return masked
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, events.Entry]:
         """Return the entries of the ledger, with what has landed."""
         return self._ground.state.entries
 
@@ -457,9 +421,9 @@ class Landing:
             entry = self.entries[name]
             seen: dict[str, Any] = {f"{field}_before": getattr(entry, field) for field in _COUNTING}
             counts = [getattr(entry, field) + changes.get((name, field), 0) for field in _COUNTING]
-            edits.append(PointEdited(name, counts[0], counts[1], change="kept", text=entry.text, **seen))
+            edits.append(events.PointEdited(name, counts[0], counts[1], change="kept", text=entry.text, **seen))
         if edits:
-            raw = frame_import(edits, self._end)
+            raw = divisions.frame_import(edits, self._end)
             self._end = raw.position
             self._ground.landed.append(raw)
             self._done.batches.append(raw)
@@ -474,9 +438,7 @@ class Landing:
         for landed, raw in land(self._new_batches(history), self._ground, self._frame):
             self._report(landed)
             if raw is not None:
-                made = {
-                    getattr(event.event, "name", "") for event in landed.events if _makes(landed.sent, event.record)
-                }
+                made = {getattr(event.event, "name", "") for event in landed.events if landed.sent.makes(event.record)}
                 entries = self._ground.state.entries
                 self._done.added += [name for name in entries if name in made]
 
@@ -502,7 +464,7 @@ class Landing:
 
     def _check_frontier(self, batch: Batch) -> None:
         for event in batch.events:
-            if isinstance(event, BookTaken) and self._log is not None:
+            if isinstance(event, events.BookTaken) and self._log is not None:
                 frontier = self._log.history.frontier.seq
                 if event.seq > frontier or (event.chain and not self._log.copy.has(event.chain)):
                     why = "that ledger has taken in events of a book that are not here"
@@ -521,99 +483,66 @@ class Landing:
         if self._log is not None:
             former = self._redactions.former(text)
             if former in self._ids:
-                yield attrs.evolve(record, id=new_id(), event=RedactionLinked((former, record.id)))
+                yield attrs.evolve(record, id=divisions.new_id(), event=events.RedactionLinked((former, record.id)))
             yield attrs.evolve(record, event=attrs.evolve(event, text=REDACTED))
 
     def _frame(self, landed: Landed) -> RawBatch | None:
         """Return a landed batch as the own ledger gets it, with what a book does not share."""
-        by_record: dict[str, list[LandedEvent]] = {}
-        for event in landed.events:
-            by_record.setdefault(event.record.id, []).append(event)
-        changes: list[LandedEvent] = []
-        for record in landed.sent.records:
-            changes += by_record.get(record.id, ())
-            kept = None if type(record.event) in SHARED else self._unshared(record.event, landed)
-            if kept is not None:
-                changes.append(LandedEvent(record, kept))
-        if not changes:
+        if not landed.events:
             return None
+        changes = [*landed.events]
         if self._log is not None:
             made = {change.record.id for change in changes}
             ids = {name: self._ground.ids.get(name) for change in changes for name in names_in(change.event)}
             meant = {name: id_ for name, id_ in ids.items() if id_ is not None and id_ not in made}
             if meant:
-                line = NamesMeant(tuple(meant), tuple(meant.values()))
-                changes.append(LandedEvent(attrs.evolve(landed.sent.records[0], id=new_id()), line))
+                line = events.NamesMeant(tuple(meant), tuple(meant.values()))
+                changes.append(LandedEvent(attrs.evolve(landed.sent.records[0], id=divisions.new_id()), line))
         raw = self._publisher.frame(attrs.evolve(landed, events=tuple(changes)), self._end)
         self._end = raw.position
         self._done.batches.append(raw)
         # It lands after the book and what is pending, whose numbers are higher than those of the own ledger.
         return raw if self._log is None else renumber(raw, range(PENDING + raw.first, PENDING + raw.last + 1))
 
-    def _unshared(self, event: Event, landed: Landed) -> Event | None:
-        """Return an event that changes no playbook, such as a note or a measurement, as it is recorded here.
-
-        Returns:
-            None where it is of the other machine alone, or about an entry that is not here.
-        """
-        kind = KIND_OF.get(type(event))
-        if kind not in PLAYBOOK_NEUTRAL or kind in _OF_ONE_MACHINE:
-            return None
-        if not isinstance(event, events.PointNoted | events.PointCited | events.PointProposed):
-            return event
-        made: list[tuple[EventRecord, Any]] = [(event.record, event.event) for event in landed.events]
-        fresh = {old: new.name for one, new in made if (old := _makes(landed.sent, one)) is not None}
-
-        def present(name: str) -> str | None:
-            id_ = landed.sent.means.get(name)
-            return fresh.get(name) or (self._ground.names.get(id_) if id_ else None)
-
-        name = present(event.name)
-        if name is None:
-            return None
-        changes: dict[str, Any] = {"name": name}
+    def _carry(self, step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+        """Return an event about an entry as it is recorded here; nothing where that is not here."""
+        event: Any = record.event
+        changes: dict[str, Any] = {"name": step.resolve(event.name)}
         if isinstance(event, events.PointProposed):
-            merged = tuple(present(name) for name in event.merged)
-            if None in merged:
-                return None
-            changes["merged"] = merged
+            changes["merged"] = tuple(map(step.resolve, event.merged))
+        if None in {changes["name"], *changes.get("merged", ())}:
+            return ()
         for field, text in texts_of(event).items():
             if text and self._redactions.refusal(text) is not None:
                 changes[field] = ""
-        return event.evolve(**changes)
+        return (event.evolve(**changes),)
 
     def _report(self, landed: Landed) -> None:
         """Count the ratings of a landed batch, and note what has no effect."""
         as_landed: dict[str, Any] = {event.record.id: event.event for event in landed.events}
-        matched = {event.name: event.to for event in as_landed.values() if isinstance(event, PointMatched)}
-        records: list[tuple[str, Any]] = [(record.id, record.event) for record in landed.sent.records]
-        joined = {
-            event.name: as_landed[id_].to for id_, event in records if isinstance(as_landed.get(id_), PointMatched)
-        }
+        pairs: list[tuple[Any, Any]] = [(record.event, as_landed.get(record.id)) for record in landed.sent.records]
+        joins = [(given.name, event) for given, event in pairs if isinstance(event, events.PointMatched)]
+        matched = {event.name: event.to for _, event in joins}
+        joined = {name: event.to for name, event in joins}
         self._done.undos += sum(isinstance(event, events.EventsVoided) for event in as_landed.values())
         self._done.joined |= joined
         self._done.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
         state = self._ground.state
-        for id_, given in records:
+        for given, event in pairs:
+            is_rating = isinstance(given, events.PointRated)
             # A redaction is not here only where its text is redacted already.
-            is_reported = isinstance(given, events.PointRated | events.EventRedacted)
-            if type(given) in SHARED and not is_reported and id_ not in as_landed:
+            if type(given) in SHARED and not is_rating and event is None and type(given) is not events.EventRedacted:
                 self._done.ignore(given, "the entry that it changes is not here")
-            if isinstance(given, events.PointRated) and given.rating in _COUNTING:
-                event = as_landed.get(id_)
-                name = "" if event is None or isinstance(event, EventRepeated) else event.name
-                name = matched.get(name, state.merged.get(name, name))
-                if name in state.entries:
-                    self._done.ratings += 1
-                    continue
-                reason = f"{name} is not in the playbook any more; `tallybook restore {name}` brings it back"
-                if event is None:
-                    reason = "the entry that it rates is not here"
-                elif isinstance(event, EventRepeated):
-                    reason = f"its delivery {landed.sent.records[0].key} is recorded here already"
-                self._done.ignore(given, reason)
-
-
-def _makes(sent: Sent, record: EventRecord) -> str | None:
-    event: Any = record.event
-    return event.name if sent.makes(record) else None
+            if not is_rating or given.rating not in _COUNTING:
+                continue
+            name = getattr(event, "name", "")
+            name = matched.get(name, state.merged.get(name, name))
+            if name in state.entries:
+                self._done.ratings += 1
+                continue
+            reason = f"{name} is not in the playbook any more; `tallybook restore {name}` brings it back"
+            if event is None:
+                reason = "the entry that it rates is not here"
+            elif isinstance(event, events.EventRepeated):
+                reason = f"its delivery {landed.sent.records[0].key} is recorded here already"
+            self._done.ignore(given, reason)
