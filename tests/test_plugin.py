@@ -23,7 +23,7 @@ from helpers.repository import ROOT
 from helpers.stub_models import Reply, stub_model
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import gemini
-from tallybook.projections.surfaces.install.places import as_toml, read_prompt
+from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PLUGIN = ROOT / "prompts" / "plugin"
 EXTENSION = ROOT / "prompts" / "extension"
-COMMANDS = ROOT / "prompts" / "commands"
+PROMPTS = ROOT / "prompts"
 PAYLOAD = b'{"hook_event_name": "SessionStart", "session_id": "s1"}'
 EVENTS = [(PLUGIN, event) for event in CLAUDE.events] + [(EXTENSION, event) for event in gemini.EVENTS]
 
@@ -70,13 +70,36 @@ def test_all_have_the_version_of_the_package() -> None:
     assert PLUGIN == ROOT / row["source"]
 
 
-def test_the_commands_are_those_of_init() -> None:
-    """The plugin has the same files; the extension has what `init gemini` writes."""
-    files = {path.stem: path.read_text(encoding="utf-8") for path in COMMANDS.iterdir()}
-    assert files == {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
-    assert {path.stem: as_toml(read_prompt(path)) for path in COMMANDS.iterdir()} == {
-        path.stem: path.read_text(encoding="utf-8") for path in (EXTENSION / "commands").iterdir()
-    }
+def texts(pattern: str) -> dict[str, str]:
+    """Return packaged files by the name of their command, which a skill has as its folder."""
+    paths = {path: path.parent if path.stem == "SKILL" else path for path in PROMPTS.glob(pattern)}
+    return {named.stem: path.read_text(encoding="utf-8") for path, named in paths.items()}
+
+
+def as_toml(front: str, body: str) -> str:
+    """Return a slash command in the form of Gemini CLI."""
+    body = re.sub("^!`(.*)`$", r"!{\1}", body, flags=re.MULTILINE).replace("$ARGUMENTS", "{{args}}")
+    return f"description = {json.dumps(front)}\nprompt = '''\n{body}'''\n"
+
+
+def as_skill(name: str, front: str, body: str) -> str:
+    """Return a slash command as a skill, which an agent runs itself: without arguments."""
+    body = "\n\n".join(part for part in body.split("\n\n") if "$ARGUMENTS" not in part)
+    body = re.sub("^!`(.*)`$", r"the output of `\1`; run it first.", body, flags=re.MULTILINE)
+    return f"---\nname: {name}\ndescription: {front}\n---\n\n{body}"
+
+
+def test_a_slash_command_says_the_same_in_every_form() -> None:
+    """Plugin, extension and the files that `init` copies have one text for a command, whose verbs there are."""
+    commands, parts = texts("commands/*.md"), {}
+    for name, text in commands.items():
+        _, front, body = text.split("---\n", 2)
+        parts[name] = (re.findall("^description: (.*)$", front, re.MULTILINE)[0], body.lstrip("\n"))
+        assert {*re.findall(r"Bash\(tallybook ([a-z-]+)", front)} <= {*VERBS}
+    assert commands == texts("plugin/commands/*.md")
+    toml = {name: as_toml(*part) for name, part in parts.items()}
+    assert [toml, toml] == [texts("commands/*.toml"), texts("extension/commands/*.toml")]
+    assert {name: as_skill(name, *part) for name, part in parts.items()} == texts("skills/*/SKILL.md")
 
 
 def test_the_skill_is_one_text() -> None:

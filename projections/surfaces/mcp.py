@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 import json
-from math import isfinite
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -28,7 +27,7 @@ from tallybook.projections.history.event_rows import EventFilter, brief
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.agents.table import Payload, find_agent
+from tallybook.projections.surfaces.agents.table import Payload, find_agent, object_of
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.hooks import citations, draws, injection, ledger_access
@@ -64,12 +63,9 @@ _SCHEME: Final = "tallybook://"
 _ENTRY: Final = f"{_SCHEME}entry/"
 _JSON: Final = "application/json"
 _RESOURCES: Final = {
-    f"{_SCHEME}{name}": {"uri": f"{_SCHEME}{name}", "name": name, "description": description, "mimeType": _JSON}
-    for name, description in (
-        ("playbook", "The playbook as it stands"),
-        ("scores", "The scores of the agent"),
-        ("mine", "The user's own playbook, for all projects"),
-    )
+    "playbook": "The playbook as it stands",
+    "scores": "The scores of the agent",
+    "mine": "The user's own playbook, for all projects",
 }
 _TEMPLATES: Final = [
     {"uriTemplate": f"{_ENTRY}{{name}}", "name": "entry", "description": "The story of an entry", "mimeType": _JSON}
@@ -161,17 +157,16 @@ class Server:
         """Return the answer to a request: its result, or an error where it cannot be answered."""
         if not isinstance(params, dict):
             return _error(request_id, INVALID_PARAMS, "params: not an object")
-        meta = params.get("_meta")
-        envelope = meta if isinstance(meta, dict) else {}
+        envelope = object_of(params, "_meta")
         asked = envelope.get(f"{_META}/protocolVersion")
         if asked is not None and asked not in MODERN_VERSIONS:
-            data = {"supported": [*MODERN_VERSIONS], "requested": asked}
+            data = {"supported": [*MODERN_VERSIONS], "requested": str(asked)}
             return _error(request_id, UNSUPPORTED_VERSION, f"version {asked!r} is not spoken here", data)
         if method not in self.methods:
             return _error(request_id, METHOD_NOT_FOUND, f"{method!r}: no such method")
         is_handshake = method == "initialize"
-        info = params.get("clientInfo") if is_handshake else envelope.get(f"{_META}/clientInfo")
-        name = info.get("name") if isinstance(info, dict) else None
+        info = object_of(params, "clientInfo") if is_handshake else object_of(envelope, f"{_META}/clientInfo")
+        name = info.get("name")
         if isinstance(name, str) and name:
             # A client chooses its name, and none may break the session: it is kept as the ledger can hold it.
             self.client = name[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()
@@ -211,7 +206,8 @@ def serve(source: BinaryIO, sink: BinaryIO, server: Server) -> None:
 def _answer_line(data: bytes, server: Server) -> Any:
     """Return the answer to one line, None where none is wanted."""
     try:
-        message = json.loads(data, parse_constant=_read_number, parse_float=_read_number)
+        # NaN and what is infinite are not JSON; int() refuses their names.
+        message = json.loads(data, parse_constant=int)
     except (ValueError, RecursionError):
         return _error(None, PARSE_ERROR, "not JSON; send one JSON-RPC message a line")
     if isinstance(message, list) and message:
@@ -220,25 +216,14 @@ def _answer_line(data: bytes, server: Server) -> Any:
     return _answer(message, server)
 
 
-def _read_number(text: str) -> float:
-    """Return a number; NaN and what is infinite are not JSON, and an answer would repeat them.
-
-    Raises:
-        ValueError: It is one of these.
-    """
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(text)
-    return number
-
-
 def _answer(message: Any, server: Server) -> dict[str, Any] | None:
     """Return the answer to a message, None to a notification or to an answer of the client's."""
     fields = message if isinstance(message, dict) else {}
-    if not isinstance(fields.get("method"), str):
-        is_answer = "result" in fields or "error" in fields
-        return None if is_answer else _error(None, INVALID_REQUEST, "not a JSON-RPC request")
-    return server.answer(fields["id"], fields["method"], fields.get("params") or {}) if "id" in fields else None
+    method, request_id = fields.get("method"), fields.get("id")
+    if isinstance(method, str) and isinstance(request_id, str | int):
+        return server.answer(request_id, method, fields.get("params") or {})
+    is_answered = (isinstance(method, str) and request_id is None) or "result" in fields or "error" in fields
+    return None if is_answered else _error(None, INVALID_REQUEST, "not a JSON-RPC request")
 
 
 def _error(request_id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
@@ -263,8 +248,11 @@ def _as_json(value: Any) -> str:
 
 def _list_resources(project: Project) -> list[dict[str, str]]:
     """Return the resources; the person's own playbook only where there is one."""
-    *others, mine = _RESOURCES.values()
-    return others if personal.find(project) is None else [*others, mine]
+    return [
+        {"uri": f"{_SCHEME}{name}", "name": name, "description": description, "mimeType": _JSON}
+        for name, description in _RESOURCES.items()
+        if name != "mine" or personal.find(project) is not None
+    ]
 
 
 def list_offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -307,12 +295,8 @@ def _record_given(
 
 def _withheld(ledger: Ledger) -> tuple[str, ...]:
     """Return the entries that the session's draw withholds."""
-    # Mostly no question is open, and then the playbook need not be read.
-    if draws.read_question(ledger.project) is None:
-        return ()
-    names = list(commands.playbook(ledger.project).state.entries)
-    hold = settings.read(ledger.project).hold
-    return draws.draw(ledger.project, ledger.by.session or "", names, len(names), hold).held
+    project, names = ledger.project, list(commands.playbook(ledger.project).state.entries)
+    return draws.draw(project, ledger.by.session or "", names, len(names), settings.read(project).hold).held
 
 
 def _tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
@@ -506,6 +490,11 @@ def _schema(description: str, **more: Any) -> dict[str, Any]:
     return {"type": "string", "description": description} | more
 
 
+def _count(of: str, least: int, most: int, usual: int) -> dict[str, Any]:
+    description = f"{of} at most, {least} to {most:,}; {usual:,} if left out"
+    return {"type": "integer", "description": description, "minimum": least, "maximum": most}
+
+
 _READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 _WHEN: Final = "Event number, date, age (2d) or session:ID"
 
@@ -515,12 +504,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
         "Entries of the project's and the user's playbook that fit a task: lessons of earlier sessions, with ratings.",
         {
             "task": _schema("A few words about the task; without them the best proven entries come first"),
-            "budget": _schema(
-                f"Characters of text at most, 0 to {_MAX_BUDGET_CHARS:,}; {_DEFAULT_BUDGET_CHARS:,} if left out",
-                type="integer",
-                minimum=0,
-                maximum=_MAX_BUDGET_CHARS,
-            ),
+            "budget": _count("Characters of text", 0, _MAX_BUDGET_CHARS, _DEFAULT_BUDGET_CHARS),
             "at": _schema(f"As of this moment: {_WHEN}"),
         },
         (),
@@ -540,12 +524,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             "name": _schema("Only events about this entry"),
             "since": _schema(f"Compare with this moment: {_WHEN}"),
             "at": _schema(f"Up to this moment: {_WHEN}"),
-            "limit": _schema(
-                f"Events at most, 1 to {_MAX_EVENTS}; {_DEFAULT_EVENTS} if left out",
-                type="integer",
-                minimum=1,
-                maximum=_MAX_EVENTS,
-            ),
+            "limit": _count("Events", 1, _MAX_EVENTS, _DEFAULT_EVENTS),
         },
         (),
         _READS,

@@ -24,7 +24,20 @@ _MARKS: Final = (
 )
 
 
-_agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1)
+def _check_agents(context: click.Context, _argument: click.Parameter, agents: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the agents that a person named, each once.
+
+    Raises:
+        BadInputError: One is not in the table.
+    """
+    for name in agents:
+        if name not in table.AGENTS and not context.resilient_parsing:
+            *first, last = table.AGENTS
+            raise BadInputError(f"{context.info_name} {name}", "is not an agent", f"use {', '.join(first)} or {last}")
+    return tuple(dict.fromkeys(agents))
+
+
+_agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1, callback=_check_agents)
 _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
 
@@ -37,16 +50,8 @@ _user: Final = click.option("--user", is_flag=True, help="Change the user's sett
 @_dry_run
 @as_json
 @click.pass_context
-def init(  # noqa: PLR0913 - each is an option
-    context: click.Context,
-    /,
-    *,
-    agents: tuple[str, ...],
-    everyone: bool,
-    user: bool,
-    mine: bool,
-    dry_run: bool,
-    as_json: bool,
+def init(
+    context: click.Context, /, *, agents: tuple[str, ...], everyone: bool, dry_run: bool, as_json: bool, **whose: bool
 ) -> None:
     """Install the hooks, commands and settings of an agent.
 
@@ -58,34 +63,25 @@ def init(  # noqa: PLR0913 - each is an option
     --json answers {changed, left, diff, others}, a file {path, what, why}
     """
     root = context.find_root()
-    if mine or root.params["mine"]:
-        if agents or everyone or user:
+    if whose["mine"] or root.params["mine"]:
+        if agents or everyone or whose["user"]:
             raise BadInputError("init --mine", "takes no agent, --all or --user", "nothing was created")
         from tallybook.projections.surfaces.cli import curation
 
         curation.begin(context.obj, dry_run=dry_run, as_json=as_json)
         return
-    names = _check_agents(agents, "init")
-    target = places.find_target(root.params["folder"], user=user)
-    others = [] if names and not everyone else _others(target, {*names, table.CLAUDE})
+    target = places.find_target(root.params["folder"], user=whose["user"])
+    names, others = list(agents), [] if agents and not everyone else _others(target, {*agents, table.CLAUDE})
     if everyone or not names:
-        names = (table.CLAUDE, *(name for name in names if name != table.CLAUDE), *(others if everyone else ()))
+        names = list(dict.fromkeys([table.CLAUDE, *names, *(others if everyone else ())]))
     others = [name for name in others if name not in names]
-    verbs = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
-    steps, remarks = _install(target, names, verbs, dry_run=dry_run)
-    if as_json:
-        _answer(steps, {"others": others})
-    else:
-        _print(steps, *_result(target, names, steps), dry_run=dry_run)
-    note(*remarks)
+    _install(target, names, {"others": others} if as_json else None, dry_run=dry_run)
     if as_json:
         return
     if others and not agents:
         say(f"Also here: {', '.join(others)}. `tallybook init {' '.join(others)}` or `--all` installs them.")
         if not dry_run and can_ask() and click.confirm("Install them now?"):
-            steps, remarks = _install(target, others, verbs, dry_run=False)
-            _print(steps, *_result(target, others, steps), dry_run=False)
-            note(*remarks)
+            _install(target, others, dry_run=False)
     if target.project is not None and not dry_run:
         from tallybook.projections.surfaces.sharing import cli as sharing
 
@@ -107,19 +103,17 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
 
     --json answers as init, without others
     """
-    names = _check_agents(agents, "uninstall")
     target = places.find_target(context.find_root().params["folder"], user=user)
-    steps = tuple(plan.uninstall(target, names))
-    note(*plan.trust_remarks(steps))
+    steps = tuple(plan.uninstall(target, agents))
     for step in () if dry_run else steps:
         plan.take(step)
     if as_json:
         _answer(steps, {})
         return
     where = "your own settings" if target.folder is None else target.folder
-    whose = f" for {', '.join(names)}" if names else ""
+    whose = f" for {', '.join(agents)}" if agents else ""
     last = f"Nothing to remove: Tallybook has nothing{whose} in {where}."
-    if _changes(steps):
+    if _has_changes(steps):
         last = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
     _print(steps, last, dry_run=dry_run)
 
@@ -139,19 +133,6 @@ def hook(project: Project, /, *, agent: str) -> int:
     return handler.run([agent, "--project", str(project.root)])
 
 
-def _check_agents(agents: Sequence[str], verb: str) -> tuple[str, ...]:
-    """Return the agents that a person named, each once.
-
-    Raises:
-        BadInputError: One is not in the table.
-    """
-    for name in agents:
-        if name not in table.AGENTS:
-            *first, last = table.AGENTS
-            raise BadInputError(f"{verb} {name}", "is not an agent", f"use {', '.join(first)} or {last}")
-    return tuple(dict.fromkeys(agents))
-
-
 def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
     """Return the other agents that are there and not installed, and say of which another one's hooks are enough."""
     done = plan.find_installed(target)
@@ -165,12 +146,20 @@ def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
 
 
 def _install(
-    target: InstallTarget, names: Sequence[str], verbs: Collection[str], *, dry_run: bool
-) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """Plan an installation, and take its steps unless it is a dry run; return them, and remarks on the result."""
-    files = plan.install(target, names, verbs)
+    target: InstallTarget, names: Sequence[str], answered: dict[str, list[str]] | None = None, *, dry_run: bool
+) -> None:
+    """Plan an installation, take its steps unless it is a dry run, and print them with remarks on the result.
+
+    Args:
+        target: Where the installation goes.
+        names: The agents.
+        answered: What the answer in JSON has besides the steps; None for lines.
+        dry_run: Whether nothing is changed.
+    """
+    files = plan.install(target, names)
     steps = files
     problems: tuple[str, ...] = ()
+    removal = ""
     if target.project is not None:
         ledger = plan.ledger(target.project)
         # The ledger comes first because it is most likely to fail: then nothing is installed.
@@ -178,11 +167,15 @@ def _install(
             problems = plan.begin(target.project)
         files = (*files, *plan.exclusions(target.project))
         steps = (ledger, *files)
+        # Git deletes some of these files without asking.
+        removal = git.removal(target.project)
     for step in () if dry_run else files:
         plan.take(step)
-    # Git deletes some of these files without asking.
-    removal = "" if target.project is None else git.removal(target.project)
-    return steps, (*problems, *plan.remarks(target, names, files), *filter(None, [removal]))
+    if answered is not None:
+        _answer(steps, answered)
+    else:
+        _print(steps, *_result(target, names, steps), dry_run=dry_run)
+    note(*problems, *plan.remarks(target, names, files), *filter(None, [removal]))
 
 
 def _offer_untracking(project: Project) -> None:
@@ -204,14 +197,14 @@ def _offer_untracking(project: Project) -> None:
         say("Commit that: the others' clones then lose the file, and their next session writes it again.")
 
 
-def _changes(steps: Sequence[Step]) -> list[Step]:
-    return [step for step in steps if step.result != plan.LEFT]
+def _has_changes(steps: Sequence[Step]) -> bool:
+    return any(step.result != plan.LEFT for step in steps)
 
 
 def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> tuple[str, ...]:
     """Return what an installation came to, and what a person should do next."""
     agents = [places.FILES[name] for name in names]
-    if not _changes(steps):
+    if not _has_changes(steps):
         folders = [str(places.agent_folder(target, files)) for files in agents]
         return (f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it.",)
     check = "`tallybook doctor` checks the installation."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 import json
 import os
 from pathlib import Path
@@ -16,43 +16,12 @@ import attrs
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import gemini, table
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace import project as projects
 
 UNCHANGED: Final = "nothing was changed"
-
-
-class SlashCommand(NamedTuple):
-    """A packaged slash command.
-
-    Attributes:
-        name: Its name, without a slash.
-        description: One line that says what it does.
-        body: The text after the front matter, in the form of Claude Code.
-        text: All of the file.
-    """
-
-    name: str
-    description: str
-    body: str
-    text: str
-
-
-class PromptFiles(NamedTuple):
-    """Where an agent looks for slash commands or skills.
-
-    Attributes:
-        folder: Their folder in the project and at home; empty for the agent's own.
-        path: The path of one in that folder, with ``{}`` for its name.
-        form: Returns the text of its file.
-    """
-
-    folder: str
-    path: str
-    form: Callable[[SlashCommand], str]
 
 
 class Installation(NamedTuple):
@@ -70,7 +39,8 @@ class Installation(NamedTuple):
         document: The rest of a new file.
         signs: Files and folders of a project that show that the agent is used there; empty for its folder.
         programs: The commands that start it.
-        prompts: Its slash commands or skills, None without any.
+        prompts: Its slash commands or skills, as a pattern of packaged files; empty without any.
+        prompts_folder: The folder of these in the project and at home; empty for the agent's own.
         other_hooks: Patterns of other files of a project that may hold its hooks.
         users_hooks: Patterns of other files in its folder of a user that may hold its hooks, plugins included.
         runs: The agent of the table whose project settings it runs as well; empty if there is none.
@@ -90,7 +60,8 @@ class Installation(NamedTuple):
     document: Mapping[str, Any] = {}
     signs: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    prompts: PromptFiles | None = None
+    prompts: str = ""
+    prompts_folder: str = ""
     other_hooks: tuple[str, ...] = ()
     users_hooks: tuple[str, ...] = ()
     runs: str = ""
@@ -104,30 +75,7 @@ class Installation(NamedTuple):
         return {"hooks": [hook]} if self.is_nested else hook
 
 
-def as_toml(prompt: SlashCommand) -> str:
-    """Return a slash command of Gemini CLI."""
-    lines = [f"!{{{command}}}" if (command := _command_in(line)) else line for line in prompt.body.split("\n")]
-    # The body becomes a literal string of TOML, in which no backslash begins an escape.
-    body = "\n".join(lines).replace("$ARGUMENTS", "{{args}}")
-    return f"description = {dumps(prompt.description)}\nprompt = '''\n{body}'''\n"
-
-
-def as_skill(prompt: SlashCommand) -> str:
-    """Return a skill, which an agent runs itself: it runs the commands, and there are no arguments."""
-    lines = [line for line in prompt.body.split("\n\n") if "$ARGUMENTS" not in line]
-    body = "\n\n".join(
-        f"the output of `{command}`; run it first." if (command := _command_in(line)) else line for line in lines
-    )
-    return f"---\nname: {prompt.name}\ndescription: {prompt.description}\n---\n\n{body}"
-
-
-def _command_in(line: str) -> str:
-    """Return the command whose output stands in place of a line, empty without one."""
-    return line[2:-1] if line.startswith("!`") and line.endswith("`") else ""
-
-
 _CLAUDES_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
-_SKILLS: Final = PromptFiles(".agents", "skills/{}/SKILL.md", as_skill)
 _ALL_FILES: Final = (
     Installation(
         name=table.CLAUDE,
@@ -136,7 +84,7 @@ _ALL_FILES: Final = (
         file="settings.json",
         events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), 10),
         programs=("claude",),
-        prompts=PromptFiles("", "commands/{}.md", lambda prompt: prompt.text),
+        prompts="commands/*.md",
         other_hooks=(".claude/settings.local.json",),
     ),
     Installation(
@@ -148,7 +96,8 @@ _ALL_FILES: Final = (
         events=dict.fromkeys((*_CLAUDES_EVENTS, "SubagentStop", "PreCompact"), 10) | {"SessionEnd": 3},
         programs=("codex",),
         # No folder of slash commands is known of it.
-        prompts=_SKILLS,
+        prompts="skills/*/SKILL.md",
+        prompts_folder=".agents",
         other_hooks=(".codex/config.toml",),
         users_hooks=("config.toml", "plugins/cache/*/*/*/hooks/hooks.json"),
         # Codex trusts a hook by the hash of its command and timeout, and skips a changed one without a word.
@@ -163,7 +112,7 @@ _ALL_FILES: Final = (
         # Its timeouts are milliseconds.
         events=dict.fromkeys(gemini.EVENTS, 10_000),
         programs=("gemini",),
-        prompts=PromptFiles("", "commands/{}.toml", as_toml),
+        prompts="commands/*.toml",
         users_hooks=("extensions/*/hooks/hooks.json",),
     ),
     Installation(
@@ -179,7 +128,8 @@ _ALL_FILES: Final = (
         document={"version": 1},
         signs=(".github/hooks", ".github/copilot", ".github/copilot-instructions.md"),
         programs=("copilot",),
-        prompts=_SKILLS,
+        prompts="skills/*/SKILL.md",
+        prompts_folder=".agents",
         other_hooks=(".github/hooks/*.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"),
         users_hooks=("hooks/*.json", "settings.json"),
         runs=table.CLAUDE,
@@ -229,18 +179,28 @@ class InstallTarget:
 def find_target(given: str | None, *, user: bool) -> InstallTarget:
     """Return where an installation goes.
 
+    The agent is started in the given folder, else in ``CLAUDE_PROJECT_DIR``, else at the top of the git repository,
+    else in the nearest parent with a ``.claude`` folder, else in the current folder.
+
     Args:
         given: The value of ``--project``, None without one.
         user: Whether to install into the user's own settings.
 
     Raises:
-        BadInputError: There is no such folder, or it cannot be a project's.
+        BadInputError: There is no such folder, or it is the root or the home folder, in which hooks find no project.
     """
     if user:
         if given:
             raise BadInputError("--user", "excludes --project", UNCHANGED)
         return InstallTarget()
-    folder = working_folder(given)
+    here = Path.cwd()
+    named = given or os.environ.get(FOLDER)
+    folder = here / named if named else find_start_folder(here)
+    if not folder.is_dir():
+        raise BadInputError(str(folder), "is not a folder", UNCHANGED)
+    if kind := projects.shared_kind(folder):
+        hint = "go into a project, or give --user for what holds in all of them"
+        raise BadInputError(str(folder), f"is {kind}, not a project", hint)
     # Without --project, the ledger is the one that a hook of an agent in that folder finds.
     root = folder if given else Path(projects.project_around(str(folder)) or folder)
     return InstallTarget(folder, projects.Project(root, folder))
@@ -279,26 +239,6 @@ def is_used(target: InstallTarget, files: Installation) -> bool:
     signs = files.signs or (files.folder,)
     paths = [] if target.folder is None else [target.folder / sign for sign in signs]
     return any(map(os.path.exists, (*paths, users_folder(files.name)))) or any(map(shutil.which, files.programs))
-
-
-def working_folder(given: str | None) -> Path:
-    """Return the folder where the agent is started.
-
-    It is the given one, else ``CLAUDE_PROJECT_DIR``, else the top of the git repository, else the nearest parent with a
-    ``.claude`` folder, else the current folder.
-
-    Raises:
-        BadInputError: There is no such folder, or it is the root or the home folder, in which hooks find no project.
-    """
-    here = Path.cwd()
-    named = given or os.environ.get(FOLDER)
-    folder = here / named if named else find_start_folder(here)
-    if not folder.is_dir():
-        raise BadInputError(str(folder), "is not a folder", UNCHANGED)
-    if kind := projects.shared_kind(folder):
-        hint = "go into a project, or give --user for what holds in all of them"
-        raise BadInputError(str(folder), f"is {kind}, not a project", hint)
-    return folder
 
 
 def find_start_folder(here: Path) -> Path:
@@ -358,10 +298,6 @@ def is_shared(path: Path, *, unknown: bool = True) -> bool:
 PACKAGED: Final = Path(prompts.__file__).parent
 CONFIG: Final = "tallybook.toml"
 
-# The front matter of a slash command lists what it may run.
-_VERB: Final = re.compile(r"Bash\(tallybook ([a-z-]+)")
-_DESCRIPTION: Final = re.compile(r"^description: (.*)$", re.MULTILINE)
-
 
 @attrs.frozen
 class PackagedFile:
@@ -384,26 +320,11 @@ def config_file(target: InstallTarget) -> PackagedFile:
     return PackagedFile(folder / "config" / CONFIG, (PACKAGED / CONFIG).read_bytes(), folder)
 
 
-def prompt_files(
-    target: InstallTarget, files: Installation, verbs: Collection[str] | None = None
-) -> Iterator[PackagedFile]:
-    """Yield an agent's slash commands or skills; only those that run these verbs, if any are given."""
-    if files.prompts is None:
-        return
-    top = target.base / files.prompts.folder if files.prompts.folder else agent_folder(target, files)
-    for path in sorted((PACKAGED / "commands").glob("*.md")):
-        prompt = read_prompt(path)
-        if verbs is None or {*_VERB.findall(prompt.text)} <= {*verbs}:
-            data = files.prompts.form(prompt).encode()
-            yield PackagedFile(top / files.prompts.path.format(prompt.name), data, top_folder(target, files, top))
-
-
-def read_prompt(path: Path) -> SlashCommand:
-    """Return a packaged slash command."""
-    text = path.read_text(encoding="utf-8")
-    _, front, body = text.split("---\n", 2)
-    described = _DESCRIPTION.search(front)
-    return SlashCommand(path.stem, described[1] if described else path.stem, body.lstrip("\n"), text)
+def prompt_files(target: InstallTarget, files: Installation) -> Iterator[PackagedFile]:
+    """Yield an agent's slash commands or skills."""
+    for path in sorted(PACKAGED.glob(files.prompts)) if files.prompts else ():
+        top = target.base / files.prompts_folder if files.prompts_folder else agent_folder(target, files)
+        yield PackagedFile(top / path.relative_to(PACKAGED), path.read_bytes(), top_folder(target, files, top))
 
 
 # What an agent trusts
@@ -411,20 +332,28 @@ def read_prompt(path: Path) -> SlashCommand:
 _MAX_BYTES = 4 * 1024 * 1024
 
 
-def record_of_trust(files: Installation) -> Path:
-    """Return the file in which an agent records the hooks that it trusts."""
-    return users_folder(files.name) / files.record_of_trust
-
-
 def running_events(files: Installation, path: Path) -> set[str]:
     """Return the events of a file of hooks that an agent trusts, and that no person switched off in its interface.
 
-    Codex CLI writes ``enabled = false`` next to its trust, and ``[features] hooks = false`` for all of them.
+    Codex CLI records its trust as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here;
+    FILE of a plugin is ``NAME@MARKETPLACE:hooks/hooks.json``. It writes ``enabled = false`` there for a hook that is
+    switched off, and ``[features] hooks = false`` for all of them.
     """
-    if table.object_of(read_document(record_of_trust(files)), "features").get("hooks") is False:
+    record = read_document(users_folder(files.name) / files.record_of_trust)
+    if table.object_of(record, "features").get("hooks") is False:
         return set()
-    recorded = trusted_events(files, path).items()
-    return {event for event, states in recorded if all(state.get("enabled") is not False for state in states)}
+    paths = {str(path), os.path.realpath(path)}
+    match path.parts:
+        case [*_, "plugins", "cache", market, name, _, folder, file]:
+            paths.add(f"{name}@{market}:{folder}/{file}")
+    states: dict[str, list[bool]] = {}
+    for key, value in table.object_of(table.object_of(record, "hooks"), "state").items():
+        # FILE, event, two indices
+        file, *place = key.rsplit(":", 3)
+        if file in paths and len(place) == 3:  # noqa: PLR2004 - as above
+            states.setdefault(place[0], []).append(not (isinstance(value, dict) and value.get("enabled") is False))
+    names = {event: re.sub("(?<!^)(?=[A-Z])", "_", event).lower() for event in files.events}
+    return {event for event, name in names.items() if all(states.get(name, [False]))}
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -435,24 +364,3 @@ def read_document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError, CannotWriteError):
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def trusted_events(files: Installation, path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the events of a file of hooks for which an agent has recorded trust → what it says of their hooks.
-
-    Codex CLI records it as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here; FILE of a
-    plugin is ``NAME@MARKETPLACE:hooks/hooks.json``.
-    """
-    state = table.object_of(table.object_of(read_document(record_of_trust(files)), "hooks"), "state")
-    paths = {str(path), os.path.realpath(path)}
-    match path.parts:
-        case [*_, "plugins", "cache", market, name, _, folder, file]:
-            paths.add(f"{name}@{market}:{folder}/{file}")
-    by_key: dict[str, list[dict[str, Any]]] = {}
-    for key, value in state.items():
-        # FILE, event, two indices
-        file, *place = key.rsplit(":", 3)
-        if file in paths and len(place) == 3:  # noqa: PLR2004 - as above
-            by_key.setdefault(place[0], []).append(value if isinstance(value, dict) else {})
-    names = {event: re.sub("(?<!^)(?=[A-Z])", "_", event).lower() for event in files.events}
-    return {event: by_key[name] for event, name in names.items() if name in by_key}

@@ -165,7 +165,7 @@ def served_by(target: InstallTarget, name: str, others: Collection[str]) -> str:
 # Installing
 
 
-def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str]) -> tuple[Step, ...]:
+def install(target: InstallTarget, names: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps of an installation.
 
     The settings of each agent come last, because they make it use the other files.
@@ -173,10 +173,9 @@ def install(target: InstallTarget, names: Sequence[str], verbs: Collection[str])
     Args:
         target: Where the installation goes.
         names: The agents.
-        verbs: The verbs of this version; a slash command that runs another verb is not installed.
     """
     agents = [places.FILES[name] for name in names]
-    packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files, verbs)}
+    packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files)}
     config = places.config_file(target)
     planned = [_install_file(file) for file in (*packaged.values(), config)]
     for files in agents:
@@ -339,17 +338,6 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
         yield Step(path, LEFT, f"`{own[0]}` does more than call Tallybook; remove it yourself")
     if saved is not None:
         yield Step(backup, LEFT, "not put back, as more than our hooks would change")
-
-
-def trust_remarks(planned: Sequence[Step]) -> tuple[str, ...]:
-    """Return where an agent keeps its record of trust in hooks that an uninstallation removes, a line each."""
-    changed = [step.path for step in planned if step.has_diff]
-    found = []
-    for files in places.FILES.values():
-        if files.record_of_trust and any(places.trusted_events(files, path) for path in changed):
-            record = places.record_of_trust(files)
-            found.append(f"{files.title} keeps its record of trust in {record}, under [hooks.state]; it stays")
-    return tuple(found)
 
 
 # The ledger
