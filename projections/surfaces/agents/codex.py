@@ -91,7 +91,7 @@ def _blocks(item: table.Document) -> list[table.Block]:
         given = item.get(USES[kind])
         if isinstance(given, str):
             # A call of a function holds it as JSON in a text.
-            given = table.parse_line(f"{given}\n".encode("utf-8", "replace")) or given
+            given = table.parse_line(given.encode("utf-8", "replace")) or given
         return [{"type": "tool_use", "id": call, "name": name, "input": given}]
     if kind in ANSWERS:
         return [{"type": "tool_result", "tool_use_id": call, "content": item.get("output")}]
@@ -187,7 +187,6 @@ TRANSCRIPTS = table.Transcripts(
     endings=ENDINGS,
     archive=_ARCHIVE,
     places_of=places_of,
-    undo_mark=b'"thread_rolled_back"',
     undone_by=undone_by,
 )
 

@@ -180,6 +180,5 @@ TRANSCRIPTS = table.Transcripts(
     is_per_project=True,
     endings=(".jsonl", table.DOCUMENT),
     places_of=places_of,
-    undo_mark=b'"$rewindTo"',
     undone_by=undone_by,
 )

@@ -113,8 +113,8 @@ class Transcripts(NamedTuple):
         endings: How the names of transcripts end; a later one is packed, or of an earlier version of the agent.
         archive: Folder next to the agent's folder of transcripts in which it puts some of them; empty if there is none.
         places_of: Returns where a transcript can lie, which its agent may pack or move, the first place first.
-        undo_mark: Bytes that only lines have which take back what earlier ones said; empty if the agent writes none.
-        undone_by: Returns what they took back, as ``read_line`` adds it, from the objects of all lines.
+        undone_by: Returns what lines took back, as ``read_line`` adds it, from the objects of all lines; None if no
+            line does.
     """
 
     agent: str
@@ -130,8 +130,7 @@ class Transcripts(NamedTuple):
     endings: tuple[str, ...] = (".jsonl",)
     archive: str = ""
     places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
-    undo_mark: bytes = b""
-    undone_by: Callable[[Documents], set[str]] = lambda _: set()
+    undone_by: Callable[[Documents], set[str]] | None = None
 
 
 MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
@@ -146,19 +145,21 @@ def text_of(document: Document, *fields: str) -> str:
 
 
 def all_texts(value: object) -> str:
-    """Return every text in a JSON value, a line each, in order and without the keys of objects."""
+    """Return every text in a JSON value, a line each, as ``list_texts``."""
     return "\n".join(list_texts(value))
 
 
 def list_texts(value: object) -> list[str]:
-    """Return every text in a JSON value, in order and without the keys of objects."""
+    """Return the texts in a JSON value, in order, without the keys and types of objects, pictures and documents."""
     texts, stack = [], [value]
     while stack:
         inner = stack.pop()
         if isinstance(inner, str):
             texts.append(inner)
-        elif isinstance(inner, dict | list):
-            stack += reversed(list(inner.values() if isinstance(inner, dict) else inner))
+        elif isinstance(inner, list):
+            stack += reversed(inner)
+        elif isinstance(inner, dict) and inner.get("type") not in ("image", "document"):
+            stack += reversed([part for field, part in inner.items() if field != "type"])
     return texts
 
 
@@ -247,10 +248,9 @@ def _document_lines(path: str) -> bytes:
 
 
 def parse_line(data: bytes) -> Document:
-    """Return the JSON object on a whole line; an empty one for anything else."""
-    # A line without its end is still being written.
+    """Return the JSON object on a line; an empty one for anything else, as for a line that is still being written."""
     try:
-        value = loads(data.decode("utf-8", "replace")) if data.endswith(b"\n") else None
+        value = loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

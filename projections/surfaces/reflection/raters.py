@@ -17,10 +17,9 @@ import attrs
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.history.reflections import NO_RATER
-from tallybook.projections.surfaces.agents.table import object_of, text_of
+from tallybook.projections.surfaces.agents.table import object_of, parse_line, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection.prompts import ParsedReply, UnusableError, read_answer
-from tallybook.projections.surfaces.reflection.transcript import load_object
 from tallybook.projections.surfaces.workspace.settings import Settings, is_encrypted_or_local, is_local
 from tallybook.projections.surfaces.writing import secrets
 
@@ -185,7 +184,7 @@ def _read(answer: Any, until: float) -> bytes:
 
 
 def _read_answer(options: Settings, key: str, status: int, data: bytes) -> Reply:
-    fields = load_object(data)
+    fields = parse_line(data)
     if status != 200:  # noqa: PLR2004 - the status of success
         error = fields.get("error", fields)
         said = error.get("message") if isinstance(error, dict) else error
@@ -340,7 +339,7 @@ _CLAUDE_SWITCHES: Final = {
 
 def _read_claude(output: bytes) -> Reply:
     """Read one JSON object with ``result`` and ``usage``."""
-    fields = load_object(output)
+    fields = parse_line(output)
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     spent = _count_tokens(fields.get("usage"), sent, ("output_tokens",))
     model, text = next(iter(object_of(fields, "modelUsage")), ""), fields.get("result")
@@ -434,7 +433,7 @@ def _check_rows(rows: Any, what: str) -> list[dict[str, Any]]:
 def _read_codex(output: bytes) -> Reply:
     """Read events, one JSON object a line; they do not say which model answered."""
     text, problem, usage = "", "", None
-    for event in map(load_object, output.splitlines()):
+    for event in map(parse_line, output.splitlines()):
         item = object_of(event, "item")
         kind = item.get("type")
         if kind is not None and kind not in _HARMLESS:
@@ -485,7 +484,7 @@ def _link_users_files(call: _Call) -> list[str]:
 
 def _read_gemini(output: bytes) -> Reply:
     """Read one JSON object with ``response`` and ``stats``; several models may have answered, the last one for all."""
-    fields = load_object(output)
+    fields = parse_line(output)
     text, error, stats = fields.get("response"), fields.get("error"), object_of(fields, "stats")
     models = {
         name: object_of(value, "tokens")
@@ -516,7 +515,7 @@ def _own_rater(options: Settings) -> Rater:
     def read(output: bytes) -> Reply:
         if not options.answer_key:
             return Reply(output.decode("utf-8", "replace"))
-        text = load_object(output).get(options.answer_key)
+        text = parse_line(output).get(options.answer_key)
         return Reply(text if isinstance(text, str) else None)
 
     return Rater(words=tuple(options.command), read=read)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
-import json
 import os
 from pathlib import Path
 import re
@@ -23,14 +22,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.events import Numbers
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.agents.table import (
-    TranscriptEntry,
-    Transcripts,
-    all_texts,
-    list_of,
-    object_of,
-    text_of,
-)
+from tallybook.projections.surfaces.agents.table import TranscriptEntry, Transcripts, object_of, text_of
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.writing import secrets
 
@@ -146,12 +138,8 @@ def size_of(path: Path) -> int:
     Raises:
         OSError: It cannot be read.
     """
-    stat = path.stat()
-    return stat.st_size if path.suffix == ".jsonl" else _unpacked_size(path, stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache
-def _unpacked_size(path: Path, _changed_ns: int, _size: int) -> int:
+    if path.suffix == ".jsonl":
+        return path.stat().st_size
     with table.open_lines(os.fspath(path)) as file:
         return file.seek(0, os.SEEK_END)
 
@@ -194,7 +182,7 @@ def _ids_that_ask(entry: TranscriptEntry) -> Iterator[str]:
     """Yield the ids of the uses of tools in a line that ask for the playbook, those of our own server among them."""
     for block in (block for message in (entry, *entry.more) for block in message.blocks):
         if block.get("type") == "tool_use" and (
-            _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search("\n".join(_texts(block.get("input"))))
+            _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search(table.all_texts(block.get("input")))
         ):
             yield str(block.get("id"))
 
@@ -212,48 +200,30 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
         OSError: It cannot be read.
     """
     reader = reader or reader_of(path)
-    seen = _find_undone(path, reader)
+    seen: set[str] = set()
+    if reader.undone_by:
+        with table.open_lines(os.fspath(path)) as file:
+            seen = reader.undone_by(map(table.parse_line, file))
     asked_ids: set[str] = set()
     with table.open_lines(os.fspath(path)) as file:
-        file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
-        while (room := begin - file.tell()) > 0 and (data := file.readline(min(room, MAX_LINE_BYTES))):
-            asked_ids.update(_ids_that_ask(reader.read_line(load_object(data), seen)))
+        end = file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
         while data := file.readline(MAX_LINE_BYTES):
-            is_whole = data.endswith(b"\n")
+            start, is_whole = end, data.endswith(b"\n")
             if not is_whole and len(data) < MAX_LINE_BYTES and not unfinished:
                 return
             # So long that it can only be damage: skipped up to its end.
             while not is_whole and (rest := file.readline(MAX_LINE_BYTES)):
                 data, is_whole = b"", rest.endswith(b"\n")
-            end, fields = file.tell(), load_object(data)
+            end, fields = file.tell(), table.parse_line(data)
             entry = reader.read_line(fields, seen)
             asked_ids.update(_ids_that_ask(entry))
+            if end <= begin:
+                continue
             messages = (entry, *entry.more)
             is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages))
             uuid, at = _valid(entry.uuid), next((message.at for message in reversed(messages) if message.at), "")
             of_subagent = entry.is_subagents, _valid(entry.subagent)
-            yield Line(begin, end, fields, messages, asked_ids, is_unknown, uuid, _valid(at), *of_subagent)
-            begin = end
-
-
-def _find_undone(path: Path, reader: Transcripts) -> set[str]:
-    """Return what later lines of a transcript took back."""
-    if not reader.undo_mark:
-        return set()
-    with table.open_lines(os.fspath(path)) as file:
-        if not any(reader.undo_mark in data for data in iter(lambda: file.readline(MAX_LINE_BYTES), b"")):
-            return set()
-        file.seek(0)
-        return reader.undone_by(map(load_object, iter(lambda: file.readline(MAX_LINE_BYTES), b"")))
-
-
-def load_object(data: bytes) -> dict[str, Any]:
-    """Return a JSON object, an empty one for anything else."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+            yield Line(start, end, fields, messages, asked_ids, is_unknown, uuid, _valid(at), *of_subagent)
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -285,29 +255,15 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Tu
             return Turn(role, _mask(own, MESSAGE_CHARS))
         return Turn(role, _mask(own, MESSAGE_CHARS), whole=own, occasion=handler.occasion_of(text))
     if kind == "tool_use":
-        given = "\n".join(_texts(block.get("input")))
+        given = _valid(table.all_texts(block.get("input")))
         return Turn("use", _mask(given, TOOL_CHARS), _valid(str(block.get("name") or "a tool"))[:100], given)
     if kind == "tool_result":
-        answer = "\n".join(_texts(block.get("content")))
+        answer = _valid(table.all_texts(block.get("content")))
         # An agent that reads the playbook with a tool must not teach it to itself.
         is_playbook = str(block.get("tool_use_id")) in asked_ids or _SHOWS_PLAYBOOK.search(answer)
         text = _LEFT_OUT if is_playbook else _mask(remove_inserted(answer), TOOL_CHARS)
         return Turn("error" if block.get("is_error") else "tool", text)
     return None
-
-
-def _texts(value: object) -> list[str]:
-    """Return the texts in a tool's input or answer, in order; pictures and other data are left out."""
-    texts, stack = [], [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            texts.append(_valid(item))
-        elif isinstance(item, list):
-            stack += reversed(item)
-        elif isinstance(item, dict) and item.get("type") not in ("image", "document"):
-            stack += reversed([inner for field, inner in item.items() if field != "type"])
-    return texts
 
 
 def _valid(text: str) -> str:
@@ -372,12 +328,11 @@ def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
     """
     with suppress(OSError):
         first = _first_line(path)
-        for other in others if first is not None else ():
+        for other in others if first else ():
             place = locate(other)
-            if first is not None and other != path and is_here(place):
-                before = _first_line(place)
-                if before is not None and (before.uuid == first.uuid or _holds(place, first, path)):
-                    yield other
+            before = _first_line(place) if other != path and is_here(place) else None
+            if first and before and (before.uuid == first.uuid or _holds(place, first, path)):
+                yield other
 
 
 def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
@@ -397,7 +352,7 @@ def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
 def _first_line(path: Path) -> Line | None:
     """Return the first line of a transcript that has an id."""
     # What is taken back later has an id as well.
-    reader = reader_of(path)._replace(undo_mark=b"")
+    reader = reader_of(path)._replace(undone_by=None)
     return next((line for line in islice(lines(path, 0, reader), _HEAD_LINES) if line.uuid), None)
 
 
@@ -554,9 +509,9 @@ def _add_codex(line: Mapping[str, Any], tally: _Tally) -> None:
 
 def _add_gemini(line: Mapping[str, Any], tally: _Tally) -> None:
     tally.add_tokens(text_of(line, "id"), object_of(line, "tokens"), ["input"], ["output", "thoughts"])
-    for call in list_of(line, "toolCalls"):
+    for call in table.list_of(line, "toolCalls"):
         # A command that failed has the status "success".
-        if isinstance(call, dict) and _EXIT_CODE.search(all_texts(call.get("result"))):
+        if isinstance(call, dict) and _EXIT_CODE.search(table.all_texts(call.get("result"))):
             tally.failed.add(text_of(call, "id"))
         tally.aborted += isinstance(call, dict) and call.get("status") == "cancelled"
 
