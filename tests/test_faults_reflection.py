@@ -23,6 +23,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
 )
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
@@ -126,8 +127,7 @@ def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
     """Another one that finds it at work leaves it alone, and says so to a person."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     client.plans(TEXT)
-    with worker._lock(place) as alone:
-        assert alone
+    with disk.hold_lock(place.ledger / worker.LOCK, 0):
         done = run(["reflect", "--rater", "claude"])
     assert (1, "note: another process reflects already; the rest stays pending\n") == (done.returncode, done.stderr)
     assert [] == client.asked

@@ -42,26 +42,11 @@ class ReadPosition:
 
 
 @attrs.frozen
-class Attempt:
-    """A reflection that has started.
-
-    Attributes:
-        at: When it started.
-        tokens: Its expected cost.
-        rater: The rater that was to reflect.
-    """
-
-    at: str
-    tokens: int
-    rater: str
-
-
-@attrs.frozen
 class Failure:
     """The last failed attempt since the last success.
 
     Attributes:
-        tries: Failed attempts of the same rater in a row, 1 or more.
+        tries: Failed attempts of the same rater in a row, 1 or more; one that has not ended counts as failed.
         at: When the last attempt failed.
         cause: The cause in ``reflection.failed``, or INTERRUPTED.
         rater: The rater that was to reflect.
@@ -86,8 +71,8 @@ class ReflectedSession:
         trigger: The agent's event that requested it last.
         searched_to: How far it was searched for citations, by any rater.
         reflected_to: How far a model reflected on it.
-        attempt: The attempt that has not ended, None without one.
-        failure: The last failure, None after a success.
+        attempt: When the attempt that has not ended started, and its expected cost in tokens; None without one.
+        failure: The last failure, that attempt included; None after a success.
     """
 
     transcript: str | None
@@ -96,7 +81,7 @@ class ReflectedSession:
     trigger: str = ""
     searched_to: ReadPosition = ReadPosition()
     reflected_to: ReadPosition = ReadPosition()
-    attempt: Attempt | None = None
+    attempt: tuple[str, int] | None = None
     failure: Failure | None = None
 
     def position(self, rater: str) -> ReadPosition:
@@ -172,9 +157,7 @@ def _on_session(
     return apply_event
 
 
-def _request(
-    _: Reflections, session: ReflectedSession, event: events.ReflectionRequested, batch: Batch
-) -> ReflectedSession:
+def _request(_: Reflections, session: ReflectedSession, event: Any, batch: Batch) -> ReflectedSession:
     return attrs.evolve(
         session,
         transcript=event.transcript,
@@ -185,16 +168,14 @@ def _request(
     )
 
 
-def _start(
-    state: Reflections, session: ReflectedSession, event: events.ReflectionStarted, batch: Batch
-) -> ReflectedSession:
+def _start(state: Reflections, session: ReflectedSession, event: Any, batch: Batch) -> ReflectedSession:
     # A request is recorded before it is sent: a process that dies while a model answers leaves its cost here.
     _spend(state, batch.at, event.tokens)
-    attempt = Attempt(batch.at, event.tokens, event.rater)
-    return attrs.evolve(session, attempt=attempt, failure=last_failure(session))
+    failure = Failure(_tries(session, event.rater) + 1, batch.at, INTERRUPTED, event.rater)
+    return attrs.evolve(session, attempt=(batch.at, event.tokens), failure=failure)
 
 
-def _read(state: Reflections, session: ReflectedSession, event: events.TranscriptRead, _: Batch) -> ReflectedSession:
+def _read(state: Reflections, session: ReflectedSession, event: Any, _: Batch) -> ReflectedSession:
     last = {event.last} - {""}
     # A resumed or forked session copies lines of another transcript, and none of them is rated twice.
     state.searched_uuids |= last
@@ -203,38 +184,27 @@ def _read(state: Reflections, session: ReflectedSession, event: events.Transcrip
     return session.after(event)
 
 
-def _end(
-    state: Reflections,
-    session: ReflectedSession,
-    event: events.ReflectionCompleted | events.ReflectionFailed,
-    batch: Batch,
-) -> ReflectedSession:
+def _end(state: Reflections, session: ReflectedSession, event: Any, batch: Batch) -> ReflectedSession:
     """Replace the expected cost of an attempt by its real cost, and note whether it failed."""
     cost = event.input_tokens + event.output_tokens
     # The expected cost leaves the day of the start, the real one counts on the day of the end.
     if session.attempt is not None:
-        _spend(state, session.attempt.at, -session.attempt.tokens)
+        started_at, expected = session.attempt
+        _spend(state, started_at, -expected)
     _spend(state, batch.at, cost)
     model = batch.records[-1].by.model or event.rater
     state.tokens_by_model[model] = state.tokens_by_model.get(model, 0) + cost
     failure = None
     if isinstance(event, events.ReflectionFailed):
-        tries = _tries(session.failure, event.rater) + 1
+        # Its start has counted it already.
+        tries = max(1, _tries(session, event.rater) + (session.attempt is None))
         failure = Failure(tries, batch.at, event.cause, event.rater, event.reason)
     return attrs.evolve(session, attempt=None, failure=failure)
 
 
-def last_failure(session: ReflectedSession) -> Failure | None:
-    """Return the last failure, counting an attempt that has not ended as failed."""
-    attempt = session.attempt
-    if attempt is None:
-        return session.failure
-    return Failure(_tries(session.failure, attempt.rater) + 1, attempt.at, INTERRUPTED, attempt.rater)
-
-
-def _tries(failure: Failure | None, rater: str) -> int:
+def _tries(session: ReflectedSession, rater: str) -> int:
     # Another rater did not fail yet, so that it starts without the delay.
-    return failure.tries if failure is not None and failure.rater == rater else 0
+    return session.failure.tries if session.failure is not None and session.failure.rater == rater else 0
 
 
 def _spend(state: Reflections, at: str, tokens: int) -> None:

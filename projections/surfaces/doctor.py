@@ -28,7 +28,7 @@ from tallybook.ledger.sharing.book import SKIPPED
 from tallybook.ledger.storage import caches, disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
 from tallybook.projections.history.event_rows import kind_of
-from tallybook.projections.history.reflections import INTERRUPTED, last_failure
+from tallybook.projections.history.reflections import INTERRUPTED
 from tallybook.projections.history.review import stale_words
 from tallybook.projections.scores.trends import METHODS, GateQuery
 from tallybook.projections.surfaces import commands, selection
@@ -577,7 +577,7 @@ def check_reflection(project: Project) -> Iterator[Finding]:
     elif pending:
         yield Finding(NOTE, f"{format_count(len(pending), 'session')} awaiting reflection", _REFLECT)
     for name, session in pending.items():
-        failure = last_failure(session)
+        failure = session.failure
         # A failure of another rater says nothing about the chosen one; transcripts outside have a finding below.
         if failure is None or failure.rater != options.rater or failure.cause == worker.OUTSIDE:
             continue

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import islice
 import os
 from pathlib import Path
-import sys
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -19,7 +18,7 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.history.reflections import NO_RATER, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, require_consent, say
+from tallybook.projections.surfaces.console.output import answer, format_count, note, require_consent, say
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import prompts, raters, transcript, worker
@@ -77,15 +76,29 @@ def reflect(project: Project, /, **options: Any) -> int:
         return _run_unattended(project, attrs.evolve(plan, patient=True))
     if options["source"] is not None and plan.rater == NO_RATER:
         raise BadInputError("--from", "needs a rater", f"give --rater, or set it in {SETTINGS_NAME}")
-    if options["source"] is not None:
-        return _reflect_on_folder(project, plan, options)
-    if options["dry_run"]:
-        known = worker.load_reflections(project)
+    if options["source"] is None and not options["dry_run"]:
+        return _run(project, plan, as_json=options["as_json"])
+    known = worker.load_reflections(project)
+    if options["source"] is None:
         sessions = (known.sessions | worker.find_killed(project, known)).items()
-        pending = {name: session for name, session in sessions if name and worker.has_more(session, plan.rater)}
-        prompts = list(_prompts(project, pending, known, plan))
+        awaiting = {name: session for name, session in sessions if name and worker.has_more(session, plan.rater)}
+    else:
+        awaiting = _sessions_in(project, Path(options["source"]), known, plan.rater)
+    prompts = list(_prompts(project, awaiting, known, plan))
+    if options["dry_run"]:
         return _print_prompts(project, prompts, plan, as_json=options["as_json"])
-    return _run(project, plan, as_json=options["as_json"])
+    if not prompts:
+        say("every session in the folder was reflected on")
+        return 0
+    note(_estimate(project, prompts, plan))
+    what = f"sends {format_count(len(prompts), 'prompt')} to a model"
+    require_consent("reflect --from", what, "Begin?", yes=options["yes"], as_json=options["as_json"])
+    requests = [
+        worker.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
+        for name, session in awaiting.items()
+    ]
+    record.write(project, requests)
+    return _run(project, attrs.evolve(plan, folders=(Path(options["source"]),)), as_json=options["as_json"])
 
 
 def _plan(project: Project, options: dict[str, Any]) -> Plan:
@@ -118,46 +131,33 @@ def _run_unattended(project: Project, plan: Plan) -> int:
     return 0
 
 
-def _run(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int:
-    """Work, and print the results; with a progress bar where the number of pieces is known."""
+def _run(project: Project, plan: Plan, *, as_json: bool) -> int:
+    """Work, and print each result as it comes, or all as JSON."""
     results: list[Result] = []
-    if pieces:
-        METER.disable()
-    progress = click.progressbar(length=pieces, label="reflecting", file=sys.stderr) if pieces else nullcontext()
-    with progress as bar:
 
-        def report(result: Result) -> None:
-            results.append(result)
-            if bar is not None:
-                bar.update(1)
-            elif not as_json:
-                say(_line(result))
+    def report(result: Result) -> None:
+        results.append(result)
+        if not as_json:
+            say(_line(result))
 
-        try:
-            ended = worker.work(project, plan, report)
-        except (CannotWriteError, OutcomeUnknownError, OSError) as error:
-            # A broken pipe is no fault of the disk: the reader of the answer has ended.
-            if not results or isinstance(error, BrokenPipeError):
-                raise
-            hint = "what was printed so far is recorded, the rest stays pending"
-            raise CannotWriteError(project.ledger, reason(error), hint) from error
+    try:
+        ended = worker.work(project, plan, report)
+    except (CannotWriteError, OutcomeUnknownError, OSError) as error:
+        # A broken pipe is no fault of the disk: the reader of the answer has ended.
+        if not results or isinstance(error, BrokenPipeError):
+            raise
+        hint = "what was printed so far is recorded, the rest stays pending"
+        raise CannotWriteError(project.ledger, reason(error), hint) from error
     if as_json:
         tokens = sum(result.tokens for result in results)
         answer({"ended": ended, "tokens": tokens, "pieces": list(map(attrs.asdict, results))})
-    else:
-        # Below a bar the lines come at the end.
-        say(*(map(_line, results) if pieces else ()))
-        _print_end(ended, plan, is_empty=not results)
-    return _EXIT_CODES.get(ended, EXIT_NO)
-
-
-def _print_end(ended: str, plan: Plan, *, is_empty: bool) -> None:
-    if ended != worker.DONE:
+    elif ended != worker.DONE:
         note(f"{ended}; the rest stays pending")
-    elif is_empty:
+    elif not results:
         say("no session awaits reflection")
     elif plan.rater == NO_RATER:
         note(f"no rater is chosen, so nothing was rated: set [reflection] rater in {SETTINGS_NAME}, or give --rater")
+    return _EXIT_CODES.get(ended, EXIT_NO)
 
 
 def _line(result: Result) -> str:
@@ -215,31 +215,6 @@ def _prompts(
                 if piece.text:
                     text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ())).text
                     yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
-
-
-# A folder of transcripts
-
-
-def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) -> int:
-    """Reflect on the transcripts of a folder, after a confirmation."""
-    folder = Path(options["source"])
-    known = worker.load_reflections(project)
-    sessions = _sessions_in(project, folder, known, plan.rater)
-    prompts = list(_prompts(project, sessions, known, plan))
-    if options["dry_run"]:
-        return _print_prompts(project, prompts, plan, as_json=options["as_json"])
-    if not prompts:
-        say("every session in the folder was reflected on")
-        return 0
-    note(_estimate(project, prompts, plan))
-    what = f"sends {format_count(len(prompts), 'prompt')} to a model"
-    require_consent("reflect --from", what, "Begin?", yes=options["yes"], as_json=options["as_json"])
-    requests = [
-        worker.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
-        for name, session in sessions.items()
-    ]
-    record.write(project, requests)
-    return _run(project, attrs.evolve(plan, folders=(folder,)), as_json=options["as_json"], pieces=len(prompts))
 
 
 def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str) -> dict[str, ReflectedSession]:

@@ -7,7 +7,7 @@ transcripts, and the next piece begins after them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import takewhile
 from math import inf
@@ -26,15 +26,7 @@ from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
-from tallybook.projections.history.reflections import (
-    GONE,
-    NO_RATER,
-    REFLECTIONS,
-    Failure,
-    ReflectedSession,
-    Reflections,
-    last_failure,
-)
+from tallybook.projections.history.reflections import GONE, NO_RATER, REFLECTIONS, ReflectedSession, Reflections
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.claude import folder_name
@@ -112,27 +104,21 @@ def find_due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator
     """Yield the sessions to reflect on now, in the order of their first request."""
     now_us = clock.utc_now().unix_us
     for name, session in known.sessions.items():
-        if not name or name in tried or not has_more(session, plan.rater):
-            continue
-        failure = last_failure(session) if plan.patient else None
-        # Another rater than the one that failed need not wait.
-        if failure is None or failure.rater != plan.rater or next_try_us(failure) <= now_us:
+        is_due = not plan.patient or next_try_us(session, plan.rater) <= now_us
+        if name and name not in tried and is_due and has_more(session, plan.rater):
             yield name
 
 
-def next_try_us(failure: Failure) -> float:
-    """Return when a failure is retried automatically, in microseconds since 1970; infinity for never."""
+def next_try_us(session: ReflectedSession, rater: str) -> float:
+    """Return when a session is tried automatically, in microseconds since 1970; infinity for never."""
+    failure = session.failure
+    # Another rater than the one that failed need not wait.
+    if failure is None or failure.rater != rater:
+        return 0
     if failure.tries >= MAX_TRIES:
         return inf
     wait_s: int = min(FIRST_WAIT_S * 2 ** (failure.tries - 1), MAX_WAIT_S)
     return clock.to_unix_us(failure.at) + wait_s * clock.MICROSECONDS
-
-
-def is_given_up(session: ReflectedSession, rater: str) -> bool:
-    """Say whether a session is not retried automatically: it failed too often, or its transcript is missing."""
-    failure = last_failure(session)
-    failed = failure is not None and failure.rater == rater and next_try_us(failure) == inf
-    return failed or session.is_transcript_gone
 
 
 def has_more(session: ReflectedSession, rater: str) -> bool:
@@ -163,16 +149,6 @@ def _has_grown(session: ReflectedSession, path: Path, rater: str) -> bool:
     return any(size > position.end.get(file, 0) for file, size in sizes.items())
 
 
-def may_be_read(path: Path, plan: Plan) -> bool:
-    """Say whether a file is a transcript in the folder of an agent, or is in a folder that a person named.
-
-    A ledger can come with a clone, and must not be able to name other files of the user, to be read and sent.
-    """
-    real = path.resolve()
-    own = [folder for folder, reader in transcript.folders().items() if real.name.startswith(reader.name)]
-    return any(real.is_relative_to(folder.resolve()) for folder in (*own, *plan.folders))
-
-
 def _written_us(path: Path) -> int:
     """Return when a session's transcript or one of its subagents' was written to last, in microseconds since 1970.
 
@@ -184,11 +160,10 @@ def _written_us(path: Path) -> int:
 
 def wait_for_writers(project: Project, plan: Plan) -> None:
     """Give an agent that has just ended the time to write the rest of its transcript."""
-    sessions = load_reflections(project).sessions.values()
-    ended = [session for session in sessions if session.trigger in ENDS and session.awaits_reflection(plan.rater)]
-    for session in ended:
+    for session in load_reflections(project).sessions.values():
+        pauses = _MAX_PAUSES if session.trigger in ENDS and session.awaits_reflection(plan.rater) else 0
         with suppress(OSError):
-            for _ in range(_MAX_PAUSES):
+            for _ in range(pauses):
                 if _written_us(Path(session.transcript or os.devnull)) <= clock.utc_now().unix_us - _WRITE_PAUSE_US:
                     break
                 sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
@@ -335,9 +310,7 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
     tried: set[str] = set()
     try:
         while True:
-            with _lock(project) as is_locked:
-                if not is_locked:
-                    return BUSY
+            with disk.hold_lock(project.ledger / LOCK, 0):
                 state = _request_killed(_load(project, plan))
                 if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
@@ -353,21 +326,10 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
             known = load_reflections(project, state.known)
             if next(find_due(known, plan, tried), None) is None:
                 return DONE
+    except LockHeldError:
+        return BUSY
     except _StopError as stop:
         return str(stop)
-
-
-@contextmanager
-def _lock(project: Project) -> Iterator[bool]:
-    """Hold the lock of reflection; False where another process has it."""
-    disk.make_folder(project.ledger)
-    path = project.ledger / LOCK
-    with disk.hold_open(path, write=True, create=True) as fd:
-        try:
-            is_locked = disk.try_lock(fd)
-        except OSError as error:
-            raise CannotWriteError(path, disk.reason(error)) from error
-        yield is_locked
 
 
 def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _State:
@@ -406,8 +368,9 @@ def _request_killed(state: _State) -> _State:
 def _settle(state: _State) -> None:
     """Note for the hook of the next session that nothing is pending."""
     rater, sessions = state.plan.rater, state.known.sessions.values()
-    pending = any(session.awaits_reflection(rater) and not is_given_up(session, rater) for session in sessions)
+    awaiting = [session for session in sessions if session.awaits_reflection(rater) and not session.is_transcript_gone]
     # A session that continues may be killed.
+    pending = any(next_try_us(session, rater) < inf for session in awaiting)
     if not pending and not find_open(state.project, state.known):
         with suppress(OSError, CannotWriteError):
             marks = state.project.ledger / MARKS
@@ -516,7 +479,10 @@ def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
     path = left.path
     if not transcript.is_here(path):
         raise RaterError(GONE, "the transcript is gone")
-    if not may_be_read(path, state.plan):
+    real = path.resolve()
+    folders = [folder for folder, reader in transcript.folders().items() if real.name.startswith(reader.name)]
+    # A ledger can come with a clone, and must not be able to name other files of the user, to be read and sent.
+    if not any(real.is_relative_to(folder.resolve()) for folder in (*folders, *state.plan.folders)):
         hint = "`tallybook reflect --from` takes it from elsewhere"
         raise RaterError(OUTSIDE, f"the transcript, {path}, lies outside the agents' folders; {hint}")
     try:
