@@ -12,7 +12,7 @@ import os
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
-from tallybook.ledger.line import LOG_NAME
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.inject import Draw
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -21,13 +21,12 @@ from tallybook.projections.surfaces.workspace.project import ProjectPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 QUESTION = "question"
-"""Marker that has the open question with the pinned entries, or that none is open, and up to where that was read."""
+"""Marker that has the open question with the pinned entries, or that none is open, and as of which event that is so."""
 LINEAGE = "lineage-"
 """Prefix of the marker that says to which lineage a session belongs, and for which question that was drawn."""
 FEWEST_ENTRIES = 5
@@ -35,14 +34,8 @@ FEWEST_ENTRIES = 5
 SECRETS = "tallybook-lift"
 """Folder next to the user's own settings, with a file for each ledger."""
 SECRET_BYTES = 32
-_COPIES = "book"
-"""Folder of the ledger with the copies of a shared book, as ``replica.FOLDER``, which hooks cannot load."""
-_CHANGING = tuple(
-    b',\t"kind":"%b' % kind for kind in (b'point.pinned"', b'point.unpinned"', b'events.voided"', b"lift.")
-)
-"""What a line has whose event changes which question is open, or what is pinned."""
-_MAX_SEARCHED_BYTES = 1024 * 1024
-_END_BYTES = 256
+_CHANGING = {"point.pinned", "point.unpinned", "events.voided", "lift.asked", "lift.stopped", "book.taken"}
+"""The kinds of events that change which question is open, or what is pinned."""
 _BLOCK_BYTES = 64
 # A float holds so many bits exactly.
 _BITS = 53
@@ -108,10 +101,6 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
     # A clone has no secret, and a lineage from before the question does not count.
     if lineage is None or secret is None or lineage.question != question.id:
         return Draw()
-    return _draw_units(question, lineage, secret, selected)
-
-
-def _draw_units(question: OpenQuestion, lineage: SessionLineage, secret: bytes, selected: Sequence[str]) -> Draw:
     # People pin what guards against damage, so no draw withholds it.
     members = [
         name
@@ -130,16 +119,12 @@ def _draw_units(question: OpenQuestion, lineage: SessionLineage, secret: bytes, 
 
 def is_held(secret: bytes, question: str, lineage: str, unit: str, probability: float) -> bool:
     """Say whether a unit is withheld from a lineage: the same whenever it is asked."""
-    digest = hmac_sha256(secret, dumps([question, lineage, unit]).encode("utf-8", "surrogatepass"))
+    # HMAC-SHA-256 by RFC 2104; the module hmac would load OpenSSL.
+    padded, message = secret.ljust(_BLOCK_BYTES, b"\0"), dumps([question, lineage, unit])
+    inner = sha256(bytes(byte ^ 0x36 for byte in padded) + message.encode("utf-8", "surrogatepass")).digest()
+    digest = sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
     drawn = (int.from_bytes(digest[:8], "big") >> (64 - _BITS)) / (1 << _BITS)
     return drawn < probability
-
-
-def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """Return HMAC-SHA-256 by RFC 2104; the module ``hmac`` would load OpenSSL. The key has at most 64 bytes."""
-    padded = key.ljust(_BLOCK_BYTES, b"\0")
-    inner = sha256(bytes(byte ^ 0x36 for byte in padded) + message).digest()
-    return sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
 
 
 def secrets_file(project: AnyProject) -> str:
@@ -176,7 +161,8 @@ def read_question(project: AnyProject) -> OpenQuestion | None:
     """
     with suppress(*_FAULTS):
         marker = loads(ledger_access.read_marker(ledger_access.marker_file(project, QUESTION)))
-        if not _is_outdated(project, marker["logs"]):
+        seq, chain = marker["as_of"]
+        if ledger_access.is_current(project, seq, chain, _CHANGING):
             about = marker["question"]
             return about and OpenQuestion(str(about[0]), str(about[1]), tuple(about[2]), tuple(about[3]))
     # Without a secret nothing is withheld, and few users have one.
@@ -195,45 +181,15 @@ def save_question(project: AnyProject) -> OpenQuestion | None:
     question = None
     with suppress(*_FAULTS):
         whole = personal.as_project(project) if isinstance(project, ProjectPaths) else project
-        # The ends come first: what is appended meanwhile is looked at by the next reader.
-        logs = {log: [end, _end_digest(log, end)] for log, end in _ends(project).items()}
+        # The head comes first: what is appended meanwhile is looked at by the next reader.
+        head = JsonlLog(project.ledger).read_head()
         state = fold_history(lift_view(configuration.load(whole)), lambda: reading.batches(whole))
         if state.open:
             event, book = state.questions[state.open].event, reading.current(reading.open_log(whole))
             question = OpenQuestion(state.open, event.question, event.names, tuple(sorted(book.pinned)))
-        content = dumps({"question": question, "logs": logs})
+        content = dumps({"question": question, "as_of": head and [head.position.seq, head.position.chain]})
         ledger_access.write_marker(ledger_access.marker_file(project, QUESTION), content)
     return question
-
-
-def _ends(project: AnyProject) -> dict[str, int]:
-    """Return the size of each log of a project: its own, and those of the copies of a shared book."""
-    logs = [os.path.join(project.ledger, LOG_NAME)]
-    folder = os.path.join(project.ledger, _COPIES)
-    with suppress(OSError):
-        logs += [os.path.join(folder, name, LOG_NAME) for name in sorted(os.listdir(folder))]
-    return {log: os.stat(log).st_size for log in logs if os.path.isfile(log)}
-
-
-def _is_outdated(project: AnyProject, known: Mapping[str, Sequence[Any]]) -> bool:
-    """Return whether a log has been replaced since a marker was made, or has events that change what it says."""
-    for log, end in _ends(project).items():
-        begin, digest = known.get(log, (0, ""))
-        if not 0 <= end - begin <= _MAX_SEARCHED_BYTES or digest != _end_digest(log, begin):
-            return True
-        if end > begin and any(kind in _read(log, begin, end) for kind in _CHANGING):
-            return True
-    return False
-
-
-def _end_digest(log: str, end: int) -> str:
-    """Return the digest of the last bytes before an offset of a log: its last line has the chain value."""
-    return sha256(_read(log, max(end - _END_BYTES, 0), end)).hexdigest() if end else ""
-
-
-def _read(path: str, begin: int, end: int) -> bytes:
-    with disk.hold_open(path) as fd:
-        return disk.read_at(fd, end - begin, begin)
 
 
 def lineage_file(project: AnyProject, session: str) -> str:

@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, play
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.fast_stdlib import StrPath
@@ -188,10 +188,16 @@ def load_packages() -> None:
         site.main()
 
 
-def is_current(project: AnyProject, seq: int, chain: str) -> bool:
-    """Return whether no event after a moment changes the playbook; False if that takes long to find out.
+def is_current(project: AnyProject, seq: int, chain: str, changing: Collection[str] = ()) -> bool:
+    """Return whether no event after a moment is of some kinds; False if that takes long to find out.
 
     It reads the last lines of the log without verifying them: the answer decides what is shown, not what is recorded.
+
+    Args:
+        project: The project.
+        seq: Number of the last event of the moment.
+        chain: Its chain value.
+        changing: The kinds; without any, those that change the playbook.
     """
     log = JsonlLog(project.ledger)
     head = log.read_head()
@@ -204,7 +210,8 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
     for line in lines_before(log.log_file, head.position.offset):
         if line.endswith(end):
             return True
-        if kind_of(line) not in PLAYBOOK_NEUTRAL:
+        kind = kind_of(line)
+        if kind in changing if changing else kind not in PLAYBOOK_NEUTRAL:
             return False
     return False
 
