@@ -11,7 +11,7 @@ import os
 import sys
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
+from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads, read_up_to
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.projections.surfaces.agents import table
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Draft
     from tallybook.projections.surfaces.agents.table import Payload
     from tallybook.projections.surfaces.hooks import citations, sync_results
-    from tallybook.projections.surfaces.workspace import settings
+    from tallybook.projections.surfaces.workspace import personal, settings
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
 else:
     # Most hooks end before they need these.
     _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
-    [citations, sync_results, settings] = import_lazily(
-        _HERE + "citations", _HERE + "sync_results", _THERE + "settings"
-    )
+    [citations, sync_results] = import_lazily(_HERE + "citations", _HERE + "sync_results")
+    [personal, settings] = import_lazily(_THERE + "personal", _THERE + "settings")
     try:
         # signal itself would load enum for it.
         import _signal as signal
@@ -146,10 +145,14 @@ def _give_up(*_: object) -> None:
     os._exit(0)
 
 
-def _report(project: ProjectPaths, error: TallybookError) -> None:
-    """Write an error that a person can fix to standard error, and save it for ``doctor``."""
+def _report(project: ProjectPaths, error: Exception) -> None:
+    """Save an error for ``doctor``, and write one that a person can fix to standard error as well.
+
+    Where neither the ledger nor its spool can be written nothing can be saved either: standard error alone says so.
+    """
     with suppress(Exception):
-        os.write(2, f"tallybook: {error}\n".encode("utf-8", "backslashreplace"))
+        if isinstance(error, BadInputError | CannotWriteError):
+            os.write(2, f"tallybook: {error}\n".encode("utf-8", "backslashreplace"))
         ledger_access.save_error(project, error)
 
 
@@ -166,7 +169,12 @@ def handle(payload: Payload, folder: str | None = None) -> str:
     files = (project.ledger, playbook_file(project.root, project.claude)) if actions else ()
     if not any(map(os.path.exists, files)):
         return ""
-    answer = "".join([_run_action(action, project, payload) for action in actions])
+    answer = ""
+    for action in actions:
+        try:
+            answer += action(project, payload)
+        except Exception as error:  # noqa: BLE001 - as in run, and the other actions go on
+            _report(project, error)
     return _with_notice(project, payload, answer) if payload.event == "SessionStart" else answer
 
 
@@ -179,22 +187,6 @@ def _with_notice(project: ProjectPaths, payload: Payload, answer: str) -> str:
     return dumps({**loads(answer or "{}"), "systemMessage": f"Tallybook: {message}"}) if message else answer
 
 
-def _run_action(action: Callable[[ProjectPaths, Payload], str], project: ProjectPaths, payload: Payload) -> str:
-    """Run one action, and return its answer; its error is saved, and does not stop the others.
-
-    Where neither the ledger nor its spool can be written nothing can be saved either: standard error alone says so.
-    """
-    try:
-        return action(project, payload)
-    except (BadInputError, CannotWriteError) as error:
-        _report(project, error)
-        return ""
-    except Exception as error:  # noqa: BLE001 - as in run
-        with suppress(Exception):
-            ledger_access.save_error(project, error)
-        return ""
-
-
 # Citations
 
 
@@ -205,7 +197,7 @@ def record_citations(project: ProjectPaths, payload: Payload) -> str:
         key = citation_key(payload.session, payload.subagent, payload.occasion or occasion_of(payload.text))
         # Most brackets are no names: only names of this form load more.
         if PERSONAL_PREFIX in payload.text.replace("\\", "").casefold():
-            mine, own = injection.read_own(project, entries)
+            mine, own = personal.find_paths(project), injection.read_own(project, entries)
             injection.append_own(project, _draft_citations(mine, own, payload) if mine else [], payload, key)
         if drafts := _draft_citations(project, entries, payload):
             ledger_access.append(project, drafts, payload.by, key)

@@ -89,7 +89,9 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     # An agent that ignores the answer would leave an injection in the ledger that no model saw.
     if agent is None or payload.event not in agent.injects_at:
         if agent is None or not agent.injects_at:
-            _save_unanswered(project, payload)
+            # In place of the one before, for doctor.
+            document = {"at": clock.utc_now().at, "event": payload.name, "agent": payload.agent, "marks": payload.marks}
+            ledger_access.write_marker(ledger_access.marker_file(project, UNANSWERED), dumps(document))
         return ""
     marker = _marker(project, conversation(payload))
     # Copilot reports only that a compaction begins, so the next prompt counts as the first one after it.
@@ -279,13 +281,6 @@ def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selec
         return append(project, payload, selection, drawn, f"{prefix}{clock.utc_now().unix_us}")
 
 
-def _save_unanswered(project: ProjectPaths, payload: Payload) -> None:
-    """Save for ``doctor`` who was given no answer, in place of the one before."""
-    document = {"at": clock.utc_now().at, "event": payload.name, "agent": payload.agent, "marks": list(payload.marks)}
-    text = dumps(document).encode("utf-8", "replace").decode()
-    ledger_access.write_marker(ledger_access.marker_file(project, UNANSWERED), text)
-
-
 def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker: str) -> bool:
     """Return whether the conversation already holds the playbook; its own, or that of the session that it continues."""
     is_marked = os.path.exists(marker)
@@ -369,19 +364,14 @@ def _take_compacted(marker: str) -> bool:
 
 def _is_divided(marker: str) -> bool:
     """Return whether a session is given the playbook in parts: its marker says which."""
-    try:
-        return os.stat(marker).st_size > 0
-    except OSError:
-        return False
+    return ledger_access.read_marker(marker) != ""
 
 
 # The person's own playbook
 
 
-def read_own(
-    project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]
-) -> tuple[ProjectPaths | None, list[Mapping[str, Any]]]:
-    """Return the paths of the person's own playbook, and its entries that a project has neither by name nor by text.
+def read_own(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entries of the person's own playbook that a project has neither by name nor by text.
 
     Args:
         project: The project.
@@ -396,7 +386,7 @@ def read_own(
             # The project's entries must reach the session in any case.
             ledger_access.save_error(project, error)
     taken = {entry[field] for entry in theirs for field in ("name", "text")} if own else set()
-    return mine, [inject.OwnEntry(entry) for entry in own if entry["name"] not in taken and entry["text"] not in taken]
+    return [inject.OwnEntry(entry) for entry in own if entry["name"] not in taken and entry["text"] not in taken]
 
 
 def select_offered(
@@ -407,7 +397,7 @@ def select_offered(
     What a block in a file gives the agent already is left out.
     """
     today, block = clock.utc_now().at[:10], blocks.find_read(project, payload)
-    _, own = read_own(project, theirs)
+    own = read_own(project, theirs)
     theirs = [entry for entry in theirs if block is None or not block.has(entry)]
     return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
 
@@ -513,7 +503,7 @@ def _answer_prompt(event: _Event) -> str:
     # The ledger knows of more injections than the marker: which entries the session has is no longer known.
     chars = part.chars + len(selection.text_without()) if is_new else budget_chars
     names = (*part.names, *(entry["name"] for entry in selection.chosen))
-    _write_part(event.marker, HeldPart(part.number + 1, chars, names, delivery))
+    ledger_access.write_marker(event.marker, dumps(HeldPart(part.number + 1, chars, names, delivery)))
     return answer if is_new else ""
 
 
@@ -529,7 +519,7 @@ def _repeat(event: _Event) -> str:
     if is_new is not False:
         names = tuple(entry["name"] for entry in selection.chosen)
         part = part._replace(chars=len(selection.text_without()), names=names, delivery="")
-        _write_part(event.marker, part)
+        ledger_access.write_marker(event.marker, dumps(part))
     return answer if is_new is not False else ""
 
 
@@ -539,7 +529,3 @@ def _read_part(marker: str) -> HeldPart:
         number, chars, names, delivery = loads(ledger_access.read_marker(marker))
         return HeldPart(int(number), int(chars), tuple(names), str(delivery))
     return HeldPart()
-
-
-def _write_part(marker: str, part: HeldPart) -> None:
-    ledger_access.write_marker(marker, dumps([part.number, part.chars, list(part.names), part.delivery]))
