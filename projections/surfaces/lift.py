@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tallybook.projections.history import lift as view
     from tallybook.projections.history import lift_verdict as betting
     from tallybook.projections.history.lift import Lift, Question
-    from tallybook.projections.history.lift_verdict import Verdict
     from tallybook.projections.scores.config import Config
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
@@ -53,7 +52,8 @@ else:
 
 NOT_KNOWN: Final = "not known yet"
 CHANGED: Final = f"{NOT_KNOWN}: the configuration of the scores is not the one with which it was asked; ask again"
-_ARMS: Final = ("told", "held")
+Row = dict[str, Any]
+"""A question or a verdict, as JSON has it."""
 _LINE: Final = b'"kind":"lift.asked"'
 _DIGEST_CHARS: Final = 32
 _RECENT: Final = 200
@@ -86,22 +86,20 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
     if len(words) > 1:
         raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
     if verb == "stop":
-        state, closed = _stop(project, provenance_of(options))
-        shown = [state.questions[closed]]
+        shown = [_stop(project, provenance_of(options))]
     else:
-        state = load_state(project, find_moment(project, when))
-        shown = list(state.questions.values())
-    lines: Iterable[str] = (line for question in shown for line in _question_lines(state, question))
+        shown = load_questions(project, find_moment(project, when))
+    lines: Iterable[str] = (line for question in shown for line in _question_lines(question))
     if verb not in {"", "stop"}:
         # What is known of an entry
-        name = find_name(verb, {name: None for question in shown for name in question.event.names})
-        about = None if name is None else _judge_entry(state, name)
+        name = find_name(verb, {name: None for question in shown for name in question["names"]})
+        about = None if name is None else _judge_entry(shown, name)
         if about is None:
-            raise _not_asked(project, state, verb)
-        shown, lines = [about[0]], [f"{name}: {_say_judged(str(name), *about)}"]
+            raise _not_asked(project, shown, verb)
+        shown, lines = [about[0]], [f"{name}: {_say_judged(*about)}"]
     if not shown:
         lines = ["Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps."]
-    reply([_question_json(state, question) for question in shown], lines, as_json=as_json)
+    reply(shown, lines, as_json=as_json)
 
 
 def load_state(project: Project, moment: Moment | None = None) -> Lift:
@@ -109,7 +107,7 @@ def load_state(project: Project, moment: Moment | None = None) -> Lift:
     return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
 
 
-def _not_asked(project: Project, state: Lift, word: str) -> NothingToDoError:
+def _not_asked(project: Project, questions: Sequence[Row], word: str) -> NothingToDoError:
     """Return that nothing was asked about an entry, with what a person can do about it.
 
     Raises:
@@ -117,10 +115,11 @@ def _not_asked(project: Project, state: Lift, word: str) -> NothingToDoError:
     """
     if find_name(word, reading.current(reading.open_log(project)).used) is None:
         raise UnknownEntryError(word)
-    if not state.open:
-        return NothingToDoError(word, "nothing was asked", f"`tallybook lift ask {word}` asks whether it helps")
-    what = f"nothing was asked, and question {state.questions[state.open].number} is open"
-    return NothingToDoError(word, what, "`tallybook lift stop` closes it; only one can be open")
+    for question in questions:
+        if question["stopped"] is None:
+            what = f"nothing was asked, and question {question['number']} is open"
+            return NothingToDoError(word, what, "`tallybook lift stop` closes it; only one can be open")
+    return NothingToDoError(word, "nothing was asked", f"`tallybook lift ask {word}` asks whether it helps")
 
 
 # Asking, and closing
@@ -254,10 +253,10 @@ def _scoring_of(outcome: str, config: Config) -> str:
 def _print_asked(project: Project, state: Lift, withheld: Sequence[events.Entry], *, as_json: bool) -> None:
     """Print a new question: what is withheld, and what to pin first."""
     question, hold = state.questions[state.open], settings.read(project).hold
-    plan = _plan(state, question, hold)
+    document, plan = _question_json(state, question), _plan(state, question, hold)
     each = "each of these entries is withheld by a draw of its own" if question.event.question == view.NAMES else ""
     lines = [
-        f"Question {question.number} is open: {_describe(question)} By {question.event.outcome}.",
+        f"Question {question.number} is open: {_describe(document)} By {question.event.outcome}.",
         f"From {hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:",
         *(f"  {entry.name}  {' '.join(entry.text.split())}" for entry in withheld),
         # Some of the next sessions lack these entries, and a rule among them may guard against damage.
@@ -267,7 +266,7 @@ def _print_asked(project: Project, state: Lift, withheld: Sequence[events.Entry]
         "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.",
     ]
     details = {"hold": hold, "withheld": [entry.name for entry in withheld], "plan": plan}
-    reply(_question_json(state, question) | details, lines, as_json=as_json)
+    reply(document | details, lines, as_json=as_json)
 
 
 def _plan(state: Lift, question: Question, hold: float) -> str:
@@ -296,8 +295,8 @@ def _plan(state: Lift, question: Question, hold: float) -> str:
     return f"A verdict on {difference}, takes about {sessions} sessions {seen}; above {most} none can come."
 
 
-def _stop(project: Project, by: Mapping[str, str]) -> tuple[Lift, str]:
-    """Close the open question; return the questions of the ledger, and its id.
+def _stop(project: Project, by: Mapping[str, str]) -> Row:
+    """Close the open question, and return it.
 
     Raises:
         PersonsOnlyError: An agent closes it.
@@ -309,7 +308,8 @@ def _stop(project: Project, by: Mapping[str, str]) -> tuple[Lift, str]:
         raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")
     commands.record_request(project, requests.Request(requests.PlainEvents((events.LiftStopped(id_),)), by))
     draws.save_question(project)
-    return load_state(project), id_
+    state = load_state(project)
+    return _question_json(state, state.questions[id_])
 
 
 # Draws, drawn again: with the secret, anyone who doubts a draw can repeat it
@@ -357,101 +357,24 @@ def draw_again(project: Project) -> Redrawn:
     return Redrawn(again, unknown, tuple(different))
 
 
-# Verdicts in plain words and as JSON
+# Questions with their verdicts, as JSON and in plain words
 
 
-def _describe(question: Question) -> str:
-    """Return what a question asks."""
-    event = question.event
-    if event.question == view.PLAYBOOK:
-        return "does the playbook help?"
-    if event.question == view.NEW:
-        return f"do the new entries help ({', '.join(event.names)})?"
-    return "which of these entries help?" if len(event.names) > 1 else f"does {event.names[0]} help?"
+def load_questions(project: Project, moment: Moment | None = None) -> list[Row]:
+    """Return the questions of a ledger with their verdicts, in order, as of a moment or now."""
+    state = load_state(project, moment)
+    return [_question_json(state, question) for question in state.questions.values()]
 
 
-def _verdicts_of(state: Lift, question: Question) -> dict[str, Verdict] | None:
-    """Return the verdict on each unit; None where the scores are not computed as when it was asked."""
+def _question_json(state: Lift, question: Question) -> Row:
+    """Return a question with the verdict on each unit; no verdicts where the scores are not computed as when asked."""
+    event, now, rows = question.event, view.now_of(state), None
     # Another outcome is another question: scores of two configurations are no series.
-    if question.event.scoring != _scoring_of(question.event.outcome, state.config):
-        return None
-    return question.verdicts(view.now_of(state))
-
-
-def say_verdict(verdict: Verdict | None) -> str:
-    """Return a verdict in one clause: "helps", "hurts", or "not known yet" and what that takes."""
-    if verdict is None:
-        return CHANGED
-    if verdict.word != NOT_KNOWN:
-        return verdict.word
-    if verdict.needed is not None:
-        return f"{NOT_KNOWN}: about {format_count(verdict.needed, 'more session')} at this rate"
-    # Without an estimate there are too few sessions, or the arms cannot be compared: the reason says which.
-    if verdict.estimate is None or not verdict.reason.startswith("the evidence"):
-        return f"{NOT_KNOWN}: {verdict.reason}"
-    return f"{NOT_KNOWN}: thousands of sessions more at this rate"
-
-
-def _question_lines(state: Lift, question: Question) -> Iterator[str]:
-    """Yield a question and its verdicts as lines for people; what there is besides a verdict, where it has figures."""
-    state_word = f"open since {format_time(question.asked.at)}"
-    if question.stopped is not None:
-        state_word = f"closed {format_time(question.stopped.at)}"
-    yield f"Question {question.number}, {state_word}: {_describe(question)} By {question.event.outcome}."
-    verdicts = _verdicts_of(state, question)
-    if verdicts is None:
-        yield f"  {CHANGED}"
-        return
-    for unit, verdict in verdicts.items():
-        name = f"{unit}: " if question.event.question == view.NAMES else ""
-        yield f"  {name}{say_verdict(verdict)}"
-        if verdict.estimate is None:
-            continue
-        way = "higher" if verdict.estimate >= 0 else "lower"
-        span = ""
-        if verdict.interval is not None:
-            # The interval inverts the test for a constant difference, and is labelled so.
-            low, high = verdict.interval
-            span = f"; if the difference is the same in every session, from {low:+.1f} to {high:+.1f}"
-        yield f"    sessions with it scored {abs(verdict.estimate):.1f} points {way} on average{span}"
-        counts = f"{verdict.told} with it and {verdict.held} without it have an outcome"
-        yield f"    {counts}; {verdict.missing_told} and {verdict.missing_held} have none"
-        work = question.work(unit, view.now_of(state))
-        if len(work) == len(_ARMS):
-            # An entry can make calls succeed that nobody needs.
-            arms = [", ".join(f"{name} {value:g}" for name, value in work[arm].items()) for arm in _ARMS]
-            yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
-
-
-def _judge_entry(state: Lift, name: str) -> tuple[Question, str, Verdict | None] | None:
-    """Return the last question that is about an entry, the unit that it belongs to, and the verdict on that.
-
-    Returns:
-        None where nothing was asked about it; no verdict where the scores are not computed as when it was asked.
-    """
-    # A verdict on the whole playbook says nothing of one of its entries.
-    for question in reversed(state.questions.values()):
-        if question.event.question != view.PLAYBOOK and name in question.event.names:
-            unit = name if question.event.question == view.NAMES else view.NEW
-            verdicts = _verdicts_of(state, question)
-            return question, unit, verdicts[unit] if verdicts else None
-    return None
-
-
-def _say_judged(name: str, question: Question, unit: str, verdict: Verdict | None) -> str:
-    """Return what is known of an entry in one line."""
-    group = "" if unit == name else " as one of the new entries"
-    return f"{say_verdict(verdict)}{group} (question {question.number})"
-
-
-def _question_json(state: Lift, question: Question) -> dict[str, Any]:
-    """Return a question with its verdicts."""
-    event, now = question.event, view.now_of(state)
-    verdicts = _verdicts_of(state, question)
-    rows = [
-        {"unit": unit, **verdict._asdict(), "evidence": verdict.evidence._asdict(), "work": question.work(unit, now)}
-        for unit, verdict in (verdicts or {}).items()
-    ]
+    if event.scoring == _scoring_of(event.outcome, state.config):
+        rows = [
+            {"unit": unit, **row._asdict(), "evidence": row.evidence._asdict(), "work": question.work(unit, now)}
+            for unit, row in question.verdicts(now).items()
+        ]
     return {
         "number": question.number,
         "question": event.question,
@@ -461,49 +384,112 @@ def _question_json(state: Lift, question: Question) -> dict[str, Any]:
         "asked": brief(question.asked),
         "stopped": None if question.stopped is None else brief(question.stopped),
         "drawn": len(question.lineages),
-        "verdicts": None if verdicts is None else rows,
+        "verdicts": rows,
     }
+
+
+def _describe(question: Row) -> str:
+    """Return what a question asks."""
+    names = question["names"]
+    if question["question"] == view.PLAYBOOK:
+        return "does the playbook help?"
+    if question["question"] == view.NEW:
+        return f"do the new entries help ({', '.join(names)})?"
+    return "which of these entries help?" if len(names) > 1 else f"does {names[0]} help?"
+
+
+def _say_verdict(verdict: Row | None) -> str:
+    """Return a verdict in one clause: "helps", "hurts", or "not known yet" and what that takes."""
+    if verdict is None:
+        return CHANGED
+    if verdict["word"] != NOT_KNOWN:
+        return str(verdict["word"])
+    if verdict["needed"] is not None:
+        return f"{NOT_KNOWN}: about {format_count(verdict['needed'], 'more session')} at this rate"
+    # Without an estimate there are too few sessions, or the arms cannot be compared: the reason says which.
+    if verdict["estimate"] is None or not verdict["reason"].startswith("the evidence"):
+        return f"{NOT_KNOWN}: {verdict['reason']}"
+    return f"{NOT_KNOWN}: thousands of sessions more at this rate"
+
+
+def _question_lines(question: Row) -> Iterator[str]:
+    """Yield a question and its verdicts as lines for people; what there is besides a verdict, where it has figures."""
+    asked, stopped = question["asked"], question["stopped"]
+    state_word = f"closed {format_time(stopped['at'])}" if stopped else f"open since {format_time(asked['at'])}"
+    yield f"Question {question['number']}, {state_word}: {_describe(question)} By {question['outcome']}."
+    if question["verdicts"] is None:
+        yield f"  {CHANGED}"
+    for verdict in question["verdicts"] or ():
+        name = f"{verdict['unit']}: " if question["question"] == view.NAMES else ""
+        yield f"  {name}{_say_verdict(verdict)}"
+        if verdict["estimate"] is None:
+            continue
+        way = "higher" if verdict["estimate"] >= 0 else "lower"
+        span = ""
+        if verdict["interval"] is not None:
+            # The interval inverts the test for a constant difference, and is labelled so.
+            low, high = verdict["interval"]
+            span = f"; if the difference is the same in every session, from {low:+.1f} to {high:+.1f}"
+        yield f"    sessions with it scored {abs(verdict['estimate']):.1f} points {way} on average{span}"
+        counts = f"{verdict['told']} with it and {verdict['held']} without it have an outcome"
+        yield f"    {counts}; {verdict['missing_told']} and {verdict['missing_held']} have none"
+        arms = [", ".join(f"{name} {value:g}" for name, value in arm.items()) for arm in verdict["work"].values()]
+        if len(arms) == len(("told", "held")):
+            # An entry can make calls succeed that nobody needs.
+            yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
+
+
+def _judge_entry(questions: Sequence[Row], name: str) -> tuple[Row, Row | None] | None:
+    """Return the last question that is about an entry, and the verdict on it or on the group that it belongs to.
+
+    Returns:
+        None where nothing was asked about it; no verdict where the scores are not computed as when it was asked.
+    """
+    # A verdict on the whole playbook says nothing of one of its entries.
+    for question in reversed(questions):
+        if question["question"] != view.PLAYBOOK and name in question["names"]:
+            verdicts = {verdict["unit"]: verdict for verdict in question["verdicts"] or ()}
+            return question, verdicts.get(name, verdicts.get(view.NEW))
+    return None
+
+
+def _say_judged(question: Row, verdict: Row | None) -> str:
+    """Return what is known of an entry in one line."""
+    group = " as one of the new entries" if question["question"] == view.NEW else ""
+    return f"{_say_verdict(verdict)}{group} (question {question['number']})"
 
 
 # What other answers say of it: `why`, `show --lift`, `score --blame`, `what-if` and the page; nothing if unasked
 
 
-def _load_asked(project: Project, moment: Moment | None) -> Lift | None:
-    """Return the questions of a ledger as of a moment, None where it has none."""
-    return load_state(project, moment) if reading.open_own_log(project).may_contain(_LINE) else None
+def _load_asked(project: Project, moment: Moment | None) -> list[Row]:
+    """Return the same; where nothing was asked the ledger is not folded."""
+    return load_questions(project, moment) if reading.open_own_log(project).may_contain(_LINE) else []
 
 
 def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
     """Return what lift knows of an entry as of a moment, in a line."""
-    state = _load_asked(project, moment)
-    about = None if state is None else _judge_entry(state, name)
-    return [] if about is None else [f"Lift: {_say_judged(name, *about)}."]
+    about = _judge_entry(_load_asked(project, moment), name)
+    return [] if about is None else [f"Lift: {_say_judged(*about)}."]
 
 
 def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
     """Return what lift knows as of a moment, a line for each unit of each question."""
-    state = _load_asked(project, moment)
-    if state is None:
-        return []
     lines = []
-    for question in state.questions.values():
-        verdicts = _verdicts_of(state, question) or {}
-        groups = {view.PLAYBOOK: "the playbook", view.NEW: "new entries"}
-        for unit in question.units:
-            about = unit if question.event.question == view.NAMES else groups[unit]
-            closed = "" if question.stopped is None else ", closed"
-            lines.append(f"lift: {about}: {say_verdict(verdicts.get(unit))} (question {question.number}{closed})")
+    for question in _load_asked(project, moment):
+        groups = {view.PLAYBOOK: ["the playbook"], view.NEW: ["new entries"]}
+        units = groups.get(question["question"]) or question["names"]
+        closed = "" if question["stopped"] is None else ", closed"
+        for unit, verdict in zip(units, question["verdicts"] or [None] * len(units), strict=True):
+            lines.append(f"lift: {unit}: {_say_verdict(verdict)} (question {question['number']}{closed})")
     return lines
 
 
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
-    state = _load_asked(project, moment)
-    if state is None:
-        return frozenset()
-    asked = {name for question in state.questions.values() for name in question.event.names}
-    judged = {name: _judge_entry(state, name) for name in asked}
-    return frozenset(name for name, about in judged.items() if about and about[2] and about[2].word == "hurts")
+    questions = _load_asked(project, moment)
+    judged = {name: _judge_entry(questions, name) for question in questions for name in question["names"]}
+    return frozenset(name for name, about in judged.items() if about and about[1] and about[1]["word"] == "hurts")
 
 
 def page_section(project: Project) -> str:
