@@ -36,7 +36,6 @@ from tallybook.projections.surfaces.reflection.marks import (
     MAX_LESSONS,
     Mark,
     MarkedMessage,
-    MessageMarks,
     mark_requests,
     read_marks,
 )
@@ -372,13 +371,13 @@ NO_MARKS = [
 @pytest.mark.parametrize(("text", "ratings"), RATINGS.items())
 def test_a_line_of_marks_rates_in_each_of_the_known_forms(text: str, ratings: tuple[Mark, ...]) -> None:
     """Lines that consist of marks rate, whatever signs of Markdown are around them."""
-    assert MessageMarks(ratings) == read_marks(text, NAMES)
+    assert (ratings, ()) == read_marks(text, NAMES)
 
 
 @pytest.mark.parametrize("text", NO_MARKS)
 def test_what_is_no_line_of_marks_rates_nothing(text: str) -> None:
     """Sentences, quotes, code, comments, links, quoted documents and incomplete marks rate nothing."""
-    assert MessageMarks() == read_marks(text, NAMES)
+    assert ((), ()) == read_marks(text, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +403,7 @@ def test_what_is_no_line_of_marks_rates_nothing(text: str) -> None:
 )
 def test_a_lesson_is_a_mark_of_twelve_to_three_hundred_characters(text: str, lessons: tuple[str, ...]) -> None:
     """A lesson is read whether or not any entry can be rated, and at most three of a message."""
-    assert lessons == read_marks(text).lessons
+    assert lessons == read_marks(text)[1]
 
 
 @pytest.mark.parametrize("form", ["{}", "```\n{}\n```", "> {}", "- {}", "So it says:\n{}"])
@@ -412,7 +411,7 @@ def test_the_injected_text_itself_holds_no_mark(form: str) -> None:
     """The injected text, repeated whole, quoted or fenced, rates nothing and proposes nothing."""
     block = load_template().replace(PLACEHOLDER, "\n".join(f"[{name}] helpful=1 harmful=0 :: text" for name in NAMES))
 
-    assert MessageMarks() == read_marks(form.format(block), NAMES)
+    assert ((), ()) == read_marks(form.format(block), NAMES)
 
 
 @pytest.mark.parametrize(

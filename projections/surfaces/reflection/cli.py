@@ -22,7 +22,6 @@ from tallybook.projections.surfaces.console.output import answer, format_count, 
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import prompts, raters, transcript, worker
-from tallybook.projections.surfaces.reflection.raters import RATERS
 from tallybook.projections.surfaces.reflection.worker import Plan, Result, is_of_project
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
@@ -105,8 +104,9 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
     """Return the plan by the options, and for the rest by the settings."""
     configured = settings.read(project)
     rater = options["rater"] or configured.rater
-    if rater not in RATERS:
-        raise BadInputError(f"--rater {rater}", "is not a rater that Tallybook has", f"use one of {', '.join(RATERS)}")
+    if rater not in settings.RATERS:
+        hint = f"use one of {', '.join(settings.RATERS)}"
+        raise BadInputError(f"--rater {rater}", "is not a rater that Tallybook has", hint)
     if rater not in {NO_RATER, configured.rater} and not options["dry_run"]:
         # The settings are the person's consent to send sessions to this rater, and to no other.
         require_person(f"reflect --rater {rater}")

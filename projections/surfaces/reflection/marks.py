@@ -84,28 +84,18 @@ class Mark:
     reason: str = ""
 
 
-@attrs.frozen
-class MessageMarks:
-    """The marks of a message.
-
-    Attributes:
-        ratings: At most MAX_RATINGS, one an entry.
-        lessons: The sentences of at most MAX_LESSONS proposed entries.
-    """
-
-    ratings: tuple[Mark, ...] = ()
-    lessons: tuple[str, ...] = ()
-
-
-def read_marks(message: str, names: Collection[str] = ()) -> MessageMarks:
+def read_marks(message: str, names: Collection[str] = ()) -> tuple[tuple[Mark, ...], tuple[str, ...]]:
     """Return the marks at the end of a message of the agent.
 
     Args:
         message: The whole message.
         names: The entries that can be rated; a mark that names another word as well is void.
+
+    Returns:
+        At most MAX_RATINGS ratings, one an entry; and the sentences of at most MAX_LESSONS proposed entries.
     """
     if "[" not in message:
-        return MessageMarks()
+        return (), ()
     ratings: dict[str, Mark] = {}
     lessons: dict[str, None] = {}
     by_form: dict[str, str] = {}
@@ -120,7 +110,7 @@ def read_marks(message: str, names: Collection[str] = ()) -> MessageMarks:
             if is_given or kind != "harmful":
                 for name in citations.names_in(rating[1], names, by_form, all_known=True):
                     ratings[name] = Mark(name, kind, reason if is_given else "")
-    return MessageMarks(tuple(ratings.values())[:MAX_RATINGS], tuple(lessons)[:MAX_LESSONS])
+    return tuple(ratings.values())[:MAX_RATINGS], tuple(lessons)[:MAX_LESSONS]
 
 
 def _closing_marks(lines: Sequence[str]) -> list[str]:

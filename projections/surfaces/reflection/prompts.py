@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import os
 from pathlib import Path
 import re
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import attrs
+import msgspec
 
 from tallybook.ledger import strict_json
 from tallybook.ledger.decisions.curation import OPERATIONS
@@ -177,27 +178,23 @@ def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
         if not turn.occasion:
             continue
         cited = citations.find_cited(turn.whole, unread.names)
-        marks = read_marks(turn.whole, unread.names)
+        ratings, lessons = read_marks(turn.whole, unread.names)
         when = transcript.ledger_time(line.at)
         # What the session was given elsewhere, as another project's entry of that name, is no citation here.
-        given = unread.find_given(frozenset(cited), "") if cited else ()
+        given = unread.find_given(frozenset(cited), "")
         if names := [name for name in cited if name in given]:
             by = {"rater": "tallybook", "session": unread.name} | ({"agent": subagent} if subagent else {})
             key = handler.citation_key(unread.name, subagent, turn.occasion)
             content = PlainEvents(tuple(PointCited(name, transcript.MESSAGE) for name in names))
             piece.citations.append(Request(content, by, key, when))
-        rated = frozenset(mark.name for mark in marks.ratings)
         # A subagent votes on what it was given itself.
-        given = unread.find_given(rated, subagent) if rated else ()
-        ratings = tuple(mark for mark in marks.ratings if mark.name in given)
-        if ratings or marks.lessons:
-            by = {
-                "rater": AGENT,
-                "session": unread.name,
-                "agent": subagent or transcript.reader_of(unread.path).agent,
-            }
+        given = unread.find_given(frozenset(mark.name for mark in ratings), subagent)
+        ratings = tuple(mark for mark in ratings if mark.name in given)
+        if ratings or lessons:
+            agent = subagent or transcript.reader_of(unread.path).agent
+            by = {"rater": AGENT, "session": unread.name, "agent": agent}
             key = f"marks:{unread.name}:{subagent}:{turn.occasion}"
-            piece.marked.append(MarkedMessage(ratings, marks.lessons, turn.whole, by, key, when))
+            piece.marked.append(MarkedMessage(ratings, lessons, turn.whole, by, key, when))
 
 
 # The prompt about a piece, and what an answer to it says
@@ -259,6 +256,22 @@ class ParsedReply:
         return ParsedReply({"new_key_points": new, "evaluations": ratings}, notes, ignored, self.operations)
 
 
+@attrs.frozen
+class _Evaluation:
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    rating: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(RATINGS)})$")]
+    quote: str | None = None
+
+
+@attrs.frozen
+class _Answer:
+    """The form of an answer."""
+
+    new_key_points: Annotated[list[Annotated[str, msgspec.Meta(pattern=r"\S")]], msgspec.Meta(max_length=MAX_NEW)]
+    evaluations: list[_Evaluation]
+    operations: Sequence[Any] = ()
+
+
 class UnusableError(Exception):
     """An answer says nothing that can be recorded; the message says what is wrong with it."""
 
@@ -315,29 +328,26 @@ def read_answer(text: str) -> ParsedReply:
         UnusableError: It has none, or more than one, or one of another shape.
     """
     value = _parse(text)
-    texts, evaluations = (_list(value, field) for field in ("new_key_points", "evaluations"))
-    if len(texts) > MAX_NEW:
-        raise UnusableError(f"has {len(texts)} new key points; the limit is {MAX_NEW}")
-    for index, new in enumerate(texts):
-        if not isinstance(new, str) or not new.strip():
-            raise UnusableError(f"has no text as new_key_points[{index}]")
+    try:
+        answer = msgspec.convert(value, _Answer)
+    except msgspec.ValidationError as error:
+        raise UnusableError(f"is not what the prompt asks for: {error}") from error
     ratings: dict[str, str] = {}
     notes = []
-    for index, evaluation in enumerate(evaluations):
-        name, rating, quote = _evaluation(evaluation, f"evaluations[{index}]")
+    for evaluation in answer.evaluations:
+        name, rating = evaluation.name, evaluation.rating
         # An answer in doubt is not recorded.
         if name in ratings:
             raise UnusableError(f"rates {name} twice")
         ratings[name] = rating
-        if quote.strip():
+        if quote := (evaluation.quote or "").strip():
             words = shorten(secrets.mask(inject.one_line(quote)), QUOTE_CHARS)
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
     known = (*FIELDS, OPERATIONS)
     unknown = tuple(f"{secrets.mask(shorten_key(key))}: {UNKNOWN_KEY}" for key in value if key not in known)
     rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
-    operations = _list(value, OPERATIONS) if OPERATIONS in value else []
-    payload = {"new_key_points": texts, "evaluations": rated}
-    return ParsedReply(payload, tuple(notes), unknown, tuple(operations[:MAX_OPERATIONS]))
+    payload = {"new_key_points": answer.new_key_points, "evaluations": rated}
+    return ParsedReply(payload, tuple(notes), unknown, tuple(answer.operations[:MAX_OPERATIONS]))
 
 
 def _parse(text: str) -> Any:
@@ -368,21 +378,3 @@ def _find_braced(text: str) -> Iterable[str]:
             depth -= 1
             if not depth:
                 yield text[begin : index + 1]
-
-
-def _list(value: Any, field: str) -> list[Any]:
-    items = value.get(field) if isinstance(value, dict) else None
-    if not isinstance(items, list):
-        raise UnusableError(f"has no list as {field}")
-    return items
-
-
-def _evaluation(value: Any, place: str) -> tuple[str, str, str]:
-    """Return name, rating and quote of an evaluation."""
-    fields = value if isinstance(value, dict) else {}
-    name, rating, quote = fields.get("name"), fields.get("rating"), fields.get("quote") or ""
-    if not (isinstance(name, str) and name and isinstance(quote, str)):
-        raise UnusableError(f"has no name and rating as {place}")
-    if not isinstance(rating, str) or rating not in RATINGS:
-        raise UnusableError(f"rates {name} {rating!r}, which is not a rating")
-    return name, rating, quote

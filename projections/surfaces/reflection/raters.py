@@ -116,7 +116,11 @@ def _ask_address(prompt: str, options: Settings) -> Reply:
         raise RaterError(UNAVAILABLE, f"{what}; set it in the section [reflection] of your own tallybook.toml")
     if not options.model:
         raise RaterError(UNAVAILABLE, "no `model` is set, and an address has no usual one; give --model, or set it")
-    key = _key(options)
+    key = os.environ.get(options.key_variable, "").strip() if options.key_variable else ""
+    # An error about a header that cannot be sent would show it.
+    if options.key_variable and not (key and key.isascii() and key.isprintable()):
+        what = "is not set" if not key else "holds no key: it has characters that no key has"
+        raise RaterError(UNAVAILABLE, f"the environment variable {options.key_variable} {what}")
     for limit in _LIMITS:
         status, data = _post(prompt, options, key, limit)
         if status != _BAD_REQUEST or _LIMITS[-1].encode() not in data:
@@ -124,31 +128,21 @@ def _ask_address(prompt: str, options: Settings) -> Reply:
     return _read_answer(options, key, status, data)
 
 
-def _key(options: Settings) -> str:
-    """Return the key, empty where none is needed."""
-    if not options.key_variable:
-        return ""
-    key = os.environ.get(options.key_variable, "").strip()
-    # An error about a header that cannot be sent would show it.
-    if not key or not key.isascii() or not key.isprintable():
-        what = "is not set" if not key else "holds no key: it has characters that no key has"
-        raise RaterError(UNAVAILABLE, f"the environment variable {options.key_variable} {what}")
-    return key
-
-
 def _post(prompt: str, options: Settings, key: str, limit: str) -> tuple[int, bytes]:
     """Return the status and the body that the address answers with, within the time that a model has."""
     from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+    from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_opener
 
-    class NoRedirect(HTTPRedirectHandler):
-        def redirect_request(self, *_: Any) -> None:
-            """Follow none: the key and the session would go to an address that nobody chose."""
+    class AnyStatus(HTTPErrorProcessor):
+        def http_response(self, request: Any, response: Any) -> Any:  # noqa: ARG002 - the name is the base's
+            """Take an error as the answer, and a redirect: key and session would go to an address that nobody chose."""
+            return response
+
+        https_response = http_response
 
     address = options.address
     # A proxy is not this machine, and what goes there is not encrypted.
-    opener = build_opener(NoRedirect, *([ProxyHandler({})] if is_local(address) else []))
+    opener = build_opener(AnyStatus, *([ProxyHandler({})] if is_local(address) else []))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
     body = {"model": options.model, "messages": messages, "stream": False, limit: ANSWER_TOKENS}
     headers = {"Content-Type": "application/json", "User-Agent": "tallybook"}
@@ -158,11 +152,7 @@ def _post(prompt: str, options: Settings, key: str, limit: str) -> tuple[int, by
     until = monotonic() + timeout_s
     request = Request(address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
     try:
-        try:
-            answer = opener.open(request, timeout=timeout_s)
-        except HTTPError as error:
-            answer = error
-        with answer:
+        with opener.open(request, timeout=timeout_s) as answer:
             return answer.status, _read(answer, until)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
@@ -486,14 +476,11 @@ def _read_gemini(output: bytes) -> Reply:
     """Read one JSON object with ``response`` and ``stats``; several models may have answered, the last one for all."""
     fields = parse_line(output)
     text, error, stats = fields.get("response"), fields.get("error"), object_of(fields, "stats")
-    models = {
-        name: object_of(value, "tokens")
-        for name, value in object_of(stats, "models").items()
-        if isinstance(value, dict)
-    }
-    costs = [_count_tokens(tokens, ("prompt",), ("candidates", "thoughts")) for tokens in models.values()]
+    models = object_of(stats, "models")
+    tokens = [object_of(object_of(models, name), "tokens") for name in models]
+    costs = [_count_tokens(used, ("prompt",), ("candidates", "thoughts")) for used in tokens]
     spent = (sum(sent for sent, _ in costs), sum(answered for _, answered in costs))
-    model = next(reversed(models), "")
+    model = next(reversed([*models]), "")
     if error or not isinstance(text, str):
         return Reply(None, model, spent, problem=str(object_of(fields, "error").get("message") or ""))
     return Reply(text, model, spent, tool="gemini ran a tool" if object_of(stats, "tools").get("totalSuccess") else "")
@@ -574,7 +561,6 @@ ADDRESS: Final = "openai"
 """The rater that is an address which speaks chat completions."""
 OWN: Final = "command"
 """The rater that is a command of the user's own settings."""
-RATERS: Final = (NO_RATER, *CLIENTS, ADDRESS, OWN)
 
 
 def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
