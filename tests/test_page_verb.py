@@ -173,7 +173,7 @@ def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
     assert sorted(state.days) == tables["days"]
     for row in tables["series"]:
         score = current[row["id"]]
-        assert [value for _, value in score.shown] == [value for value in row["values"] if value is not None]
+        assert [level.value for level in score.shown] == [value for value in row["values"] if value is not None]
         assert score.name == row["label"]
     groups = {row["id"]: row["group"] for row in tables["series"]}
     assert ("overall", "component") == (groups["session.overall"], groups["ac01"])

@@ -80,7 +80,7 @@ PAGES = {
     "table": lambda: ScorePage(
         "T" * 90,
         "x " * 90,
-        chart=scoring.current_scores(small())["ac09"].series,
+        chart=scoring.current_scores(small())["ac09"].levels,
         tables=(Table("Of " * 40, ("one", "two"), (("y" * 50, 3), ("研" * 50, 4.5))),),
         sentences=("z" * 90,),
     ),
@@ -103,6 +103,6 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
 def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
     """A chart of any series fits any width, with a bar for the last day."""
     state = handoffs(config(), {f"2026-{1 + n // 28:02}-{1 + n % 28:02}": value for n, value in enumerate(scores)})
-    lines = plot(scoring.current_scores(state)["ac09"].series, width, utf=utf)
+    lines = plot(scoring.current_scores(state)["ac09"].levels, width, utf=utf)
     assert max(map(len, lines)) <= width
     assert any(f"2026-{1 + (len(scores) - 1) // 28:02}-{1 + (len(scores) - 1) % 28:02}" in line for line in lines)

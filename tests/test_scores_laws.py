@@ -104,10 +104,10 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
         key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
         for key, values in found.items()
     } == {
-        (day, score): (extent.avg, extent.min, extent.max)
+        (day, score): tuple(tally.range(score).values())
         for day, tally in state.days.items()
         for score in config.score_ids
-        if (extent := tally.range(score)) is not None
+        if score in tally.scores
     }
 
 

@@ -16,14 +16,13 @@ from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.scoring import Trend, number, trend
+from tallybook.projections.scores.scoring import Level, Trend, number, trend
 from tallybook.projections.scores.summary import leads_view
 from tallybook.projections.scores.trends import (
     Forecast,
     Gate,
     GateQuery,
     History,
-    Scored,
     forecast,
     gate,
     regressions,
@@ -65,12 +64,12 @@ def test_a_trend(series: list[float], days: int, expected: Trend) -> None:
 
 
 BEGIN = date(2026, 1, 5)
-Series = list[tuple[date, int]]
+Series = list[Level]
 
 
 def daily(*scores: int, every: int = 1, begin: date = BEGIN) -> Series:
     """Return a series with a score each ``every`` days."""
-    return [(begin + timedelta(number * every), score) for number, score in enumerate(scores)]
+    return [Level(str(begin + timedelta(number * every)), score) for number, score in enumerate(scores)]
 
 
 @st.composite
@@ -80,7 +79,7 @@ def serieses(draw: st.DrawFn, low: int = 0, high: int = 100) -> Series:
     day, series = BEGIN, []
     for gap in days:
         day += timedelta(gap)
-        series.append((day, draw(st.integers(low, high))))
+        series.append(Level(str(day), draw(st.integers(low, high))))
     return series
 
 
@@ -123,7 +122,9 @@ def test_a_forecast_is_bounded(series: Series) -> None:
 def test_a_shift_moves_only_the_forecast(series: Series, points: int, days: int) -> None:
     """So many points more on every day, and so many days later, is as much more next week, with equal confidence."""
     found = forecast(series)
-    moved = forecast([(day + timedelta(days), score + points) for day, score in series])
+    moved = forecast(
+        [Level(str(date.fromisoformat(day) + timedelta(days)), score + points) for day, score, *_ in series]
+    )
     assert (found is None) == (moved is None)
     if found is not None and moved is not None:
         assert (found.next_7_days + points, found.confidence) == (moved.next_7_days, moved.confidence)
@@ -135,7 +136,7 @@ CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, tren
 
 def scored_history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
     """Return the history of a score, of sessions with the events 10, 20 and so on."""
-    sessions = (Scored(value, place * 10) for place, value in enumerate(values, 1))
+    sessions = (Level("", value, 100, place * 10) for place, value in enumerate(values, 1))
     return History(score_id, tuple(sessions), (), baseline)
 
 
@@ -163,12 +164,12 @@ def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
     """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80; 75 is only 5 less."""
     was = "improving" if values[0] == 70 else "stable"
     turned = scored_history("ac06", 74)
-    turned = attrs.evolve(turned, days=tuple((DAY + timedelta(n), value) for n, value in enumerate(values)))
+    turned = attrs.evolve(turned, days=daily(*values))
     (reason,) = regressions(turned, CONFIG)
     assert ("trend", "ac06", 74.0, 80.0) == attrs.astuple(reason)[:4]
     text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
     assert f"{text}; not acknowledged" == reason.text
-    assert [] == list(regressions(attrs.evolve(turned, days=(*turned.days[:-2], *((DAY, 75),) * 2)), CONFIG))
+    assert [] == list(regressions(attrs.evolve(turned, days=daily(*values[:-2], 75, 75)), CONFIG))
 
 
 CONFIG_GATES = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
@@ -182,7 +183,7 @@ def texts(answer: Gate) -> list[str]:
 
 def partial(known: History, measured: int, value: int = 90) -> History:
     """Return a history with a later session that measured too little of the score, so many percent."""
-    return attrs.evolve(known, partial=Scored(value, 1000, measured))
+    return attrs.evolve(known, partial=Level("", value, measured, 1000))
 
 
 @pytest.mark.parametrize(
@@ -208,10 +209,9 @@ def histories(draw: st.DrawFn, score_id: str) -> History:
     values = draw(st.lists(st.integers(0, 100), max_size=12))
     days = draw(st.lists(st.integers(0, 100), max_size=30))
     told = scored_history(score_id, *values)
-    series = tuple((DAY + timedelta(place), value) for place, value in enumerate(days))
     seq = draw(st.none() | st.integers(1, 130))
     baseline = None if seq is None else Baseline(draw(st.floats(0, 100)), seq, DAY + timedelta(seq // 10))
-    return attrs.evolve(told, days=series, baseline=baseline)
+    return attrs.evolve(told, days=daily(*days), baseline=baseline)
 
 
 @given(

@@ -143,21 +143,6 @@ class Grade:
 
 
 @attrs.frozen
-class AlertLevel:
-    """One row of "Alert Thresholds".
-
-    Attributes:
-        name: ``warning``.
-        below: Scores strictly below it alert, 0 to 100.
-        notify: Its channels, ``("log", "dashboard")``; ``block evolution`` closes every gate.
-    """
-
-    name: str
-    below: int
-    notify: tuple[str, ...]
-
-
-@attrs.frozen
 class Thresholds:
     """The bounds of the alert levels, the mildest first; scores strictly below one alert."""
 
@@ -298,12 +283,6 @@ class Config:
     storage: Storage
     display: Display
     components: Mapping[str, Component]
-
-    @property
-    def levels(self) -> tuple[AlertLevel, ...]:
-        """Return the levels of alert, the mildest first."""
-        channels, bounds = attrs.asdict(self.notifications), attrs.asdict(self.thresholds)
-        return tuple(AlertLevel(name, below, channels[name]) for name, below in bounds.items())
 
     @property
     def score_ids(self) -> tuple[str, ...]:
@@ -570,12 +549,12 @@ def _wrong_levels(config: Config) -> Iterator[tuple[str, ...]]:
     # The scale of the specification ends with F from 0 on, so that every score has a grade.
     if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
         yield "are out of order: each begins below the one before it, and the last one at 0", "grades"
-    bounds = [level.below for level in config.levels]
+    bounds = [*attrs.asdict(config.thresholds).values()]
     if bounds != sorted(set(bounds), reverse=True):
-        listed = ", ".join(f"{level.name} {level.below}" for level in config.levels)
+        listed = ", ".join(f"{name} {below}" for name, below in attrs.asdict(config.thresholds).items())
         yield f"are out of order: warning must be above alert, and alert above critical ({listed})", "thresholds"
-    for level in config.levels:
+    for name, channels in attrs.asdict(config.notifications).items():
         # A misspelt channel could leave gates open.
-        for channel in level.notify:
+        for channel in channels:
             if channel not in CHANNELS:
-                yield f"names {describe(channel)}; there are {', '.join(CHANNELS)}", "notifications", level.name
+                yield f"names {describe(channel)}; there are {', '.join(CHANNELS)}", "notifications", name

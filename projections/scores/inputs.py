@@ -21,6 +21,7 @@ from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.history.entry_history import normalize_words
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.config import Component, component_id
+from tallybook.projections.scores.scoring import Level
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
@@ -159,6 +160,11 @@ class Session(msgspec.Struct, array_like=True):
         """Return the version that it ended with, empty where unknown."""
         return self.version_at[1] if self.version_at else ""
 
+    def level(self, score_id: str) -> Level | None:
+        """Return a score as counted last, None without it."""
+        value, unmeasured = self.scores.get(score_id), self.contribution.unmeasured.get(score_id, 0)
+        return None if value is None else Level(self.contribution.day, value, 100 - unmeasured, self.seq)
+
     @property
     def scores(self) -> Mapping[str, int]:
         """Return score id → score as counted last, empty without one."""
@@ -168,10 +174,6 @@ class Session(msgspec.Struct, array_like=True):
     def day(self) -> str:
         """Return the day of its scores, empty without one."""
         return self.contribution.day
-
-    def measured_percent(self, score_id: str) -> int:
-        """Return how much of the weight of a score that it has was measured, 0 to 100 percent."""
-        return 100 - self.contribution.unmeasured.get(score_id, 0)
 
     @property
     def components(self) -> dict[str, None]:

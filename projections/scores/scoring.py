@@ -13,23 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 from statistics import mean
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import attrs
 
-from tallybook.projections.scores.config import (
-    COUNT,
-    OVERALL,
-    SESSION,
-    TOTAL,
-    AlertLevel,
-    Component,
-    Config,
-    Grade,
-    Metric,
-)
+from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL
 
 if TYPE_CHECKING:
+    from tallybook.projections.scores.config import Component, Config, Grade, Metric
     from tallybook.projections.scores.inputs import Session
 
 SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"
@@ -45,51 +36,49 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
     return next((grade for grade in grades if value is not None and grade.least <= value), None)
 
 
-def is_enough(measured: int, least: float) -> bool:
-    """Return whether enough of a score was measured; less counts as no data wherever it is shown or judged.
-
-    Args:
-        measured: How much of its weight was measured, 0 to 100 percent.
-        least: ``display.min_coverage``, 0 to 1.
-    """
-    return measured / 100 >= least
-
-
-@attrs.frozen
-class Alert:
-    """A score that is too low.
+class Level(NamedTuple):
+    """A score in a session, or on average over a period.
 
     Attributes:
-        score_id: Which score, ``ac06`` or ``session.overall``.
-        level: Name of the worst level that it reaches.
-        value: The score, 0 to 100.
-        below: The bound of that level.
-        notify: The channels of the milder levels and of that level, in this order.
+        period: The day of the session, ``2026-01-16``; or the day, week or month, ``2026-W03`` or ``2026-01``.
+        value: 0 to 100.
+        measured: How much of its weight was measured, 0 to 100 percent.
+        seq: Number of the last event of the session; 0 for a period.
     """
 
-    score_id: str
-    level: str
-    value: float
-    below: float
-    notify: tuple[str, ...]
+    period: str
+    value: int
+    measured: int = 100
+    seq: int = 0
 
 
-def alerts(scores: Mapping[str, float | None], levels: Sequence[AlertLevel], channel: str) -> tuple[Alert, ...]:
-    """Return the alerts of all scores for one channel, in the order of the scores; no data and high scores have none.
+def is_enough(measured: int, config: Config) -> bool:
+    """Return whether so many percent of a score's weight are enough; less counts as no data wherever it is used."""
+    return measured / 100 >= config.display.min_coverage
+
+
+def alerts(levels: Mapping[str, Level], config: Config, channel: str) -> list[dict[str, Any]]:
+    """Return the alerts of all scores for one channel, in the order of the scores; a high score has none.
 
     Args:
-        scores: Score id → score, None for no data.
-        levels: The rows, the mildest first; the worst has the lowest bound.
+        levels: Score id → score.
+        config: The bounds, of which the worst is the lowest, and the channels.
         channel: One of LOG, DASHBOARD, USER and BLOCK.
+
+    Returns:
+        Each ``{score, level, value, day, below, notify}``: the name and the bound of the worst level that it reaches,
+        and the channels of the milder levels and of that level, in this order.
     """
+    bounds, channels = attrs.asdict(config.thresholds), attrs.asdict(config.notifications)
     low = []
-    for score_id, value in scores.items():
+    for score_id, (day, value, *_) in levels.items():
         # What is critical needs attention everywhere, so that a level also has the channels of the milder ones.
-        reached = [level for level in levels if value is not None and value < level.below]
-        channels = tuple(dict.fromkeys(name for level in reached for name in level.notify))
-        if value is not None and channel in channels:
-            low.append(Alert(score_id, reached[-1].name, value, reached[-1].below, channels))
-    return tuple(low)
+        reached = [name for name, below in bounds.items() if value < below]
+        notify = list(dict.fromkeys(to for name in reached for to in channels[name]))
+        if channel in notify:
+            alert = {"score": score_id, "level": reached[-1], "value": value, "day": day}
+            low.append(alert | {"below": bounds[reached[-1]], "notify": notify})
+    return low
 
 
 def number(value: float) -> str:
@@ -129,47 +118,38 @@ def weigh(parts: Iterable[tuple[float, float]]) -> float | None:
     return total / weight if weight else None
 
 
-def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
-    """Return the points of a metric, None where it was not measured.
+def points(metric: Metric, measured: Mapping[str, float]) -> tuple[float | None, tuple[str, ...]]:
+    """Return the points of a metric, None where it was not measured, and the names of the values that they are made of.
 
     Args:
         metric: The metric.
         measured: Name → its value in a session: the sum of a counter, the last value of anything else.
     """
+    own = (metric.of, metric.per) if metric.per else (metric.of,)
     # A metric may be sent as a part and a whole instead of a share.
-    pair = (f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}")
-    if metric.form == "ratio":
-        return _ratio(metric, measured, (metric.of, metric.per) if metric.per in measured else pair)
-    value = measured.get(metric.of)
-    if metric.form == "boolean":
-        percent = share(measured, *pair, FULL) if value is None else FULL * bool(value)
-        return None if percent is None else clamp(percent)
+    ways = ((own, FULL), ((f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"), FULL), (metric.counts, 1.0))
+    value: float | None = None
+    used: tuple[str, ...] = ()
+    for names, factor in ways:
+        if value is None and names and names[-1] in measured:
+            used = used or names
+            value, whole = measured.get(names[0]), measured[names[-1]]
+            # The specification gives 100 where no drift came up and where nothing was implemented.
+            if metric.form == "ratio" and whole <= 0:
+                return metric.empty, used
+            # Telemetry sends 0 for what could have happened and did not: what is missing was not measured.
+            # A success rate made of nothing once closed a gate.
+            if len(names) > 1:
+                value = None if value is None or whole <= 0 else value / whole * factor
     if value is None:
-        value = share(measured, *pair, FULL)
-    if value is None and metric.counts:
-        part, whole = metric.counts
-        value = share(measured, part, whole)
-    # From worst (0 points) to best (100); inverse where best is less than worst.
-    return None if value is None else clamp((value - metric.worst) / (metric.best - metric.worst) * FULL)
-
-
-def _ratio(metric: Metric, measured: Mapping[str, float], names: tuple[str, str]) -> float | None:
-    # The specification gives 100 where no drift came up and where nothing was implemented.
-    if measured.get(names[1], FULL) <= 0:
-        return metric.empty
-    percent = share(measured, *names, FULL)
-    if percent is None:
-        return None
+        return None, used
+    if metric.form in {"linear", "inverse"}:
+        # From worst (0 points) to best (100); inverse where best is less than worst.
+        value = (value - metric.worst) / (metric.best - metric.worst) * FULL
+    elif metric.form == "boolean" and used == own:
+        value = FULL * bool(value)
     # The specification takes the share of rollbacks from 100, and caps a throughput beyond its target at 100.
-    return FULL - clamp(percent) if metric.rest else clamp(percent)
-
-
-def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
-    """Return part / whole times a factor; None where one was not measured or the whole is not above 0."""
-    # Telemetry sends 0 for what could have happened and did not: what is missing was not measured.
-    # A success rate made of nothing once closed a gate.
-    value, of = measured.get(part), measured.get(whole)
-    return None if value is None or of is None or of <= 0 else value / of * factor
+    return FULL - clamp(value) if metric.rest else clamp(value), used
 
 
 BENCHMARKS: Final = "benchmarks"
@@ -185,12 +165,14 @@ class Part:
         points: Its points, 0 to 100; None for no data.
         weight: Its configured weight.
         measured: Whether it was measured; a configured substitute (``missing``) has points without that.
+        names: The names of the values that a metric is made of.
     """
 
     name: str
     points: float | None
     weight: float
     measured: bool
+    names: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -212,12 +194,18 @@ class Score:
 def component_score(component: Component, session: Session, config: Config) -> Score:
     """Return a component's score in a session."""
     measured = session.measured(component)
-    scored = [(metric, points(metric, measured)) for metric in component.metrics]
+    scored = [(metric, *points(metric, measured)) for metric in component.metrics]
     # The specification takes 80 for a missing review; by itself, that would score a component that nothing measured.
-    is_measured = any(value is not None for _, value in scored)
+    is_measured = any(value is not None for _, value, _ in scored)
     parts = [
-        Part(metric.name, metric.missing if value is None and is_measured else value, metric.weight, value is not None)
-        for metric, value in scored
+        Part(
+            metric.name,
+            metric.missing if value is None and is_measured else value,
+            metric.weight,
+            value is not None,
+            names,
+        )
+        for metric, value, names in scored
     ]
     total = sum(metric.weight for metric in component.metrics)
     # A benchmark counts as much whatever weights a project gives its metrics, which need not sum to 1.

@@ -25,27 +25,16 @@ from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.entry_history import affected_names, brief
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import inputs, scoring, view
-from tallybook.projections.scores.config import (
-    COUNT,
-    DASHBOARD,
-    LOG,
-    OVERALL,
-    SESSION,
-    TOTAL,
-    Component,
-    Config,
-    Metric,
-    component_id,
-)
-from tallybook.projections.scores.scoring import Trend, trend
+from tallybook.projections.scores.config import DASHBOARD, LOG, OVERALL, SESSION, Component, Config, component_id
+from tallybook.projections.scores.scoring import Level, Trend, is_enough, trend
 from tallybook.projections.scores.trends import forecast
-from tallybook.projections.scores.view import PERIODS, PeriodScore, Scores, Series, score_levels, series
+from tallybook.projections.scores.view import PERIODS, Scores, score_levels
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
     Row = dict[str, Any]
-    Drop = tuple[PeriodScore, PeriodScore]
+    Drop = tuple[Level, Level]
     """A period, and a later one with a lower score."""
 
 
@@ -67,27 +56,23 @@ class CurrentScore:
     Attributes:
         id: Which score.
         name: Its name for people.
-        series: Its average on each day with data.
-        shown: Those days without the ones on which too little was measured.
-        value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
-        day: The day of that, ``2026-01-16``; empty without a value.
-        measured: How much of its weight was measured on the last day with data, 0 to 100 percent; 0 without any.
+        levels: Its average on each day with data, in order.
+        shown: Those of which enough was measured.
+        latest: The last of all levels; None where there is none, or none in the time of a long trend.
         trend: The short trend; None where there is not enough data.
     """
 
     id: str
     name: str
-    series: Series
-    shown: Series
-    value: int | None
-    day: str
-    measured: int
+    levels: Sequence[Level]
+    shown: Sequence[Level]
+    latest: Level | None
     trend: Trend | None
 
     @property
     def is_shown(self) -> bool:
         """Return whether enough was measured on its last day with data."""
-        return self.series[-1:] == self.shown[-1:]
+        return self.levels[-1:] == self.shown[-1:]
 
 
 def names(config: Config) -> dict[str, str]:
@@ -111,32 +96,29 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
     for score in config.score_ids:
         # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
         levels = score_levels(state.days, score)
-        last, value, measured = levels[-1] if levels else ("", None, 0)
         found[score] = CurrentScore(
             score,
             known[score],
-            series(levels),
-            series(levels, config.display.min_coverage),
-            value=value if last >= first else None,
-            day=last if last >= first else "",
-            measured=measured,
-            trend=trend([level.score for level in levels], config.trends.short_term_days),
+            levels,
+            [level for level in levels if is_enough(level.measured, config)],
+            levels[-1] if levels and levels[-1].period >= first else None,
+            trend([level.value for level in levels], config.trends.short_term_days),
         )
     return found
 
 
-def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str) -> tuple[scoring.Alert, ...]:
+def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str) -> list[Row]:
     """Return the alerts of the scores of which enough was measured, for one channel."""
-    shown = {score.id: score.value for score in scores.values() if score.is_shown}
-    return scoring.alerts(shown, config.levels, channel)
+    shown = {score.id: score.latest for score in scores.values() if score.latest and score.is_shown}
+    return scoring.alerts(shown, config, channel)
 
 
 def describe_low_scores(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
-    scores = current_scores(state) if state.config.enabled else {}
+    config = state.config
     # Two long sentences about each score hid which one it was: a log gets one line.
-    low = low_scores(scores, state.config, LOG)
-    shown = [f"{alert.score_id} is {alert.value:g} on {scores[alert.score_id].day} ({alert.level})" for alert in low]
+    low = low_scores(current_scores(state), config, LOG) if config.enabled else ()
+    shown = [f"{alert['score']} is {alert['value']} on {alert['day']} ({alert['level']})" for alert in low]
     return f"low scores: {format_names(shown, LOGGED)}" if low else ""
 
 
@@ -158,13 +140,14 @@ def focus(scores: Iterable[CurrentScore], config: Config) -> list[Row]:
     """
     areas = []
     for score in scores:
-        if score.value is None or not score.is_shown or score.id not in config.components:
+        if score.latest is None or not score.is_shown or score.id not in config.components:
             continue
+        value = score.latest.value
         drop = -score.trend.delta if score.trend is not None and score.trend.delta <= -LEAST_DROP else None
-        below = score.value < target(config)
+        below = value < target(config)
         if below or drop is not None:
-            grade = scoring.grade_of(score.value, config.grades)
-            area = {"id": score.id, "name": score.name, "value": score.value, "below": below, "drop": drop}
+            grade = scoring.grade_of(value, config.grades)
+            area = {"id": score.id, "name": score.name, "value": value, "below": below, "drop": drop}
             areas.append(area | {"action": "" if grade is None else grade.action})
     return sorted(areas, key=lambda area: (not area["below"], area["value"]))
 
@@ -174,12 +157,12 @@ def current(scores: Mapping[str, CurrentScore], config: Config) -> Row:
 
     The date is that of the last data; coverage and day of each score are those of its own last day.
     """
-    known = {score.id: score for score in scores.values() if score.value is not None}
+    known = {score.id: score.latest for score in scores.values() if score.latest}
     return {
-        "date": max((score.day for score in known.values()), default=None),
-        **view.divide_scores({id_: score.value for id_, score in known.items() if score.value is not None}, config),
-        "coverage": view.coverage({id_: score.measured for id_, score in known.items()}),
-        "days": {id_: score.day for id_, score in known.items()},
+        "date": max((level.period for level in known.values()), default=None),
+        **view.divide_scores({id_: level.value for id_, level in known.items()}, config),
+        "coverage": view.coverage(known),
+        "days": {id_: level.period for id_, level in known.items()},
     }
 
 
@@ -203,17 +186,7 @@ def feed(state: Scores) -> Row:
     return {
         "current": current(scores, config),
         "trend": trend_of(scores[view.OVERALL_ID], config.trends.short_term_days),
-        "alerts": [
-            {
-                "score": alert.score_id,
-                "level": alert.level,
-                "value": alert.value,
-                "day": scores[alert.score_id].day,
-                "below": alert.below,
-                "notify": list(alert.notify),
-            }
-            for alert in low_scores(scores, config, DASHBOARD)
-        ],
+        "alerts": low_scores(scores, config, DASHBOARD),
     }
 
 
@@ -224,9 +197,9 @@ def trend_of(score: CurrentScore, days: int) -> Row:
         ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
         and None for a trend or a forecast where there is not enough data.
     """
-    values = [value for _, value in score.series]
+    values = [level.value for level in score.levels]
     # The forecast reads the whole series, as its methods are tried on every earlier day.
-    compared, expected = trend(values, days), forecast(score.series)
+    compared, expected = trend(values, days), forecast(score.levels)
     return {
         "metric": f"score.{score.id}",
         "period": f"{days}_days",
@@ -285,15 +258,13 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
     """
     score = scoring.component_score(component, session, config)
     rows = [_row(record) for record in records if component_id(getattr(record.event, "component", "")) == component.id]
-    metrics = {metric.name: metric for metric in component.metrics}
     measured = session.measured(component)
     parts = []
     for part, share in _shares(score.parts):
-        if metric := metrics.get(part.name):
-            names = _value_names(metric, measured)
-            brought = {seq for name in names for seq in _find_sources(name, component, rows)}
-        else:
-            names, brought = [], {row["seq"] for row in rows if row["what"] == part.name}
+        # Benchmarks and feedback are no sums of values.
+        has_values = bool(part.names) or not part.measured
+        brought = {row["seq"] for row in rows if row["what"] == part.name and not has_values}
+        brought.update(seq for name in part.names for seq in _find_sources(name, component, rows))
         parts.append(
             {
                 "name": part.name,
@@ -302,7 +273,7 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
                 "share": None if share is None else round(share, 2 * DIGITS),
                 "gives": None if part.points is None or share is None else round(part.points * share, DIGITS),
                 "measured": part.measured,
-                "values": {name: measured[name] for name in names},
+                "values": {name: measured[name] for name in part.names if name in measured},
                 "events": sorted(brought),
             }
         )
@@ -334,15 +305,6 @@ def _shares(parts: Sequence[scoring.Part]) -> Iterator[tuple[scoring.Part, float
     for part in parts:
         # Feedback without anything measured has points and no weight.
         yield part, None if part.points is None or not total else part.weight / total
-
-
-def _value_names(metric: Metric, measured: Mapping[str, float]) -> list[str]:
-    """Return the values that a metric was made of: the first way in which it can be, and was."""
-    own = (metric.of, metric.per) if metric.per else (metric.of,)
-    for names in (own, (f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"), metric.counts):
-        if names and names[-1] in measured:
-            return [name for name in names if name in measured]
-    return []
 
 
 def _find_sources(name: str, component: Component, rows: Sequence[Row]) -> list[int]:
@@ -426,7 +388,7 @@ def find_interval(state: Scores, score: str, period: str, drop: Drop) -> tuple[A
         value = session.scores[score]
         if name_of(session.day) == after.period and (worst is None or value <= worst.scores[score]):
             worst, good = session, None
-        elif worst is not None and good is None and value >= before.score:
+        elif worst is not None and good is None and value >= before.value:
             good = session
     # A time zone can move a session to another day, so there may be none before the drop.
     return good or worst, worst

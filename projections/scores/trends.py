@@ -31,11 +31,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.projections.scores.config import BLOCK, Config
-from tallybook.projections.scores.scoring import SCORING_OFF, alerts, is_enough, number, trend
-from tallybook.projections.scores.view import Baseline, Scores, score_levels, series
+from tallybook.projections.scores.scoring import SCORING_OFF, Level, alerts, is_enough, number, trend
+from tallybook.projections.scores.view import Baseline, Scores, score_levels
 
 if TYPE_CHECKING:
-    Series = Sequence[tuple[date, int]]
     Points = Sequence[tuple[int, int]]
 
 HORIZON_DAYS: Final = 7
@@ -112,20 +111,20 @@ def _tries(points: Points) -> list[tuple[int, float]]:
     return tries
 
 
-def forecast(series: Series) -> Forecast | None:
+def forecast(series: Sequence[Level]) -> Forecast | None:
     """Forecast the average of the seven days after the last one of a series.
 
     Args:
-        series: Days with a score, oldest first, each day once, with its average, 0 to 100; days may be missing.
+        series: Days with a score, oldest first, each day once, with its average; days may be missing.
 
     Returns:
         None where there is not enough data: fewer than LEAST_POINTS days, or fewer than LEAST_TRIES to try it on.
     """
     if len(series) < LEAST_POINTS:
         return None
-    recent = series[-MOST_POINTS:]
+    days = [(date.fromisoformat(level.period).toordinal(), level.value) for level in series[-MOST_POINTS:]]
     # Days are counted from the first one, so that the numbers of the line stay small and exact.
-    points = [((day - recent[0][0]).days, score) for day, score in recent]
+    points = [(day - days[0][0], score) for day, score in days]
     tries = _tries(points)
     if len(tries) < LEAST_TRIES:
         return None
@@ -154,61 +153,44 @@ LOOKED_AT: Final = 1_000
 
 
 @attrs.frozen
-class Scored:
-    """The score of one session.
-
-    Attributes:
-        value: Its score, a whole number from 0 to 100.
-        seq: Number of the last event in the score.
-        measured: How much of its weight was measured, 0 to 100 percent.
-        day: The day of the session, ``2026-01-16``.
-    """
-
-    value: int
-    seq: int
-    measured: int = 100
-    day: str = ""
-
-
-@attrs.frozen
 class History:
     """The history of one score.
 
     Attributes:
         score_id: Which, ``ac06`` or ``session.overall``.
         sessions: The latest sessions in which enough of it was measured, the last of them last.
-        days: The days on which enough of it was measured, in order, each with its average, 0 to 100.
+        days: The days on which enough of it was measured, in order, each with its average.
         baseline: Its baseline, None without one.
         partial: The last session that has the score, where too little of it was measured there; None elsewhere.
     """
 
     score_id: str
-    sessions: tuple[Scored, ...] = ()
-    days: tuple[tuple[date, int], ...] = ()
+    sessions: Sequence[Level] = ()
+    days: Sequence[Level] = ()
     baseline: Baseline | None = None
-    partial: Scored | None = None
+    partial: Level | None = None
 
     @property
-    def latest(self) -> Scored | None:
+    def latest(self) -> Level | None:
         """Return the latest session in which enough of the score was measured."""
         return self.sessions[-1] if self.sessions else None
 
 
 def histories(state: Scores) -> list[History]:
     """Return the history of every configured score, in order, also of those without data."""
-    least = state.config.display.min_coverage
-    latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
-    partial: dict[str, Scored] = {}
+    config = state.config
+    latest: dict[str, list[Level]] = {score: [] for score in config.score_ids}
+    partial: dict[str, Level] = {}
     # A score that no session ever had would make the search read all of them.
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
     for looked, session in enumerate(state.sessions.latest(), 1):
-        for score in wanted & session.scores.keys():
-            measured = session.measured_percent(score)
-            scored = Scored(session.scores[score], session.seq, measured, session.day)
-            if is_enough(measured, least):
-                latest[score].append(scored)
+        for score in wanted:
+            if (level := session.level(score)) is None:
+                continue
+            if is_enough(level.measured, config):
+                latest[score].append(level)
             elif not latest[score]:
-                partial.setdefault(score, scored)
+                partial.setdefault(score, level)
         if looked < LOOKED_AT:
             wanted = {score for score in wanted if len(latest[score]) < SESSIONS}
         else:
@@ -218,8 +200,8 @@ def histories(state: Scores) -> list[History]:
     return [
         History(
             score,
-            tuple(reversed(sessions)),
-            tuple(series(score_levels(state.days, score), least)),
+            sessions[::-1],
+            [level for level in score_levels(state.days, score) if is_enough(level.measured, config)],
             state.baselines.get(score),
             partial.get(score),
         )
@@ -250,10 +232,10 @@ class Reason:
     day: str = ""
 
 
-def _refuse(score_id: str, latest: Scored, rule: str, bound: float, why: str) -> Reason:
+def _refuse(score_id: str, latest: Level, rule: str, bound: float, why: str) -> Reason:
     """Return the reason that the latest value of a score is below a bound."""
-    text = f"{score_id} is {latest.value}, {why}{_name_day(latest.day)}"
-    return Reason(rule, score_id, latest.value, bound, text, day=latest.day)
+    text = f"{score_id} is {latest.value}, {why}{_name_day(latest.period)}"
+    return Reason(rule, score_id, latest.value, bound, text, day=latest.period)
 
 
 def _name_day(day: str) -> str:
@@ -283,7 +265,7 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
         if latest.value < bound:
             yield _refuse(history.score_id, latest, BY_DEVIATION, bound, f"{why}{_OPEN}")
     # By the day and not by the session: the day on which it was set has scores from before it.
-    values = [score for day, score in history.days if baseline is None or day > baseline.day]
+    values = [level.value for level in history.days if baseline is None or level.period > str(baseline.day)]
     days = config.trends.short_term_days
     now, earlier = trend(values, days), trend(values[:-days], days)
     # A first trend has not turned.
@@ -293,9 +275,9 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
         text = (
             f"{history.score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
             f"{number(now.previous_avg)} of those before, and until then it was {earlier.direction}"
-            f"{_OPEN}{_name_day(latest.day)}"
+            f"{_OPEN}{_name_day(latest.period)}"
         )
-        yield Reason(BY_TREND, history.score_id, now.current_avg, now.previous_avg, text, day=latest.day)
+        yield Reason(BY_TREND, history.score_id, now.current_avg, now.previous_avg, text, day=latest.period)
 
 
 _OPEN: Final = "; not acknowledged"
@@ -364,7 +346,7 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
         return Gate(open=True, reasons=(Reason(OFF, "", None, None, SCORING_OFF, closes=False),))
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
     reasons = sorted(_find_reasons(histories, judged, config, query), key=lambda reason: not reason.closes)
-    day = max((history.latest.day for history in judged if history.latest is not None), default="")
+    day = max((history.latest.period for history in judged if history.latest is not None), default="")
     scored = sum(history.latest is not None for history in histories)
     is_open = not any(reason.closes for reason in reasons)
     return Gate(is_open, tuple(reasons), day, scored, len(histories) - scored)
@@ -375,10 +357,10 @@ def _find_reasons(
 ) -> Iterator[Reason]:
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
     known = {history.score_id: history.latest for history in histories if history.latest is not None}
-    for alert in alerts({score_id: float(scored.value) for score_id, scored in known.items()}, config.levels, BLOCK):
-        why = f"below {number(alert.below)}: {alert.level}, which blocks all"
-        reason = _refuse(alert.score_id, known[alert.score_id], CRITICAL, alert.below, why)
-        yield attrs.evolve(reason, value=alert.value)
+    for alert in alerts(known, config, BLOCK):
+        why = f"below {number(alert['below'])}: {alert['level']}, which blocks all"
+        reason = _refuse(alert["score"], known[alert["score"]], CRITICAL, alert["below"], why)
+        yield attrs.evolve(reason, value=float(alert["value"]))
     # The specification blocks the evolution of a component by its own score, below 70.
     own = None if query.score_id is None else config.gates.least
     yield from _find_below(judged, own, OWN, "the least with which it may evolve")
@@ -422,7 +404,7 @@ def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) 
     """Yield one reason about all of these scores, none without scores."""
     if about:
         only = about[0] if len(about) == 1 else History("")
-        day = only.latest.day if only.latest is not None else ""
+        day = only.latest.period if only.latest is not None else ""
         text = f"{', '.join(history.score_id for history in about)}: {what}{_name_day(day)}"
         yield Reason(rule, only.score_id, None, None, text, closes, day)
 
@@ -433,7 +415,7 @@ def _find_unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Rea
     closes = closes and len(unknown) + sum(history.partial is not None for history in judged) == len(judged)
     for history in judged:
         if (latest := history.partial) is not None:
-            on = f" on {latest.day}" if latest.day else ""
+            on = f" on {latest.period}" if latest.period else ""
             text = f"{history.score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
-            yield Reason(NOT_ENOUGH, history.score_id, latest.value, None, text, closes, latest.day)
+            yield Reason(NOT_ENOUGH, history.score_id, latest.value, None, text, closes, latest.period)
     yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)

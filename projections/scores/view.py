@@ -7,7 +7,7 @@ groups of days. Source: "Aggregate Scores" and "Daily Aggregates" of the scoring
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -15,7 +15,7 @@ from itertools import takewhile
 import json
 import re
 from string import digits
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -24,27 +24,12 @@ from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import inputs
 from tallybook.projections.scores.config import OVERALL, SESSION, Config, component_id, score_id
 from tallybook.projections.scores.inputs import Session
-from tallybook.projections.scores.scoring import FULL, Trend, grade_of, is_enough, percent, score_session, trend
+from tallybook.projections.scores.scoring import FULL, Level, Trend, grade_of, percent, score_session, trend
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
     Document = dict[str, Any]
-
-
-@attrs.frozen
-class Range:
-    """A score over several sessions, in whole points.
-
-    Attributes:
-        avg: The average, halves rounded up, 0 to 100.
-        min: The least.
-        max: The greatest.
-    """
-
-    avg: int
-    min: int
-    max: int
 
 
 @attrs.define
@@ -70,19 +55,18 @@ class Tally:
                 del self.scores[score]
         _add(self.unmeasured, other.unmeasured, sign)
 
-    def range(self, score: str) -> Range | None:
-        """Return average, least and greatest of a score, None where no session has it."""
-        counts = self.scores.get(score)
-        if not counts:
-            return None
+    def range(self, score: str) -> dict[str, int]:
+        """Return a score's ``{avg, min, max}`` in whole points, halves rounded up. The score must be present."""
+        counts = self.scores[score]
         number = sum(counts.values())
         total = sum(value * count for value, count in counts.items())
         # In whole numbers, so that no average depends on the last bit of a float.
-        return Range((2 * total + number) // (2 * number), min(counts), max(counts))
+        return {"avg": (2 * total + number) // (2 * number), "min": min(counts), "max": max(counts)}
 
-    def measured(self, score: str) -> int:
-        """Return the measured percent of a score's weight, 0 to 100; 100 only if all was. The score must be present."""
-        return percent(1 - self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / FULL)
+    def level(self, period: str, score: str) -> Level:
+        """Return the average of a score over the tally's period. The score must be present."""
+        unmeasured = self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / FULL
+        return Level(period, self.range(score)["avg"], percent(1 - unmeasured))
 
 
 def _add(into: dict[Any, int], numbers: Mapping[Any, int], sign: int) -> None:
@@ -91,10 +75,6 @@ def _add(into: dict[Any, int], numbers: Mapping[Any, int], sign: int) -> None:
         into[key] = into.get(key, 0) + sign * value
         if not into[key]:
             del into[key]
-
-
-Series = list[tuple[date, int]]
-"""Days with data, in order, each with the average of a score on it."""
 
 
 PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
@@ -113,29 +93,9 @@ def group_days(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict
     return groups
 
 
-class PeriodScore(NamedTuple):
-    """A score over a period.
-
-    Attributes:
-        period: ``2026-01-16``, ``2026-W03`` or ``2026-01``.
-        score: The average of its sessions, 0 to 100.
-        measured: How much of its weight was measured, 0 to 100 percent.
-    """
-
-    period: str
-    score: int
-    measured: int
-
-
-def score_levels(periods: Mapping[str, Tally], score: str) -> list[PeriodScore]:
+def score_levels(periods: Mapping[str, Tally], score: str) -> list[Level]:
     """Return a score over each period that has it, in order."""
-    averages = ((name, periods[name], periods[name].range(score)) for name in sorted(periods))
-    return [PeriodScore(name, average.avg, tally.measured(score)) for name, tally, average in averages if average]
-
-
-def series(levels: Iterable[PeriodScore], least: float = 0.0) -> Series:
-    """Return the average of a score on each day of which this share of its weight, 0 to 1, was measured."""
-    return [(date.fromisoformat(level.period), level.score) for level in levels if is_enough(level.measured, least)]
+    return [periods[name].level(name, score) for name in sorted(periods) if score in periods[name].scores]
 
 
 MOST_UNCOUNTED: Final = 2_000
@@ -449,9 +409,9 @@ def _divide(values: Mapping[str, Any], config: Config) -> tuple[dict[str, Any], 
     return components, {name: values[score] for name, score in ids.items() if score in values}
 
 
-def coverage(measured: Mapping[str, int]) -> dict[str, float]:
-    """Return score id → the share of its weight that was measured, 0 to 1, of percents."""
-    return {name: of / 100 for name, of in measured.items()}
+def coverage(levels: Mapping[str, Level]) -> dict[str, float]:
+    """Return score id → the share of its weight that was measured, 0 to 1."""
+    return {name: level.measured / 100 for name, level in levels.items()}
 
 
 def grade_name(value: float | None, config: Config) -> str | None:
@@ -479,7 +439,7 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     days = config.trends.long_term_days if folder in _LONG else config.trends.short_term_days
     for name in sorted(ends):
         until = bisect_right(overall, ends[name], key=lambda level: level.period)
-        values = [level.score for level in overall[max(until - 2 * days, 0) : until]]
+        values = [level.value for level in overall[max(until - 2 * days, 0) : until]]
         yield _aggregate(key, name, tallies[name], config, trend(values, days))
 
 
@@ -490,10 +450,10 @@ def version_documents(state: Scores) -> Iterator[Document]:
     """
     averages: list[int] = []
     for version in sorted(state.versions, key=_version_order):
-        tally = state.versions[version]
-        overall = tally.range(OVERALL_ID)
-        averages += [] if overall is None else [overall.avg]
-        change = None if overall is None else trend(averages[-2:], 1)
+        tally, change = state.versions[version], None
+        if OVERALL_ID in tally.scores:
+            averages.append(tally.range(OVERALL_ID)["avg"])
+            change = trend(averages[-2:], 1)
         yield _aggregate("version", version, tally, state.config, change)
 
 
@@ -515,8 +475,8 @@ def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Trend 
     return {
         key: name,
         "sessions_count": tally.sessions,
-        "component_averages": {name: attrs.asdict(average) for name, average in components.items()},
-        "session_averages": {name: average.avg for name, average in sessions.items()},
-        "session_ranges": {name: {"min": average.min, "max": average.max} for name, average in sessions.items()},
+        "component_averages": components,
+        "session_averages": {name: extent.pop("avg") for name, extent in sessions.items()},
+        "session_ranges": sessions,
         "trend": None if change is None else {"direction": change.direction, "delta": change.delta},
     }

@@ -48,7 +48,7 @@ NOUNS: Final = {
 def _report_lines(report: IngestReport) -> Iterator[str]:
     """Yield the answer for people, a line each: first what is in no score."""
     if report.unscored:
-        why = answers.reasons(report.unscored.most_common())
+        why = answers.list_counts(report.unscored, answers.REASONS_SHOWN, "reasons")
         yield f"in no score: {why}; `tallybook score --config` shows what is scored"
     if report.recorded:
         *counts, last = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
@@ -60,9 +60,8 @@ def _report_lines(report: IngestReport) -> Iterator[str]:
     if report.spooled:
         yield "another process holds the ledger; spooled, the next command that writes records it"
     if report.kept:
-        types = [f"{type_ or 'without a type'} ({count:,})" for type_, count in report.kept.most_common(_TYPES_SHOWN)]
-        more = len(report.kept) - _TYPES_SHOWN
-        yield f"recorded, but in no score: {', '.join(types)}" + (f", and {more} other types" if more > 0 else "")
+        kept = {type_ or "without a type": count for type_, count in report.kept.items()}
+        yield f"recorded, but in no score: {answers.list_counts(kept, _TYPES_SHOWN, 'types')}"
 
 
 @click.command(
@@ -207,7 +206,7 @@ def score(project: Project, /, **options: Any) -> None:
         name = named or (_OVERALL if dated else given)
         span = next((span for span in ("weekly", "monthly") if options[span]), "daily")
         answered = blame.blame(project, state, name, (span, given if dated else None), when)
-        lines = blame.drop_lines(answered, state.config.display.min_coverage)
+        lines = blame.drop_lines(answered, config)
         lift_lines = () if options["as_json"] else summary_lines(project, when)
         reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
         return

@@ -34,8 +34,8 @@ from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
-from tallybook.projections.scores.scoring import alerts
-from tallybook.projections.scores.view import OVERALL_ID, Scores, score_levels, series
+from tallybook.projections.scores.scoring import Level, alerts, is_enough
+from tallybook.projections.scores.view import OVERALL_ID, Scores, score_levels
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.moments import Moment
@@ -348,11 +348,10 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
         return None
     labels = summary.names(config)
     rows = [_score_series(state, score, labels[score], days) for score in config.score_ids]
-    low = [
-        [number, alert.score_id, alert.level]
-        for number in range(len(days))
-        for alert in alerts({row["id"]: row["values"][number] for row in rows}, config.levels, DASHBOARD)
-    ]
+    low = []
+    for number in range(len(days)):
+        levels = {row["id"]: Level("", row["values"][number]) for row in rows if row["values"][number] is not None}
+        low += [[number, alert["score"], alert["level"]] for alert in alerts(levels, config, DASHBOARD)]
     # The last event that was recorded by the end of each day, also where the clock ran back.
     by_time = sorted(zip(film.times, film.lasts, strict=True))
     times, numbers = [at for at, _ in by_time], [0, *accumulate((seq for _, seq in by_time), max)]
@@ -364,7 +363,7 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
 def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
     """Return a score on each day; None on a day on which too little of it was measured to show it."""
     levels = {level.period: level for level in score_levels(state.days, score)}
-    enough = {day.isoformat(): value for day, value in series(levels.values(), state.config.display.min_coverage)}
+    enough = {day: level.value for day, level in levels.items() if is_enough(level.measured, state.config)}
     baseline = state.baselines.get(score)
     composite = "composite" if score.startswith(SESSION) else "component"
     return {

@@ -15,13 +15,14 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
 from tallybook.projections.scores.inputs import PLAYBOOK, Session
+from tallybook.projections.scores.scoring import Level
 from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.view import OVERALL_ID, UNSCORED_TYPE, Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores import configuration, pages
 from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, ScorePage, Table
+from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, ScorePage, Table, make_bar, with_coverage
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "CLAUDE_SESSION_ID"
 _FOCUS_SHOWN: Final = 5
-_REASONS_SHOWN: Final = 4
+REASONS_SHOWN: Final = 4
 _SESSIONS_SHOWN: Final = 3
 # The summary of the specification says last week.
 _BEFORE: Final = {7: "last week", 30: "last month"}
@@ -105,20 +106,22 @@ def _show_summary(query: ScoreQuery) -> Answer:
     answer = summary.summary(scores, config)
     if answer["date"] is None:
         return answer, _make_empty_page(state, framed=True)
-    whole, display = scores[OVERALL_ID], config.display
-    change = _change_text(answer["trend"]["trend"], config.trends.short_term_days)
+    whole, display = scores[OVERALL_ID].latest, config.display
     areas = answer["focus"]
     lines = [_focus_line(area) for area in areas[: None if query.detail else _FOCUS_SHOWN]]
     more = [f"and {len(areas) - len(lines)} more; --detail names them."] if len(lines) < len(areas) else []
     # The scores may be of any day: the box alone would look like today's.
-    day = whole.day or answer["date"]
+    day = answer["date"] if whole is None else whole.period
+    bars = []
+    for score in scores.values():
+        if query.detail or score.id in config.components:
+            trend = score.trend if display.show_trends and score.latest and score.is_shown else None
+            direction = "" if trend is None else trend.direction
+            bars.append(make_bar(score.name, score.latest, config, direction, day))
     page = ScorePage(
         config.title,
-        f"Overall: {pages.with_coverage(whole.value, config, whole.measured)}"
-        + (f"  {change}" if display.show_trends and whole.is_shown else ""),
-        tuple(
-            _make_bar(score, config, day) for score in scores.values() if query.detail or score.id in config.components
-        ),
+        _headline("Overall", whole, answer["trend"]["trend"], config),
+        tuple(bars),
         sentences=tuple(_omissions(state)) if query.detail else (),
         focus=(*lines, *more) if display.show_recommendations else (),
         framed=True,
@@ -128,10 +131,15 @@ def _show_summary(query: ScoreQuery) -> Answer:
     return answer, page
 
 
-def _make_bar(score: CurrentScore, config: Config, page_day: str) -> pages.Bar:
-    trend = score.trend if config.display.show_trends and score.value is not None and score.is_shown else None
-    bar = pages.make_bar(score.name, score.value, config, score.measured, "" if trend is None else trend.direction)
-    return bar if score.day in {"", page_day} else attrs.evolve(bar, day=score.day)
+def _headline(name: str, level: Level | None, trend: Fields | None, config: Config, days: int = 0) -> str:
+    """Return a score and how it changed over so many days, 0 for a short trend: ``Overall: 87 (B)  ↑ +2.5 from …``."""
+    text, days = f"{name}: {with_coverage(level, config)}", days or config.trends.short_term_days
+    if not config.display.show_trends or not (level is None or scoring.is_enough(level.measured, config)):
+        return text
+    if trend is None:
+        return f"{text}  (not enough data for a trend)"
+    before = _BEFORE.get(days, f"the {days} days before")
+    return f"{text}  {pages.ARROWS[trend['direction']]} {trend['delta']:+.1f} from {before}"
 
 
 def _focus_line(area: Fields) -> str:
@@ -143,10 +151,10 @@ def _focus_line(area: Fields) -> str:
 
 def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
     """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45 on 2026-01-16, below …``."""
-    reached = sorted(summary.low_scores(scores, config, USER), key=lambda alert: alert.value)
+    reached = sorted(summary.low_scores(scores, config, USER), key=lambda alert: int(alert["value"]))
     for alert in reached[:_FOCUS_SHOWN]:
-        score, bound = scores[alert.score_id], scoring.number(alert.below)
-        yield f"{score.name} is {scoring.number(alert.value)} on {score.day}, below {bound} ({alert.level})."
+        name, bound = scores[alert["score"]].name, scoring.number(alert["below"])
+        yield f"{name} is {alert['value']} on {alert['day']}, below {bound} ({alert['level']})."
     if len(reached) > _FOCUS_SHOWN:
         yield f"and {len(reached) - _FOCUS_SHOWN} more."
 
@@ -160,29 +168,26 @@ def _make_empty_page(state: Scores, *, framed: bool = False) -> ScorePage:
     return ScorePage(state.config.title, _UNSCORED if why else _NOTHING, sentences=why, framed=framed)
 
 
-def reasons(counts: Sequence[tuple[str, int]]) -> str:
-    """Return the first few reasons why events are in no score, each with how many there are."""
-    shown = [f"{why} ({count:,})" for why, count in counts[:_REASONS_SHOWN]]
-    more = len(counts) - len(shown)
-    return ", ".join(shown) + (f", and {more} other reasons" if more else "")
+def list_counts(counts: Mapping[str, int], most: int, others: str) -> str:
+    """Return the most frequent names, each with its count, and how many others there are."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{name} ({count:,})" for name, count in ranked[:most]]
+    more = [f"and {len(ranked) - most} other {others}"] if len(ranked) > most else []
+    return ", ".join([*shown, *more])
 
 
 def _omissions(state: Scores) -> Iterator[str]:
     """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
     # Most telemetry measures no score, so it is no omission.
-    if measured := _by_frequency(state, telemetry=False):
-        yield f"Measured, and in no score: {reasons(measured)}."
-
-
-def _by_frequency(state: Scores, *, telemetry: bool) -> list[tuple[str, int]]:
-    counts = [(why, count) for why, count in state.unscored.items() if why.startswith(UNSCORED_TYPE) is telemetry]
-    return sorted(counts, key=lambda item: (-item[1], item[0]))
+    measured = {why: count for why, count in state.unscored.items() if not why.startswith(UNSCORED_TYPE)}
+    if measured:
+        yield f"Measured, and in no score: {list_counts(measured, REASONS_SHOWN, 'reasons')}."
 
 
 def _explain_absence(state: Scores) -> Iterator[str]:
     yield from _omissions(state)
-    if others := _by_frequency(state, telemetry=True):
-        yield f"Recorded, and no measurement: {reasons(others)}."
+    if others := {why: count for why, count in state.unscored.items() if why.startswith(UNSCORED_TYPE)}:
+        yield f"Recorded, and no measurement: {list_counts(others, REASONS_SHOWN, 'reasons')}."
     yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
     sessions = list(islice(state.sessions.latest(), _SESSIONS_SHOWN + 1))
     for session in sessions[:_SESSIONS_SHOWN]:
@@ -207,26 +212,20 @@ def _show_session(query: ScoreQuery) -> Answer:
     config = query.state.config
     if session is None:
         return None, _make_empty_page(query.state)
-    measured = {score: session.measured_percent(score) for score in session.scores}
-    answer = view.session_document(session, config) | {"coverage": view.coverage(measured)}
+    levels = {score: level for score in config.score_ids if (level := session.level(score)) is not None}
+    answer = view.session_document(session, config) | {"coverage": view.coverage(levels)}
     parts = {}
     if query.detail:
         parts = _explain(query, session, [part for part in config.components.values() if part.id in session.components])
         answer |= {"parts": parts}
     names = summary.names(config)
-    whole = pages.with_coverage(session.scores.get(OVERALL_ID), config, measured.get(OVERALL_ID, ALL))
     version = [f"version {session.version}"] if session.version else []
+    whole = f"Overall: {with_coverage(levels.get(OVERALL_ID), config)}"
     page = ScorePage(
         f"SESSION {session.id}",
-        ", ".join([f"Overall: {whole}", format_time(answer["timestamp"]), *version]),
-        tuple(
-            pages.make_bar(names[score], session.scores.get(score), config, measured.get(score, ALL))
-            for score in config.score_ids
-            if score != OVERALL_ID
-        ),
-        tables=tuple(
-            _parts_table(why, f"{names[name]}: {_format_coverage(why, config)}") for name, why in parts.items()
-        ),
+        ", ".join([whole, format_time(answer["timestamp"]), *version]),
+        tuple(make_bar(names[score], levels.get(score), config) for score in config.score_ids if score != OVERALL_ID),
+        tables=tuple(_parts_table(why, names[name], config) for name, why in parts.items()),
     )
     return answer, page
 
@@ -266,33 +265,26 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
 def _show_day(query: ScoreQuery) -> Answer:
     """Return the scores of the latest day with data, as its file has them, or of a component there."""
     state, config = query.state, query.state.config
-    day = max(state.days, default="")
-    answer = next(view.periods(state, "daily", day), None) if day else None
-    if answer is None:
+    if not state.days:
         return None, _make_empty_page(state)
-    tally, only = state.days[day], None if query.component is None else query.component.id
-    ranges = {name: tally.range(name) for name in config.score_ids if name in tally.scores and only in {None, name}}
-    measured = {name: tally.measured(name) for name in ranges}
-    answer |= {"coverage": view.coverage(measured)}
-    if only is not None:
-        averages = {name: average for name, average in answer["component_averages"].items() if name == only}
-        answer |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
-    names = summary.names(config)
-    rows: list[tuple[Any, ...]] = []
-    for name, average in ranges.items():
-        note = f"{measured[name]} %"
-        # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
-        if average is None or not scoring.is_enough(measured[name], config.display.min_coverage):
-            rows.append((names[name], trends.NOT_ENOUGH, "", "", "", note))
-        else:
-            rows.append((names[name], *attrs.astuple(average), pages.letter(average.avg, config), note))
+    day = max(state.days)
+    tally, names, component = state.days[day], summary.names(config), query.component
+    score_ids = config.score_ids if component is None else [component.id]
+    levels = {name: tally.level(day, name) for name in score_ids if name in tally.scores}
+    answer = next(view.periods(state, "daily", day)) | {"coverage": view.coverage(levels)}
     heading = format_count(tally.sessions, "session")
-    if only is None:
-        overall, part = ranges.get(OVERALL_ID), measured.get(OVERALL_ID, ALL)
-        value = pages.format_grade(None if overall is None else overall.avg, config, part)
-        has_trend = config.display.show_trends and scoring.is_enough(part, config.display.min_coverage)
-        change = _change_text(answer["trend"], config.trends.short_term_days) if has_trend else ""
-        heading += f", Overall: {value}  {change}".rstrip()
+    if component is None:
+        heading += f", {_headline('Overall', levels.get(OVERALL_ID), answer['trend'], config)}"
+    else:
+        averages = {name: average for name, average in answer["component_averages"].items() if name in levels}
+        answer |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
+    rows: list[tuple[Any, ...]] = []
+    for name, level in levels.items():
+        # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
+        cells: tuple[Any, ...] = (trends.NOT_ENOUGH, "", "", "")
+        if scoring.is_enough(level.measured, config):
+            cells = (*tally.range(name).values(), pages.letter(level.value, config))
+        rows.append((names[name], *cells, f"{level.measured} %"))
     table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
     return answer, ScorePage(
         f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,)
@@ -311,14 +303,13 @@ def _show_trend(query: ScoreQuery, days: int) -> Answer:
     others = [(other, _trend_of(other, days)) for other in scores.values()] if query.detail else []
     answer |= {"scores": [trend for _, trend in others]} if query.detail else {}
     title = f"{score.name.upper()}, {days} DAYS"
-    if not score.series:
+    if not score.levels:
         return answer, ScorePage(title, NO_DATA)
-    value = pages.format_grade(answer["data"][-1], config, score.measured)
     rows = tuple(_trend_row(other, trend, config) for other, trend in others)
     columns = ("score", "last", "average", "before", "change", "%", "forecast", "last day")
     page = ScorePage(
         title,
-        f"{score.name}: {value}" + (f"  {_change_text(answer['trend'], days)}" if score.is_shown else ""),
+        _headline(score.name, score.levels[-1], answer["trend"], config, days),
         # Both sides that the trend compares.
         chart=score.shown[-2 * days :],
         sentences=tuple(_trend_sentences(answer, days)) if score.is_shown else (),
@@ -331,17 +322,17 @@ def _show_trend(query: ScoreQuery, days: int) -> Answer:
 def _trend_of(score: CurrentScore, days: int) -> dict[str, Any]:
     """Return the trend of a score, with the first and the last of its days."""
     # Days are counted back from the last scored event and not from today, so that an answer names its days.
-    shown = score.series[-days:]
-    ends = {"from": shown[0][0].isoformat(), "to": shown[-1][0].isoformat()} if shown else {"from": None, "to": None}
+    shown = score.levels[-days:]
+    ends = {"from": shown[0].period, "to": shown[-1].period} if shown else {"from": None, "to": None}
     return summary.trend_of(score, days) | ends
 
 
 def _trend_row(score: CurrentScore, answer: Fields, config: Config) -> tuple[Any, ...]:
-    if not score.is_shown:
-        return (score.name, pages.format_grade(answer["data"][-1], config, score.measured), *[""] * 5, answer["to"])
-    trend, forecast = answer["trend"] or {}, answer["forecast"] or {}
+    trend, forecast = (answer["trend"] or {}, answer["forecast"] or {}) if score.is_shown else ({}, {})
+    last: Any = NO_DATA
+    if score.levels:
+        last = score.levels[-1].value if score.is_shown else pages.format_grade(score.levels[-1], config)
     numbers = [trend.get(key, "") for key in ("current_avg", "previous_avg", "delta", "delta_percent")]
-    last = answer["data"][-1] if answer["data"] else NO_DATA
     return (score.name, last, *numbers, forecast.get("next_7_days", ""), answer["to"] or "")
 
 
@@ -359,14 +350,6 @@ def _trend_sentences(answer: Fields, days: int) -> Iterator[str]:
         yield f"Forecast for the next 7 days: {forecast['next_7_days']}, with a confidence of {sure} %."
 
 
-def _change_text(trend: Fields | None, days: int) -> str:
-    """Return how a score changed over so many days: ``↑ +2.5 from last week``."""
-    if trend is None:
-        return "(not enough data for a trend)"
-    before = _BEFORE.get(days, f"the {days} days before")
-    return f"{pages.ARROWS[trend['direction']]} {trend['delta']:+.1f} from {before}"
-
-
 # A component, and the evidence of its score
 
 
@@ -374,14 +357,14 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
     """Return the score of a component; with details or in a session also why, and what changed it."""
     state, config = query.state, query.state.config
     score = summary.current_scores(state)[component.id]
-    days, why, changes = config.trends.short_term_days, None, None
+    days, why, changes, latest = config.trends.short_term_days, None, None, score.latest
     answer: dict[str, Any] = {
         "component": score.id,
         "name": score.name,
-        "date": score.day or None,
-        "score": score.value,
-        "grade": None if score.value is None else view.grade_name(score.value, config),
-        "coverage": None if score.value is None else score.measured / 100,
+        "date": latest and latest.period,
+        "score": latest and latest.value,
+        "grade": latest and view.grade_name(latest.value, config),
+        "coverage": latest and latest.measured / 100,
         "trend": summary.trend_of(score, days),
     }
     if query.detail or query.session is not None:
@@ -393,26 +376,32 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         why = None if session is None else _explain(query, session, [component])[component.id]
         changes = summary.changes(state, component, days)
         answer |= {"why": why, "changes": changes}
-    value = pages.with_coverage(score.value, config, score.measured)
     sentences = list(_trend_sentences(answer["trend"], days)) if score.is_shown else []
     if changes is not None:
         parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
         total = f"{changes['before']:.1f} to {changes['now']:.1f}"
         gave = ", ".join(parts) if parts else "no part gave more or less"
         sentences.append(f"From {total} since the {days} days with data before: {gave}.")
+    tables = []
+    if why is not None:
+        tables.append(_parts_table(why, f"In session {why['session_id']}, {format_time(why['timestamp'])}", config))
+        rows = tuple((row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"])
+        tables += [Table("Events", ("event", "when", "what", "values"), rows)] if rows else []
+    on = "" if latest is None else f" on {latest.period}{_advice(score, config)}"
     page = ScorePage(
         score.name,
-        f"{NO_DATA}." if score.value is None else f"{value} on {score.day}{_advice(score, config)}.",
+        f"{with_coverage(latest, config)}{on}.",
         chart=score.shown[-2 * config.trends.long_term_days :],
         sentences=tuple(sentences),
-        tables=tuple(_why_tables(why, config)) if why else (),
+        tables=tuple(tables),
     )
     return answer, page
 
 
 def _advice(score: CurrentScore, config: Config) -> str:
     """Return the status and action of the grade, where they are shown: ``: Good. Minor improvements``."""
-    grade, display = scoring.grade_of(score.value if score.is_shown else None, config.grades), config.display
+    display, value = config.display, score.latest.value if score.latest and score.is_shown else None
+    grade = scoring.grade_of(value, config.grades)
     if grade is None:
         return ""
     status = grade.status if display.show_grades else ""
@@ -427,25 +416,9 @@ def _explain(query: ScoreQuery, session: Session, components: Sequence[Component
     return {part.id: summary.explain(session, part, query.state.config, records) for part in components}
 
 
-def _why_tables(why: Fields, config: Config) -> Iterator[Table]:
-    """Yield what gave a component's score in a session: its parts, and the events."""
-    title = f"In session {why['session_id']}, {format_time(why['timestamp'])}: {_format_coverage(why, config)}"
-    yield _parts_table(why, title)
-    rows = tuple((row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"])
-    if rows:
-        yield Table("Events", ("event", "when", "what", "values"), rows)
-
-
-def _format_coverage(why: Fields, config: Config) -> str:
-    """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
-    measured = round(why["coverage"] * ALL)
-    is_shown = why["score"] is None or scoring.is_enough(measured, config.display.min_coverage)
-    note = f", {measured}% of its weight measured" if is_shown else ""
-    return pages.format_grade(why["score"], config, measured) + note
-
-
-def _parts_table(why: Fields, title: str) -> Table:
-    """Return the parts of a component's score."""
+def _parts_table(why: Fields, what: str, config: Config) -> Table:
+    """Return the parts of a component's score in a session."""
+    score = None if why["score"] is None else Level("", why["score"], round(why["coverage"] * ALL))
     rows = tuple(
         (
             part["name"],
@@ -457,7 +430,8 @@ def _parts_table(why: Fields, title: str) -> Table:
         )
         for part in why["parts"]
     )
-    return Table(title, ("metric", "points", "weight", "gives", "measured", "events"), rows)
+    columns = ("metric", "points", "weight", "gives", "measured", "events")
+    return Table(f"{what}: {with_coverage(score, config)}", columns, rows)
 
 
 def _values(measured: Fields, name: str = "") -> str:

@@ -10,9 +10,10 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import summary
-from tallybook.projections.scores.scoring import is_enough
+from tallybook.projections.scores.config import Config
+from tallybook.projections.scores.scoring import Level, is_enough
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import PERIODS, PeriodScore, Scores, group_days, score_levels
+from tallybook.projections.scores.view import PERIODS, Scores, group_days, score_levels
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.configuration import score_named
@@ -65,9 +66,9 @@ def blame(
     answer = {"score": score, "period": period, "name": named, "periods": len(levels)}
     # Periods without data are not among them: a drop may lie between two days with a gap.
     pairs = pairwise(level for level in levels if since is None or level.period in {since, until})
-    drops = [pair for pair in pairs if until in {None, pair[1].period} and pair[0].score > pair[1].score]
+    drops = [pair for pair in pairs if until in {None, pair[1].period} and pair[0].value > pair[1].value]
     # The last of several that are equally great.
-    drop = max(reversed(drops), key=lambda pair: pair[0].score - pair[1].score, default=None)
+    drop = max(reversed(drops), key=lambda pair: pair[0].value - pair[1].value, default=None)
     if drop is None:
         nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
         return answer | nothing | {"leads": [], "caution": CAUTION}
@@ -76,10 +77,10 @@ def blame(
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
     moment = max((raw.last for raw in read() if raw.position.at <= bad.at), default=0)
     span_leads = fold_history(summary.leads_view(good.at, bad.at), lambda: decode(read()), moment)
-    before, after = ({"period": level.period, "score": level.score} for level in drop)
+    before, after = ({"period": level.period, "score": level.value} for level in drop)
     sessions = ({"session": side.id, "at": side.at, "score": side.scores[score]} for side in (good, bad))
     return answer | {
-        "drop": {"before": before, "after": after, "points": drop[0].score - drop[1].score},
+        "drop": {"before": before, "after": after, "points": drop[0].value - drop[1].value},
         "coverage": min(level.measured for level in drop) / 100,
         "between": dict(zip(("good", "bad"), sessions, strict=True)),
         "moment": span_leads.seq,
@@ -88,9 +89,7 @@ def blame(
     }
 
 
-def _find_ends(
-    span: tuple[str, str | None], score: str, levels: Sequence[PeriodScore]
-) -> tuple[str | None, str | None]:
+def _find_ends(span: tuple[str, str | None], score: str, levels: Sequence[Level]) -> tuple[str | None, str | None]:
     """Return the period that a span names, None for any, and before it an earlier one, None for any."""
     period, name = span
     if name is None or not levels:
@@ -106,12 +105,12 @@ def _find_ends(
     return since if dots else None, until
 
 
-def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
+def drop_lines(answer: Mapping[str, Any], config: Config) -> Iterator[str]:
     """Yield the answer for people, a line each; names and texts in it are as they were recorded.
 
     Args:
         answer: The answer, as ``blame`` returns it.
-        min_coverage: ``display.min_coverage``: a score of which less was measured is not shown.
+        config: Of how much of a score has to be measured for it to be shown.
     """
     drop = answer["drop"]
     if drop is None:
@@ -119,7 +118,7 @@ def drop_lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[s
         return
     coverage_percent = round(answer["coverage"] * 100)
     # The changes before a drop of what was barely measured explain nothing.
-    if not is_enough(coverage_percent, min_coverage):
+    if not is_enough(coverage_percent, config):
         yield (
             f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
             "`tallybook score --blame COMPONENT` explains one component, such as ac06"

@@ -11,8 +11,9 @@ import attrs
 
 from tallybook.projections.scores import scoring, summary
 from tallybook.projections.scores.config import Config
+from tallybook.projections.scores.scoring import Level
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import Series, grade_name
+from tallybook.projections.scores.view import grade_name
 from tallybook.projections.surfaces.console.output import escape
 
 NO_DATA: Final = "no data"
@@ -30,9 +31,8 @@ class Bar:
         grade: Its letter; empty where none is shown.
         direction: Of its trend; empty where none is known, or none is shown.
         style: A colour.
-        measured: How much of its weight was measured, 0 to 100 percent; shown where it is not all, also without a
-            value where that is too little for one.
-        day: Its day, where that is not the page's; else empty.
+        note: How much of its weight was measured where that is not all, also without a value where that is too little
+            for one; and its day where that is not the page's.
     """
 
     name: str
@@ -40,13 +40,7 @@ class Bar:
     grade: str = ""
     direction: str = ""
     style: str = ""
-    measured: int = ALL
-    day: str = ""
-
-    @property
-    def note(self) -> str:
-        """Return the text after it: how much of it was measured where that is not all, and its day."""
-        return ", ".join(filter(None, (f"{self.measured} % measured" if self.measured < ALL else "", self.day)))
+    note: str = ""
 
 
 @attrs.frozen
@@ -84,7 +78,7 @@ class ScorePage:
     title: str
     heading: str = ""
     bars: tuple[Bar, ...] = ()
-    chart: Series = attrs.field(factory=list)
+    chart: Sequence[Level] = ()
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     focus: tuple[str, ...] = ()
@@ -93,13 +87,17 @@ class ScorePage:
     alerts: tuple[str, ...] = ()
 
 
-def make_bar(name: str, value: int | None, config: Config, measured: int = ALL, direction: str = "") -> Bar:
-    """Return a score as a bar, coloured by its value, with how much of it was measured; no value where too little."""
-    if value is None or not scoring.is_enough(measured, config.display.min_coverage):
-        return Bar(name, None, measured=ALL if value is None else measured)
-    is_low = value < config.thresholds.warning
-    style = "red" if is_low else "green" if value >= summary.target(config) else "yellow"
-    return Bar(name, value, letter(value, config), direction, style, measured)
+def make_bar(name: str, level: Level | None, config: Config, direction: str = "", page_day: str = "") -> Bar:
+    """Return a score as a bar, coloured by its value; no value where too little of it was measured."""
+    if level is None:
+        return Bar(name, None)
+    measured = f"{level.measured} % measured" if level.measured < ALL else ""
+    note = ", ".join(filter(None, (measured, level.period if page_day not in {"", level.period} else "")))
+    if not scoring.is_enough(level.measured, config):
+        return Bar(name, None, note=note)
+    is_low = level.value < config.thresholds.warning
+    style = "red" if is_low else "green" if level.value >= summary.target(config) else "yellow"
+    return Bar(name, level.value, letter(level.value, config), direction, style, note)
 
 
 def letter(value: float, config: Config) -> str:
@@ -107,20 +105,20 @@ def letter(value: float, config: Config) -> str:
     return (grade_name(value, config) or "") if config.display.show_grades else ""
 
 
-def format_grade(value: float | None, config: Config, measured: int = ALL) -> str:
+def format_grade(level: Level | None, config: Config) -> str:
     """Return a score with its letter, ``87 (B)``; ``not enough measured (3 %)`` where that holds."""
-    if value is None:
+    if level is None:
         return NO_DATA
-    if not scoring.is_enough(measured, config.display.min_coverage):
-        return f"{NOT_ENOUGH} ({measured} %)"
-    grade = letter(value, config)
-    return f"{value:g} ({grade})" if grade else f"{value:g}"
+    if not scoring.is_enough(level.measured, config):
+        return f"{NOT_ENOUGH} ({level.measured} %)"
+    grade = letter(level.value, config)
+    return f"{level.value} ({grade})" if grade else f"{level.value}"
 
 
-def with_coverage(value: float | None, config: Config, measured: int) -> str:
+def with_coverage(level: Level | None, config: Config) -> str:
     """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
-    is_whole = value is None or measured >= ALL or not scoring.is_enough(measured, config.display.min_coverage)
-    return format_grade(value, config, measured) + ("" if is_whole else f", {measured} % measured")
+    has_note = level is not None and level.measured < ALL and scoring.is_enough(level.measured, config)
+    return format_grade(level, config) + (f", {level.measured} % measured" if level and has_note else "")
 
 
 _ROWS: Final = 6
@@ -130,11 +128,11 @@ _LABEL: Final = 3
 _DAY: Final = len("2026-01-16")
 
 
-def plot(series: Series, width: int, *, utf: bool) -> list[str]:
+def plot(series: Sequence[Level], width: int, *, utf: bool) -> list[str]:
     """Return the lines of a chart, none wider than ``width``; the latest days where not all fit.
 
     Args:
-        series: Days with data in order, one or more, each with a score from 0 to 100.
+        series: Days with data in order, one or more.
         width: Columns, from 10.
         utf: Whether there are other characters than ASCII.
     """
@@ -142,9 +140,9 @@ def plot(series: Series, width: int, *, utf: bool) -> list[str]:
     from tallybook.projections.surfaces.console.story_text import GLYPHS, LINES
 
     room = min(width - _LABEL - 2, _CHART_COLUMNS)
-    shown = list(series)[-room:]
+    shown = series[-room:]
     wide = max(room // len(shown), 1) if len(shown) > 1 else 1
-    scores = [value for _, value in shown]
+    scores = [level.value for level in shown]
     # Whole tens around the scores, so that a low score has a bar.
     least = max((min(scores) - 1) // _STEP * _STEP, 0)
     most = min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), ALL)
@@ -158,7 +156,7 @@ def plot(series: Series, width: int, *, utf: bool) -> list[str]:
         rows.append(f"{label:>{_LABEL}} {bar if label == '' else tick}{cells}".rstrip())
     drawn = wide * len(shown)
     rows.append(f"{least:>{_LABEL}} {cross}{dash * drawn}")
-    first, last = shown[0][0].isoformat(), shown[-1][0].isoformat()
+    first, last = shown[0].period, shown[-1].period
     ends = last if first == last else f"{first}{last.rjust(max(drawn - _DAY, _DAY + 1))}"
     margin = " " * min(_LABEL + 2, max(width - len(ends), 0))
     return [*rows, *(f"{margin}{ends}".split() if len(ends) > width else [f"{margin}{ends}"])]
@@ -174,10 +172,10 @@ def markdown(page: ScorePage) -> str:
     blocks += [_plain(page.heading), _plain(page.day)]
     if page.bars:
         rows = [
-            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), _of(bar))
+            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), bar.note)
             for bar in page.bars
         ]
-        blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Measured"), rows))
+        blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Note"), rows))
     if page.chart:
         blocks.append("\n".join(["```text", *plot(page.chart, _COLUMNS, utf=True), "```"]))
     blocks += map(_plain, page.sentences)
@@ -187,10 +185,6 @@ def markdown(page: ScorePage) -> str:
     if page.focus:
         blocks += ["## Focus areas", "\n".join(f"- {_plain(line)}" for line in page.focus)]
     return "\n\n".join(filter(None, blocks)) + "\n"
-
-
-def _of(bar: Bar) -> str:
-    return ", ".join(filter(None, (f"{bar.measured} %" if bar.value is not None or bar.note else "", bar.day)))
 
 
 def _plain(value: Any) -> str:
