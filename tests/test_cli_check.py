@@ -20,7 +20,7 @@ from helpers.git_repositories import git
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import Finding, page
-from tallybook.projections.surfaces.scores.pages import markdown
+from tallybook.projections.surfaces.scores.answers import markdown
 from tallybook.projections.surfaces.workspace.project import Project
 
 

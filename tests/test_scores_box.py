@@ -14,8 +14,7 @@ from helpers.score_histories import config, folded, handoffs, noon, plain
 from helpers.screens import shown
 from tallybook.projections.scores import summary as scoring
 from tallybook.projections.surfaces.scores import screen as box
-from tallybook.projections.surfaces.scores.answers import ScoreQuery, look
-from tallybook.projections.surfaces.scores.pages import ScorePage, Table, plot
+from tallybook.projections.surfaces.scores.answers import ScorePage, ScoreQuery, Table, look, plot
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

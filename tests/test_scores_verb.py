@@ -32,9 +32,9 @@ from tallybook.ledger.errors import EXIT_BAD_INPUT, LockHeldError
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores import view as score_files
 from tallybook.projections.surfaces.scores import answers, files, screen
+from tallybook.projections.surfaces.scores.answers import markdown
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import write_files
-from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from tallybook.projections.surfaces.page.document import find_pages
 from tallybook.projections.surfaces.reflection import raters, transcript, worker
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores import files as score_files
-from tallybook.projections.surfaces.scores.pages import ScorePage, Table, markdown
+from tallybook.projections.surfaces.scores.answers import ScorePage, Table, markdown
 from tallybook.projections.surfaces.sharing import divisions, membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
 from tallybook.projections.surfaces.workspace import project as projects

@@ -20,10 +20,9 @@ from tallybook.projections.surfaces.console.output import METER, answer, complai
 from tallybook.projections.surfaces.console.parameters import find_moment
 from tallybook.projections.surfaces.history.stories import describe
 from tallybook.projections.surfaces.lift import summary_lines
-from tallybook.projections.surfaces.scores import answers, blame, configuration
+from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh
-from tallybook.projections.surfaces.scores.pages import markdown
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
@@ -202,11 +201,11 @@ def score(project: Project, /, **options: Any) -> None:
         return
     given = options["blame"]
     if given is not None:
-        dated = given == blame.LAST or given[:1].isdecimal()
+        dated = given == answers.LAST or given[:1].isdecimal()
         name = named or (_OVERALL if dated else given)
         span = next((span for span in ("weekly", "monthly") if options[span]), "daily")
-        answered = blame.blame(project, state, name, (span, given if dated else None), when)
-        lines = blame.drop_lines(answered, config)
+        answered = answers.find_drop(project, state, name, (span, given if dated else None), when)
+        lines = answers.drop_lines(answered, config)
         lift_lines = () if options["as_json"] else summary_lines(project, when)
         reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
         return
@@ -217,7 +216,7 @@ def score(project: Project, /, **options: Any) -> None:
         if when is not None:
             moment = f"As of {describe(state, when.seq, when.named)}."
             page = attrs.evolve(page, sentences=(*page.sentences, moment))
-        data = markdown(page).encode()
+        data = answers.markdown(page).encode()
         if options["export"] == "-":
             sys.stdout.buffer.write(data)
             return

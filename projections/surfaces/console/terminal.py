@@ -338,10 +338,11 @@ def _counts(row: Mapping[str, Any]) -> str:
     return f"+{row['helpful']} -{row['harmful']}"
 
 
-def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bool:
-    """Print the rows of a query, MAX_ROWS at most, and return whether there are more.
+def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, fold: bool = False) -> bool:
+    """Print rows of a table, MAX_ROWS at most, and return whether there are more.
 
-    Where the columns do not fit next to each other, each row is a block with a line for each column.
+    Where the columns do not fit next to each other, each row is a block with a line for each column, or with ``fold``
+    their cells are folded.
     """
     unread = iter(rows)
     cells = [[_cell(console, value) for value in row] for row in islice(unread, MAX_ROWS)]
@@ -349,10 +350,10 @@ def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence
         print_text(console, f"no rows of {', '.join(columns)}")
         return False
     widths = [max(len(column), *(row[index].cell_len for row in cells)) for index, column in enumerate(columns)]
-    if sum(min(width, WIDE) + COLUMN_GAP for width in widths) - COLUMN_GAP <= console.width:
+    if fold or sum(min(width, WIDE) + COLUMN_GAP for width in widths) - COLUMN_GAP <= console.width:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for index, column in enumerate(columns):
-            numbers = all(row[index].style == NUMBER for row in cells)
+            numbers = any(row[index].style == NUMBER for row in cells)
             table.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
         for row in cells:
             table.add_row(*row)

@@ -1,35 +1,224 @@
-"""The answers of `score`: a value for ``--json``, and the same as a page for people."""
+"""The answers of `score`: a value for ``--json``, and the same as a page for people.
+
+A page becomes a screen (`screen.py`) or a Markdown file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from math import ceil
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import format_names
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
 from tallybook.projections.scores.inputs import PLAYBOOK, Session
-from tallybook.projections.scores.scoring import Level
+from tallybook.projections.scores.scoring import Level, is_enough
 from tallybook.projections.scores.summary import CurrentScore
-from tallybook.projections.scores.view import OVERALL_ID, UNSCORED_TYPE, Scores
+from tallybook.projections.scores.trends import NOT_ENOUGH
+from tallybook.projections.scores.view import OVERALL_ID, PERIODS, UNSCORED_TYPE, Scores, score_levels
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.scores import configuration, pages
-from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.scores.pages import ALL, NO_DATA, ScorePage, Table, make_bar, with_coverage
+from tallybook.projections.surfaces.console.output import escape, format_count, format_time
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores.configuration import score_named, state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.moments import Moment
 
     Fields = Mapping[str, Any]
-    Answer = tuple[Any, ScorePage]
+    Answer = tuple[Any, "ScorePage"]
+
+NO_DATA: Final = "no data"
+ALL: Final = 100
+ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
+
+
+@attrs.frozen
+class Bar:
+    """A score as a bar.
+
+    Attributes:
+        name: Of what.
+        value: 0 to 100; None for no data.
+        grade: Its letter; empty where none is shown.
+        direction: Of its trend; empty where none is known, or none is shown.
+        style: A colour.
+        note: How much of its weight was measured where that is not all, also without a value where that is too little
+            for one; and its day where that is not the page's.
+    """
+
+    name: str
+    value: int | None
+    grade: str = ""
+    direction: str = ""
+    style: str = ""
+    note: str = ""
+
+
+@attrs.frozen
+class Table:
+    """Rows of a table.
+
+    Attributes:
+        title: What it shows; empty for what the page does.
+        columns: Their headings.
+        rows: Texts and numbers, one for each column.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@attrs.frozen
+class ScorePage:
+    """An answer for people; a part that is empty is not shown.
+
+    Attributes:
+        title: What it is about.
+        heading: The result in one line.
+        bars: Scores as bars.
+        chart: A score day by day.
+        sentences: What there is to say, a paragraph each.
+        tables: Tables.
+        focus: What deserves attention, a paragraph each.
+        framed: Whether it is drawn in a box where there is room.
+        day: The day or span of its scores, in a sentence under the box; empty where the heading or title names it.
+        alerts: What a user is to be told before anything else, a paragraph each.
+    """
+
+    title: str
+    heading: str = ""
+    bars: tuple[Bar, ...] = ()
+    chart: Sequence[Level] = ()
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    focus: tuple[str, ...] = ()
+    framed: bool = False
+    day: str = ""
+    alerts: tuple[str, ...] = ()
+
+
+def make_bar(name: str, level: Level | None, config: Config, direction: str = "", page_day: str = "") -> Bar:
+    """Return a score as a bar, coloured by its value; no value where too little of it was measured."""
+    if level is None:
+        return Bar(name, None)
+    measured = f"{level.measured} % measured" if level.measured < ALL else ""
+    note = ", ".join(filter(None, (measured, level.period if page_day not in {"", level.period} else "")))
+    if not is_enough(level.measured, config):
+        return Bar(name, None, note=note)
+    is_low = level.value < config.thresholds.warning
+    style = "red" if is_low else "green" if level.value >= summary.target(config) else "yellow"
+    return Bar(name, level.value, letter(level.value, config), direction, style, note)
+
+
+def letter(value: float, config: Config) -> str:
+    """Return the grade of a score, empty where none is shown."""
+    return (view.grade_name(value, config) or "") if config.display.show_grades else ""
+
+
+def format_grade(level: Level | None, config: Config) -> str:
+    """Return a score with its letter, ``87 (B)``; ``not enough measured (3 %)`` where that holds."""
+    if level is None:
+        return NO_DATA
+    if not is_enough(level.measured, config):
+        return f"{NOT_ENOUGH} ({level.measured} %)"
+    grade = letter(level.value, config)
+    return f"{level.value} ({grade})" if grade else f"{level.value}"
+
+
+def with_coverage(level: Level | None, config: Config) -> str:
+    """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
+    has_note = level is not None and level.measured < ALL and is_enough(level.measured, config)
+    return format_grade(level, config) + (f", {level.measured} % measured" if level and has_note else "")
+
+
+_ROWS: Final = 6
+_CHART_COLUMNS: Final = 62
+_STEP: Final = 10
+_LABEL: Final = 3
+_DAY: Final = len("2026-01-16")
+
+
+def plot(series: Sequence[Level], width: int, *, utf: bool) -> list[str]:
+    """Return the lines of a chart, none wider than ``width``; the latest days where not all fit.
+
+    Args:
+        series: Days with data in order, one or more.
+        width: Columns, from 10.
+        utf: Whether there are other characters than ASCII.
+    """
+    # It loads rich, which JSON does without.
+    from tallybook.projections.surfaces.console.story_text import GLYPHS, LINES
+
+    room = min(width - _LABEL - 2, _CHART_COLUMNS)
+    shown = series[-room:]
+    wide = max(room // len(shown), 1) if len(shown) > 1 else 1
+    scores = [level.value for level in shown]
+    # Whole tens around the scores, so that a low score has a bar.
+    least = max((min(scores) - 1) // _STEP * _STEP, 0)
+    most = min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), ALL)
+    (tick, cross, bar, dash), glyphs = LINES[utf], GLYPHS[utf][0]
+    unit = (most - least) / _ROWS
+    rows = []
+    for row in reversed(range(_ROWS)):
+        fills = [min(max((value - least) / unit - row, 0), 1) for value in scores]
+        cells = "".join(glyphs[ceil(fill * (len(glyphs) - 1))] * wide for fill in fills)
+        label = most if row == _ROWS - 1 else ""
+        rows.append(f"{label:>{_LABEL}} {bar if label == '' else tick}{cells}".rstrip())
+    drawn = wide * len(shown)
+    rows.append(f"{least:>{_LABEL}} {cross}{dash * drawn}")
+    first, last = shown[0].period, shown[-1].period
+    ends = last if first == last else f"{first}{last.rjust(max(drawn - _DAY, _DAY + 1))}"
+    margin = " " * min(_LABEL + 2, max(width - len(ends), 0))
+    return [*rows, *(f"{margin}{ends}".split() if len(ends) > width else [f"{margin}{ends}"])]
+
+
+_MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_COLUMNS: Final = 72
+
+
+def markdown(page: ScorePage) -> str:
+    """Return a page as Markdown; no text in it is markup of its own."""
+    blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts)]
+    blocks += [_plain(page.heading), _plain(page.day)]
+    if page.bars:
+        rows = [
+            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), bar.note)
+            for bar in page.bars
+        ]
+        blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Note"), rows))
+    if page.chart:
+        blocks.append("\n".join(["```text", *plot(page.chart, _COLUMNS, utf=True), "```"]))
+    blocks += map(_plain, page.sentences)
+    for table in page.tables:
+        blocks += [f"## {_plain(table.title)}"] if table.title else []
+        blocks.append(_table(table.columns, table.rows))
+    if page.focus:
+        blocks += ["## Focus areas", "\n".join(f"- {_plain(line)}" for line in page.focus)]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _plain(value: Any) -> str:
+    # Names and ids are what somebody recorded, and could be markup.
+    return _MARKS.sub(r"\\\1", escape(value))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [[_plain(cell) for cell in columns], ["---"] * len(columns), *([*map(_plain, row)] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# Answers
 
 VARIABLE: Final = "CLAUDE_SESSION_ID"
 _FOCUS_SHOWN: Final = 5
@@ -134,12 +323,12 @@ def _show_summary(query: ScoreQuery) -> Answer:
 def _headline(name: str, level: Level | None, trend: Fields | None, config: Config, days: int = 0) -> str:
     """Return a score and how it changed over so many days, 0 for a short trend: ``Overall: 87 (B)  ↑ +2.5 from …``."""
     text, days = f"{name}: {with_coverage(level, config)}", days or config.trends.short_term_days
-    if not config.display.show_trends or not (level is None or scoring.is_enough(level.measured, config)):
+    if not config.display.show_trends or not (level is None or is_enough(level.measured, config)):
         return text
     if trend is None:
         return f"{text}  (not enough data for a trend)"
     before = _BEFORE.get(days, f"the {days} days before")
-    return f"{text}  {pages.ARROWS[trend['direction']]} {trend['delta']:+.1f} from {before}"
+    return f"{text}  {ARROWS[trend['direction']]} {trend['delta']:+.1f} from {before}"
 
 
 def _focus_line(area: Fields) -> str:
@@ -281,9 +470,9 @@ def _show_day(query: ScoreQuery) -> Answer:
     rows: list[tuple[Any, ...]] = []
     for name, level in levels.items():
         # A score of which too little was measured has no letter and no trend for people, while JSON has its number.
-        cells: tuple[Any, ...] = (trends.NOT_ENOUGH, "", "", "")
-        if scoring.is_enough(level.measured, config):
-            cells = (*tally.range(name).values(), pages.letter(level.value, config))
+        cells: tuple[Any, ...] = (NOT_ENOUGH, "", "", "")
+        if is_enough(level.measured, config):
+            cells = (*tally.range(name).values(), letter(level.value, config))
         rows.append((names[name], *cells, f"{level.measured} %"))
     table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
     return answer, ScorePage(
@@ -331,7 +520,7 @@ def _trend_row(score: CurrentScore, answer: Fields, config: Config) -> tuple[Any
     trend, forecast = (answer["trend"] or {}, answer["forecast"] or {}) if score.is_shown else ({}, {})
     last: Any = NO_DATA
     if score.levels:
-        last = score.levels[-1].value if score.is_shown else pages.format_grade(score.levels[-1], config)
+        last = score.levels[-1].value if score.is_shown else format_grade(score.levels[-1], config)
     numbers = [trend.get(key, "") for key in ("current_avg", "previous_avg", "delta", "delta_percent")]
     return (score.name, last, *numbers, forecast.get("next_7_days", ""), answer["to"] or "")
 
@@ -422,9 +611,9 @@ def _parts_table(why: Fields, what: str, config: Config) -> Table:
     rows = tuple(
         (
             part["name"],
-            NO_DATA if part["points"] is None else f"{part['points']:g}",
-            f"{part['weight']:g}",
-            "" if part["gives"] is None else f"{part['gives']:g}",
+            NO_DATA if part["points"] is None else _shorten(part["points"]),
+            _shorten(part["weight"]),
+            "" if part["gives"] is None else _shorten(part["gives"]),
             _values(part["values"], part["name"]) if part["measured"] else "not measured",
             " ".join(map(str, part["events"])),
         )
@@ -432,6 +621,11 @@ def _parts_table(why: Fields, what: str, config: Config) -> Table:
     )
     columns = ("metric", "points", "weight", "gives", "measured", "events")
     return Table(f"{what}: {with_coverage(score, config)}", columns, rows)
+
+
+def _shorten(number: float) -> float:
+    """Return a number that is printed without ``.0``."""
+    return int(number) if number == int(number) else number
 
 
 def _values(measured: Fields, name: str = "") -> str:
@@ -456,6 +650,146 @@ def ask_gate(project: Project, query: trends.GateQuery, when: Moment | None = No
     """
     state = state_of(project, when=when)
     if query.score_id is not None:
-        score_id = configuration.score_named(state.config, query.score_id, "--component")
+        score_id = score_named(state.config, query.score_id, "--component")
         query = attrs.evolve(query, score_id=score_id)
     return trends.gate(trends.histories(state), state.config, query), state
+
+
+# Where a score dropped, and what changed in the playbook before that
+
+LAST: Final = "last"
+RANGE: Final = ".."
+"""Between two periods of a query."""
+OPTION: Final = "--blame"
+CAUTION: Final = "Each is a lead and not a proof: that it came first does not make it the cause."
+SHOWN: Final = 20
+"""Leads that people are shown, the newest."""
+
+_WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
+_WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
+
+
+def find_drop(
+    project: Project, state: Scores, name: str, span: tuple[str, str | None], when: Moment | None = None
+) -> dict[str, Any]:
+    """Return where a score dropped, and what changed in the playbook before that.
+
+    Args:
+        project: Whose ledger.
+        state: Its scores, counted.
+        name: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
+        span: Daily, weekly or monthly, between which it is looked for; and the period that it dropped in, such as
+            ``2026-01-16``; two of them, ``2026-01-14..2026-01-16``, for the drop from the one to the other; LAST for
+            the last one that has the score; None for whichever saw the greatest drop.
+        when: The moment that the scores were folded up to; None for the ledger's end.
+
+    Returns:
+        ``{score, period, name, periods, drop, coverage, between, moment, leads, caution}``: ``periods`` is how many
+        have the score; ``drop`` is ``{before, after, points}``, two times ``{period, score}``, or None where it did not
+        drop, and then ``coverage``, ``between`` and ``moment`` are None and ``leads`` is empty; ``coverage`` is the
+        share of the score's weight, 0 to 1, that was measured in the less measured of the two periods; ``between`` is
+        ``{good, bad}``, each ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as
+        those of ``summary.Leads``, the newest first.
+
+    Raises:
+        BadInputError: There is no such score, or no such period that has it.
+    """
+    score, period = score_named(state.config, name, OPTION), span[0]
+    levels = score_levels(view.group_days(state.days, PERIODS[period][1]), score)
+    since, until = _find_ends(span, score, levels)
+    named = until if since is None else f"{since}{RANGE}{until}"
+    answer = {"score": score, "period": period, "name": named, "periods": len(levels)}
+    # Periods without data are not among them: a drop may lie between two days with a gap.
+    pairs = pairwise(level for level in levels if since is None or level.period in {since, until})
+    drops = [pair for pair in pairs if until in {None, pair[1].period} and pair[0].value > pair[1].value]
+    # The last of several that are equally great.
+    drop = max(reversed(drops), key=lambda pair: pair[0].value - pair[1].value, default=None)
+    if drop is None:
+        nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
+        return answer | nothing | {"leads": [], "caution": CAUTION}
+    good, bad = summary.find_interval(state, score, period, drop)
+    read = open_log(project).read if when is None else when.read
+    # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
+    moment = max((raw.last for raw in read() if raw.position.at <= bad.at), default=0)
+    span_leads = fold_history(summary.leads_view(good.at, bad.at), lambda: decode(read()), moment)
+    before, after = ({"period": level.period, "score": level.value} for level in drop)
+    sessions = ({"session": side.id, "at": side.at, "score": side.scores[score]} for side in (good, bad))
+    return answer | {
+        "drop": {"before": before, "after": after, "points": drop[0].value - drop[1].value},
+        "coverage": min(level.measured for level in drop) / 100,
+        "between": dict(zip(("good", "bad"), sessions, strict=True)),
+        "moment": span_leads.seq,
+        "leads": span_leads.leads[::-1],
+        "caution": CAUTION,
+    }
+
+
+def _find_ends(span: tuple[str, str | None], score: str, levels: Sequence[Level]) -> tuple[str | None, str | None]:
+    """Return the period that a span names, None for any, and before it an earlier one, None for any."""
+    period, name = span
+    if name is None or not levels:
+        return None, None
+    since, dots, until = name.rpartition(RANGE)
+    until = levels[-1].period if until == LAST else until
+    for end in [since, until] if dots else [until]:
+        if end not in {level.period for level in levels}:
+            known = f"the first {_WORDS[period]} that has it is {levels[0].period}, the last {levels[-1].period}"
+            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[period]} {end}", known)
+    if dots and since >= until:
+        raise BadInputError(f"{OPTION} {name}", "does not go forward", "give the earlier one first")
+    return since if dots else None, until
+
+
+def drop_lines(answer: Mapping[str, Any], config: Config) -> Iterator[str]:
+    """Yield the answer for people, a line each; names and texts in it are as they were recorded.
+
+    Args:
+        answer: The answer, as ``find_drop`` returns it.
+        config: Of how much of a score has to be measured for it to be shown.
+    """
+    drop = answer["drop"]
+    if drop is None:
+        yield _no_drop(answer)
+        return
+    coverage_percent = round(answer["coverage"] * 100)
+    # The changes before a drop of what was barely measured explain nothing.
+    if not is_enough(coverage_percent, config):
+        yield (
+            f"{answer['score']}: {NOT_ENOUGH} ({coverage_percent} %) to explain the drop; "
+            "`tallybook score --blame COMPONENT` explains one component, such as ac06"
+        )
+        return
+    before, after = drop["before"], drop["after"]
+    fell = ", ".join(f"{level['score']} {_WITHIN[answer['period']]} {level['period']}" for level in (before, after))
+    yield f"{answer['score']} dropped by {format_count(drop['points'], 'point')}: {fell}"
+    for label, side in (("last as good as before", "good"), ("then worst", "bad")):
+        session = answer["between"][side]
+        yield f"  {label} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
+    leads = answer["leads"]
+    if not leads:
+        yield "Between these nothing changed in the playbook: the cause of the drop is elsewhere."
+        return
+    yield f"Between these the playbook had {format_count(len(leads), 'change')}, the newest first. {CAUTION}"
+    for lead in leads[:SHOWN]:
+        by = lead["by"]
+        author = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
+        yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {author}: {lead['summary']}"
+    if len(leads) > SHOWN:
+        yield f"and {len(leads) - SHOWN} older; --json has them all"
+    yield f"`tallybook show --at {answer['moment']}` shows the playbook as of then"
+
+
+def _no_drop(answer: Mapping[str, Any]) -> str:
+    """Return the sentence that there is no drop, and why."""
+    score, word = answer["score"], _WORDS[answer["period"]]
+    if answer["periods"] <= 1:
+        subject = f"only one {word} has" if answer["periods"] else f"no {word} has"
+        return f"{score} did not drop: {subject} data of it"
+    since, dots, name = (answer["name"] or "").partition(RANGE)
+    if dots:
+        return f"{score} did not drop from {since} to {name}"
+    if answer["name"] is not None:
+        return (
+            f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"
+        )
+    return f"{score} never dropped from one {word} with data to the next"
