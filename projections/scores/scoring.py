@@ -26,14 +26,9 @@ if TYPE_CHECKING:
 SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"
 
 
-def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
-    """Return the grade of a score; None for no data, and for a score below every row.
-
-    Args:
-        value: From 0 to 100; between two rows, as 89.6 is, it has not reached the upper one.
-        grades: The rows, the best first.
-    """
-    return next((grade for grade in grades if value is not None and grade.least <= value), None)
+def grade_of(value: float, config: Config) -> Grade:
+    """Return the grade of a score from 0 to 100; between two rows, as 89.6 is, it has not reached the upper one."""
+    return next(grade for grade in config.grades if grade.least <= value)
 
 
 class Level(NamedTuple):

@@ -146,9 +146,8 @@ def focus(scores: Iterable[CurrentScore], config: Config) -> list[Row]:
         drop = -score.trend.delta if score.trend is not None and score.trend.delta <= -LEAST_DROP else None
         below = value < target(config)
         if below or drop is not None:
-            grade = scoring.grade_of(value, config.grades)
             area = {"id": score.id, "name": score.name, "value": value, "below": below, "drop": drop}
-            areas.append(area | {"action": "" if grade is None else grade.action})
+            areas.append(area | {"action": scoring.grade_of(value, config).action})
     return sorted(areas, key=lambda area: (not area["below"], area["value"]))
 
 

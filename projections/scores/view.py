@@ -7,6 +7,7 @@ groups of days. Source: "Aggregate Scores" and "Daily Aggregates" of the scoring
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache, partial
@@ -146,7 +147,7 @@ class Scores(State):
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
     uncounted: dict[str, Session] = attrs.field(factory=dict)
     last_at: str = ""
-    unscored: dict[str, int] = attrs.field(factory=dict)
+    unscored: Counter[str] = attrs.field(factory=Counter)
     rewrites: int = 0
     playbook: inputs.ScoredPlaybook | None = None
 
@@ -185,15 +186,11 @@ def _contribution(session: Session, config: Config) -> inputs.Contribution:
     return inputs.Contribution(day_of(session.at, config.timezone), session.version, scores, unmeasured)
 
 
+@lru_cache(maxsize=MOST_UNCOUNTED)
 def day_of(at: str, zone: tzinfo) -> str:
     """Return the day, ``2026-01-16``, of a time as the ledger writes it, in a time zone."""
-    return at[:10] if zone is UTC else _day_in(at, zone)
-
-
-@lru_cache(maxsize=MOST_UNCOUNTED)
-def _day_in(at: str, zone: tzinfo) -> str:
     try:
-        return datetime.fromisoformat(at).astimezone(zone).date().isoformat()
+        return at[:10] if zone is UTC else datetime.fromisoformat(at).astimezone(zone).date().isoformat()
     except OverflowError:
         # The first and last day of datetime cannot be moved to another zone.
         return at[:10]
@@ -205,16 +202,15 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
     state.last_at = max(state.last_at, inputs.time_of(record))
     event: Any = record.event
     if not id_:
-        _count_unscored(state, "no session")
+        state.unscored["no session"] += 1
+        return
     # Feedback without a component is about the session itself.
-    elif getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
-        _count_unscored(state, "no component")
-    for reason in unknown_parts(state.config, event) if id_ else ():
-        _count_unscored(state, reason)
-    if id_:
-        session = state.session(id_) or Session(id_)
-        session.add_event(record)
-        state.uncounted[id_] = session
+    if getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
+        state.unscored["no component"] += 1
+    state.unscored.update(unknown_parts(state.config, event))
+    session = state.session(id_) or Session(id_)
+    session.add_event(record)
+    state.uncounted[id_] = session
 
 
 def unknown_parts(config: Config, event: Any) -> Iterator[str]:
@@ -228,10 +224,6 @@ def unknown_parts(config: Config, event: Any) -> Iterator[str]:
         yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.value_names)
 
 
-def _count_unscored(state: Scores, reason: str) -> None:
-    state.unscored[reason] = state.unscored.get(reason, 0) + 1
-
-
 _KINDS: Final = (*inputs.KINDS, events.BaselineSet, events.TelemetryKept, events.EventRedacted, events.EventsVoided)
 
 
@@ -243,7 +235,7 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
                 day = date.fromisoformat(day_of(inputs.time_of(record), state.config.timezone))
                 state.baselines[score_id(score)] = Baseline(value, record.seq, day)
             case events.TelemetryKept(type=type_):
-                _count_unscored(state, f"{UNSCORED_TYPE}{type_ or 'unknown'}")
+                state.unscored[f"{UNSCORED_TYPE}{type_ or 'unknown'}"] += 1
             case events.EventRedacted() | events.EventsVoided():
                 state.rewrites += 1
             case event if isinstance(event, inputs.KINDS):
@@ -279,24 +271,13 @@ VERSIONS: Final = "versions"
 SUFFIX: Final = ".json"
 OVERALL_ID: Final = f"{SESSION}{OVERALL}"
 
-NAMED_BY: Final[dict[str, str]] = {
-    SESSIONS: "session_id",
-    **{folder: key for folder, (key, _) in PERIODS.items()},
-    VERSIONS: "version",
+_AGGREGATE: Final = ("sessions_count", "component_averages", "session_averages", "session_ranges", "trend")
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    **{folder: (key, *_AGGREGATE) for folder, (key, _) in PERIODS.items()},
+    VERSIONS: ("version", *_AGGREGATE),
+    SESSIONS: ("session_id", "timestamp", "version", "component_scores", "session_scores", "grade"),
 }
-"""Folder of the score files → the key in each file that gives the file its name."""
-
-_AGGREGATE: Final[tuple[str, ...]] = (
-    "sessions_count",
-    "component_averages",
-    "session_averages",
-    "session_ranges",
-    "trend",
-)
-KEYS: Final[dict[str, tuple[str, ...]]] = {
-    folder: (key, *_AGGREGATE) for folder, key in NAMED_BY.items() if folder != SESSIONS
-} | {SESSIONS: ("session_id", "timestamp", "version", "component_scores", "session_scores", "grade")}
-"""Folder → the keys of its files, in order."""
+"""Folder of the score files → the keys of its files, in order; the first gives the file its name."""
 
 # File systems fold case and accents: two ids that differ by these alone would share a file.
 _PLAIN: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,99}")
@@ -328,7 +309,7 @@ def is_score_file(folder: str, name: str, document: object) -> bool:
     keys = KEYS.get(folder, ())
     if not isinstance(document, dict) or tuple(document) != keys or not keys:
         return False
-    id_ = document[NAMED_BY[folder]]
+    id_ = document[keys[0]]
     return isinstance(id_, str) and _place(folder, id_) == f"{folder}/{name}"
 
 
@@ -398,7 +379,7 @@ def session_document(session: Session, config: Config) -> Document:
 def divide_scores(scores: Mapping[str, int], config: Config) -> Document:
     """Return scores as ``{component_scores, session_scores, grade}``; the grade is None without an overall score."""
     components, sessions = _divide(scores, config)
-    grade = grade_name(scores.get(OVERALL_ID), config)
+    grade = grade_of(scores[OVERALL_ID], config).name if OVERALL_ID in scores else None
     return {"component_scores": components, "session_scores": sessions, "grade": grade}
 
 
@@ -412,12 +393,6 @@ def _divide(values: Mapping[str, Any], config: Config) -> tuple[dict[str, Any], 
 def coverage(levels: Mapping[str, Level]) -> dict[str, float]:
     """Return score id → the share of its weight that was measured, 0 to 1."""
     return {name: level.measured / 100 for name, level in levels.items()}
-
-
-def grade_name(value: float | None, config: Config) -> str | None:
-    """Return the letter of a score, None for no data."""
-    grade = grade_of(value, config.grades)
-    return None if grade is None else grade.name
 
 
 def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:

@@ -123,7 +123,7 @@ def make_bar(name: str, level: Level | None, config: Config, direction: str = ""
 
 def letter(value: float, config: Config) -> str:
     """Return the grade of a score, empty where none is shown."""
-    return (view.grade_name(value, config) or "") if config.display.show_grades else ""
+    return scoring.grade_of(value, config).name if config.display.show_grades else ""
 
 
 def format_grade(level: Level | None, config: Config) -> str:
@@ -552,7 +552,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         "name": score.name,
         "date": latest and latest.period,
         "score": latest and latest.value,
-        "grade": latest and view.grade_name(latest.value, config),
+        "grade": latest and scoring.grade_of(latest.value, config).name,
         "coverage": latest and latest.measured / 100,
         "trend": summary.trend_of(score, days),
     }
@@ -589,10 +589,9 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
 
 def _advice(score: CurrentScore, config: Config) -> str:
     """Return the status and action of the grade, where they are shown: ``: Good. Minor improvements``."""
-    display, value = config.display, score.latest.value if score.latest and score.is_shown else None
-    grade = scoring.grade_of(value, config.grades)
-    if grade is None:
+    if score.latest is None or not score.is_shown:
         return ""
+    display, grade = config.display, scoring.grade_of(score.latest.value, config)
     status = grade.status if display.show_grades else ""
     advice = ". ".join(filter(None, (status, grade.action if display.show_recommendations else "")))
     return f": {advice}" if advice else ""

@@ -5,6 +5,7 @@ YAML is read strictly: duplicate keys and constructs that only a program would w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
@@ -227,7 +228,7 @@ _TYPES: Final[dict[str, Any]] = {
     "versions": dict[str, Tally],
     "baselines": dict[str, Baseline],
     "last_at": str,
-    "unscored": dict[str, int],
+    "unscored": Counter[str],
     "rewrites": int,
 }
 """Fields of a state that are saved as they are → their types."""
