@@ -25,23 +25,8 @@ import weakref
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.sharing.engine import (
-    MAX_RUN_BYTES,
-    FormerLayoutError,
-    ReadOnlyError,
-    Store,
-    StoredRun,
-    UnreachableError,
-)
-from tallybook.ledger.sharing.git_remote import (
-    Done,
-    GitFailedError,
-    GitTimeoutError,
-    check_address,
-    check_book,
-    run_git,
-    token_options,
-)
+from tallybook.ledger.sharing import engine, git_remote
+from tallybook.ledger.sharing.git_remote import GitFailedError
 from tallybook.ledger.storage import disk
 
 _Answer = TypeVar("_Answer")
@@ -61,25 +46,17 @@ _TRIES = 5
 _EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 # All is fetched anew when so many fetches were kept.
 _MAX_PACKS = 200
-# What is damaged or lost is fetched anew, so nothing is flushed.
-_CONFIG = f"""\
-[core]
-\trepositoryformatversion = 0
-\tbare = true
-\tfsync = none
-\tlogAllRefUpdates = false
-\thooksPath = {os.devnull}
-[gc]
-\tauto = 0
-[maintenance]
-\tauto = false
-[fetch]
-\twriteCommitGraph = false
-[pack]
-\tcompression = 1
-"""
-# The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one; our own
-# switches hooks and maintenance off.
+# The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one.
+_SETTINGS = (
+    "core.bare=true",
+    # What is damaged or lost is fetched anew, so nothing is flushed.
+    "core.fsync=none",
+    "core.logAllRefUpdates=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.writeCommitGraph=false",
+    "pack.compression=1",
+)
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-prune", "--no-recurse-submodules")
 _PUSH = ("push", "--porcelain", "--no-follow-tags", "--no-signed", "--no-recurse-submodules", "--no-thin")
 # The whole of a long book takes longer than what is new.
@@ -87,7 +64,7 @@ _WHOLE = 10
 
 
 class _DamagedError(GitFailedError):
-    """An object is missing or changed in what is kept, which must be fetched anew."""
+    """A command failed, perhaps because an object is missing or changed in what is kept."""
 
 
 def path_of(number: int) -> str:
@@ -107,7 +84,7 @@ def _number_of(path: str) -> int:
     return number if path_of(number) == path else 0
 
 
-class GitStore(Store):
+class GitStore(engine.Store):
     """Holds the runs of a book in a reference of a git remote.
 
     Attributes:
@@ -129,9 +106,9 @@ class GitStore(Store):
         Raises:
             BadInputError: The address or the name is not usable, or the variable is not set.
         """
-        check_book(book)
-        self.address = check_address(address)
-        self._options = token_options(self.address, login)
+        git_remote.check_book(book)
+        self.address = git_remote.check_address(address)
+        self._options = [*_options(_SETTINGS), *git_remote.token_options(self.address, login)]
         self._reference = REFERENCES + book
         self._limit_s = limit_s
         # Texts are received there, so it goes with the store even where nobody closes that.
@@ -144,12 +121,11 @@ class GitStore(Store):
         self._tip: str | None = None
         self._runs: Mapping[int, str] = {}
 
-    def list(self, after: int) -> Sequence[StoredRun]:
+    def list(self, after: int) -> Sequence[engine.StoredRun]:
         """Return the numbers of the reference's last commit."""
         self._call(self._look)
-        return [
-            StoredRun(number, id_, 0 if id_ == _EMPTY else None) for number, id_ in self._runs.items() if number > after
-        ]
+        new = ((number, id_) for number, id_ in self._runs.items() if number > after)
+        return [engine.StoredRun(number, id_, 0 if id_ == _EMPTY else None) for number, id_ in new]
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
         """Return the runs of numbers of the commit that was listed last."""
@@ -193,23 +169,18 @@ class GitStore(Store):
     def _ask_tip(self) -> str:
         """Ask the remote for the reference's commit; empty where it does not have it."""
         former = "refs/heads/tallybook/" + self._reference.removeprefix(REFERENCES)
-        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference, former).require()
+        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference, former)
+        if done.code:
+            raise GitFailedError(done.reason)
         rows = (line.split("\t") for line in done.output.decode("ascii", "replace").splitlines())
         tips = {name: id_ for id_, name in rows}
         if self._reference not in tips and former in tips:
-            raise FormerLayoutError(self.address, f"the branch {former.removeprefix('refs/heads/')}")
+            raise engine.FormerLayoutError(self.address, f"the branch {former.removeprefix('refs/heads/')}")
         return tips.get(self._reference, "")
 
     def _fetch(self, tip: str, *, is_whole: bool = False) -> str:
         """Fetch the reference's last commit, whose id was this a moment ago, keep it, and return its id."""
-        try:
-            self._receive(is_whole=is_whole or not self._kept_tip())
-        except GitTimeoutError:
-            raise
-        except GitFailedError:
-            # What is kept may be damaged.
-            self._forget()
-            self._receive(is_whole=True)
+        self._receive(is_whole=is_whole or not self._kept_tip())
         # Another machine may have pushed since the question, so what was fetched counts.
         with open(os.path.join(self._path, "FETCH_HEAD"), encoding="ascii") as file:
             tip = file.read(len(tip))
@@ -229,16 +200,16 @@ class GitStore(Store):
 
         A remote that cannot leave texts out sends them always.
         """
-        # Given on the command line, so that no other command fetches what is missing.
-        settings = (f"url={self.address}", "promisor=true", "partialclonefilter=blob:none")
-        words = [word for setting in settings for word in ("-c", f"remote.book.{setting}")]
+        # Settings of this command alone, so that no other one fetches what is missing.
+        remote = (f"url={self.address}", "promisor=true", "partialclonefilter=blob:none")
+        settings = [f"remote.book.{setting}" for setting in remote]
         if wanted or is_whole:
             # A remote that knew of our commit would take its texts for known.
-            words += ["-c", "fetch.negotiationAlgorithm=noop"]
-        words += [*_FETCH, "--no-filter" if is_whole else "--filter=blob:none", "book"]
-        words += ["--stdin"] if wanted else [self._reference]
+            settings.append("fetch.negotiationAlgorithm=noop")
+        words = (*_FETCH, "--no-filter" if is_whole else "--filter=blob:none", "book")
+        what = "--stdin" if wanted else self._reference
         limit_s = self._limit_s * (_WHOLE if is_whole else 1)
-        self._git(*words, given=_lines(wanted), limit_s=limit_s).require()
+        self._local(*_options(settings), *words, what, given=_lines(wanted), limit_s=limit_s)
 
     def _list_runs(self, commit: str) -> dict[int, str]:
         """Return number → id of the text for each run of a commit."""
@@ -257,14 +228,12 @@ class GitStore(Store):
             try:
                 # All in one fetch: to read a text that is missing would open a connection for each.
                 self._receive(*missing)
-            except GitTimeoutError:
-                raise
-            except GitFailedError:
+            except _DamagedError:
                 # The remote sends no single texts, or the reference was replaced since.
                 if tip := self._ask_tip():
                     self._fetch(tip, is_whole=True)
             sizes |= self._sizes(missing)
-        small = [id_ for id_ in ids if sizes.get(id_, MAX_RUN_BYTES + 1) <= MAX_RUN_BYTES]
+        small = [id_ for id_ in ids if sizes.get(id_, engine.MAX_RUN_BYTES + 1) <= engine.MAX_RUN_BYTES]
         output = self._local("cat-file", "--batch", given=_lines(small)) if small else b""
         found, place = {}, 0
         for id_ in small:
@@ -303,7 +272,7 @@ class GitStore(Store):
             self._receive(is_whole=True)
             if self._push(gone, f"Erase runs before {before}", is_root=True):
                 return
-        raise UnreachableError(self.address, "others push all the time")
+        raise engine.UnreachableError(self.address, "others push all the time")
 
     def _push(self, texts: Mapping[int, str], message: str, *, is_root: bool = False) -> bool:
         """Push a commit with other texts of runs; return whether the remote has it for certain.
@@ -336,7 +305,7 @@ class GitStore(Store):
             is_busy = any(words in done.output + done.errors for words in _BUSY)
             if not is_busy and (pause or b"\n!\t" in done.output):
                 break
-        raise ReadOnlyError(self.address, done.reason)
+        raise engine.ReadOnlyError(self.address, done.reason)
 
     def _commit(self, texts: Mapping[int, str], message: str, *, is_root: bool) -> str:
         """Make a commit that adds or replaces texts of the last one, and return its id."""
@@ -364,7 +333,7 @@ class GitStore(Store):
                 self._forget()
                 return work()
         except GitFailedError as error:
-            raise UnreachableError(self.address, str(error)) from error
+            raise engine.UnreachableError(self.address, str(error)) from error
         except OSError as error:
             raise CannotWriteError(self._folder, disk.reason(error)) from error
 
@@ -382,8 +351,7 @@ class GitStore(Store):
             os.makedirs(os.path.join(self._path, "objects"))
             os.makedirs(os.path.join(self._path, "refs"))
             # The remote is told which commit is here, and that those before it are not.
-            files = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "refs/tip": tip, "shallow": tip}
-            for name, text in files.items():
+            for name, text in (("HEAD", "ref: refs/heads/none\n"), ("refs/tip", tip), ("shallow", tip)):
                 if text:
                     with open(os.path.join(self._path, name), "w", encoding="utf-8") as file:
                         file.write(text)
@@ -421,16 +389,17 @@ class GitStore(Store):
 
     def _git(
         self, *words: str, is_kept: bool = False, variables: Mapping[str, str] | None = None, **options: Any
-    ) -> Done:
+    ) -> git_remote.Done:
         """Run git; objects are stored in the repository, or where they are kept, and found in either."""
         folders = [os.path.join(self._path, "objects"), self._objects][:: -1 if is_kept else 1]
         places = dict(zip(("GIT_OBJECT_DIRECTORY", _ALTERNATES), folders, strict=True))
-        return run_git(
-            [*self._options, f"--git-dir={self._path}", *words],
-            folder=self._folder,
-            variables=places | dict(variables or {}),
-            **{"limit_s": self._limit_s, **options},
-        )
+        words = (*self._options, f"--git-dir={self._path}", *words)
+        options = {"limit_s": self._limit_s, "variables": places | (variables or {}), **options}
+        return git_remote.run_git(words, folder=self._folder, **options)
+
+
+def _options(settings: Iterable[str]) -> list[str]:
+    return [word for setting in settings for word in ("-c", setting)]
 
 
 def _lines(ids: Iterable[str]) -> bytes:

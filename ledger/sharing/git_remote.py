@@ -49,10 +49,6 @@ class GitFailedError(Exception):
     """Git refused, or could not do what was asked; the text is its reason, in one line."""
 
 
-class GitTimeoutError(GitFailedError):
-    """Git did not end within the limit, and was ended."""
-
-
 class Done(NamedTuple):
     """A git process that ended.
 
@@ -65,12 +61,6 @@ class Done(NamedTuple):
     code: int
     output: bytes
     errors: bytes
-
-    def require(self) -> Done:
-        """Return this where git succeeded, else raise GitFailedError."""
-        if self.code:
-            raise GitFailedError(self.reason)
-        return self
 
     @property
     def reason(self) -> str:
@@ -103,8 +93,7 @@ def run_git(
 
     Raises:
         EngineError: Git is not installed.
-        GitTimeoutError: It took longer than that.
-        GitFailedError: It could not be started.
+        GitFailedError: It took longer than that, or could not be started.
     """
     program = shutil.which("git")
     # A relative one would be looked for in the folder, which may be someone else's.
@@ -131,7 +120,7 @@ def run_git(
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise GitTimeoutError(f"git did not end within {limit_s:g} s") from None
+            raise GitFailedError(f"git did not end within {limit_s:g} s") from None
         finally:
             # After Ctrl-C too: the signal of the terminal does not reach a session of its own.
             if process.returncode is None:

@@ -28,7 +28,7 @@ _RUNS = 300
 _GIT_RUNS = 3_000
 _PUSHES = 20
 _TRIPS: dict[str, tuple[str, str, Callable[[Any], object]]] = {
-    "git": ("git", "run_git", lambda words: {"ls-remote", "fetch", "push"} & {*words[0]}),
+    "git": ("git_remote", "run_git", lambda words: {"ls-remote", "fetch", "push"} & {*words[0]}),
     "objects": ("objects", "ObjectStore._connect", bool),
     "postgres": ("postgres", "_cut_after", bool),
 }
