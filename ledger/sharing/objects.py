@@ -22,14 +22,7 @@ from obstore import exceptions
 import obstore.store
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.sharing.engine import (
-    EngineError,
-    MissingLibraryError,
-    ReadOnlyError,
-    Store,
-    StoredRun,
-    UnreachableError,
-)
+from tallybook.ledger.sharing import engine
 
 INSTANCE: Final = "instance"
 """What ``--profile`` says for the role that the cloud gives this machine."""
@@ -50,7 +43,7 @@ _RETRIES: Final = 2
 _REASON_CHARS: Final = 300
 
 
-class ObjectStore(Store):
+class ObjectStore(engine.Store):
     """Holds the runs of a book as objects.
 
     Attributes:
@@ -83,7 +76,7 @@ class ObjectStore(Store):
         self._folder = f"{path}/{book}/{series}/".lstrip("/")
         self._client: Any = None
 
-    def list(self, after: int) -> Sequence[StoredRun]:
+    def list(self, after: int) -> Sequence[engine.StoredRun]:
         """Return the numbers of the objects; other names are passed over."""
         entries = []
         with self._answered():
@@ -92,7 +85,7 @@ class ObjectStore(Store):
                     match = _KEY.fullmatch(row["path"].removeprefix(self._folder))
                     # A folder lists what is left of a put that was cut short, and in no order.
                     if match and int(match[1]) > after:
-                        entries.append(StoredRun(int(match[1]), row["e_tag"] or "", row["size"]))
+                        entries.append(engine.StoredRun(int(match[1]), row["e_tag"] or "", row["size"]))
         return sorted(entries)
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
@@ -107,16 +100,29 @@ class ObjectStore(Store):
             return bytes(obstore.get(self._connect(), self._key(number)).bytes())
         return None
 
-    def put(self, number: int, data: bytes) -> str | None:
+    def put(self, number: int, data: bytes, mode: Any = "create") -> str | None:
         """Create an object, unless there is one of this number."""
-        return self._put(number, data, "create")
+        try:
+            result = obstore.put(self._connect(), self._key(number), data, mode=mode)
+        except exceptions.AlreadyExistsError:
+            # S3 says so as well where two puts meet and none is stored, and the library where its own first try was
+            # taken.
+            return None
+        except exceptions.PermissionDeniedError as error:
+            raise engine.ReadOnlyError(self.address, _reason(error)) from error
+        except FileNotFoundError as error:
+            raise engine.UnreachableError(self.address, _reason(error)) from error
+        except exceptions.BaseError:
+            # All other failures are one class, an answer that was lost after the store took the object among them.
+            return None
+        return result["e_tag"] or ""
 
     def erase(self, before: int) -> None:
         """Overwrite earlier objects with nothing: after a delete their numbers would be free again."""
         for entry in self.list(0):
             is_there = entry.number < before and entry.size
-            if is_there and self._put(entry.number, b"", "overwrite") is None:
-                raise UnreachableError(self.address, f"run {entry.number} could not be erased", "run it again")
+            if is_there and self.put(entry.number, b"", "overwrite") is None:
+                raise engine.UnreachableError(self.address, f"run {entry.number} could not be erased", "run it again")
 
     def describe_remains(self) -> str:
         """Say that a store with versions keeps them, which obstore cannot delete."""
@@ -142,31 +148,15 @@ class ObjectStore(Store):
         # A list goes on after a name, and digits of one length keep names in the order of the numbers.
         return f"{self._folder}{number:012d}.jsonl"
 
-    def _put(self, number: int, data: bytes, mode: Any) -> str | None:
-        try:
-            result = obstore.put(self._connect(), self._key(number), data, mode=mode)
-        except exceptions.AlreadyExistsError:
-            # S3 says so as well where two puts meet and none is stored, and the library where its own first try was
-            # taken.
-            return None
-        except exceptions.PermissionDeniedError as error:
-            raise ReadOnlyError(self.address, _reason(error)) from error
-        except FileNotFoundError as error:
-            raise UnreachableError(self.address, _reason(error)) from error
-        except exceptions.BaseError:
-            # All other failures are one class, an answer that was lost after the store took the object among them.
-            return None
-        return result["e_tag"] or ""
-
     @contextmanager
     def _answered(self) -> Iterator[None]:
         """Say of a question that fails that the store cannot be reached."""
         try:
             yield
-        except EngineError:
+        except engine.EngineError:
             raise
         except Exception as error:
-            raise UnreachableError(self.address, _reason(error)) from error
+            raise engine.UnreachableError(self.address, _reason(error)) from error
 
     def _connect(self) -> Any:
         """Return the library's store, which asks nothing yet."""
@@ -175,7 +165,7 @@ class ObjectStore(Store):
             scheme, limit = parts.scheme, timedelta(seconds=self._limit_s)
             if scheme == "file" and not os.path.isdir(parts.path):
                 hint = f"create the folder (`mkdir -p {shlex.quote(parts.path)}`), and run this again"
-                raise UnreachableError(self.address, f"{parts.path} is not a folder", hint)
+                raise engine.UnreachableError(self.address, f"{parts.path} is not a folder", hint)
             options: dict[str, Any] = {_OPTIONS[scheme][name]: value for name, value in given.items()}
             if scheme != "file":
                 is_plain = given.get("endpoint", "").startswith("http:")
@@ -202,7 +192,7 @@ def _profile(name: str) -> Any:
         boto3 = import_module("boto3")
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
-        raise MissingLibraryError(f"--profile {name}", "boto3", "run: pip install boto3") from error
+        raise engine.MissingLibraryError(f"--profile {name}", "boto3", "run: pip install boto3") from error
     return Boto3CredentialProvider(boto3.Session(profile_name=name))
 
 

@@ -22,15 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engine import (
-    WAIT,
-    EngineError,
-    FormerLayoutError,
-    ReadOnlyError,
-    Store,
-    StoredRun,
-    UnreachableError,
-)
+from tallybook.ledger.sharing import engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _Rows = list[tuple[Any, ...]]
@@ -94,22 +86,22 @@ def grant_command(book: str, role: str, right: str) -> str:
     return f"SELECT tallybook.grant_book({texts});"
 
 
-class _NoBookError(UnreachableError):
+class _NoBookError(engine.UnreachableError):
     """The database has no tables for books, or not this book."""
 
 
-_ERRORS: Final[dict[str, type[EngineError]]] = {
+_ERRORS: Final[dict[str, type[engine.EngineError]]] = {
     # A missing schema, table or function, and a book that the table of books does not have.
     **dict.fromkeys(("3F000", "42P01", "42883", "23503"), _NoBookError),
     # A server or a session that may only read, and a missing right.
-    **dict.fromkeys(("25006", "42501"), ReadOnlyError),
+    **dict.fromkeys(("25006", "42501"), engine.ReadOnlyError),
     # A missing column.
-    "42703": FormerLayoutError,
+    "42703": engine.FormerLayoutError,
 }
 """State of a statement that failed → its error."""
 
 
-class PostgresStore(Store):
+class PostgresStore(engine.Store):
     """Holds the runs of a book in a PostgreSQL database.
 
     Attributes:
@@ -139,17 +131,17 @@ class PostgresStore(Store):
         self._connection: Connection | None = None
         self._sizes: dict[int, int] = {}
 
-    def list(self, after: int) -> Sequence[StoredRun]:
+    def list(self, after: int) -> Sequence[engine.StoredRun]:
         """Return the numbers of the book's rows."""
         try:
             rows = self._ask(_LIST, (after, self._book))
-        except (_NoBookError, ReadOnlyError):
+        except (_NoBookError, engine.ReadOnlyError):
             rows = []
         if not rows:
             self._find_maker()
             return []
         self.warnings = tuple(_warnings(*rows[0][:2]))
-        entries = [StoredRun(*row[2:]) for row in rows if row[2] is not None]
+        entries = [engine.StoredRun(*row[2:]) for row in rows if row[2] is not None]
         self._sizes |= {entry.number: entry.size or 0 for entry in entries}
         return entries
 
@@ -161,7 +153,7 @@ class PostgresStore(Store):
         """Insert a row, unless there is one of this number; the first one makes the book, where this user may do so."""
         try:
             return self._insert(number, data)
-        except (_NoBookError, ReadOnlyError):
+        except (_NoBookError, engine.ReadOnlyError):
             if number > 1:
                 raise
             self._make_book()
@@ -185,9 +177,36 @@ class PostgresStore(Store):
             self._connection = None
 
     def _connect(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = _connect(self.address, self._timeout, self._login)
-        return self._connection
+        """Return the connection to the primary server.
+
+        One to another machine is encrypted and the server's certificate verified, unless the address, the service or
+        ``PGSSLMODE`` has another ``sslmode``.
+
+        Raises:
+            UnreachableError: There is none; with the reason and what helps.
+        """
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        options = _options(self.address, self._timeout)
+        if self._login:
+            try:
+                with open(self._login, encoding="utf-8") as file:
+                    options["password"] = file.read().rstrip("\n")
+            except (OSError, ValueError) as error:
+                what = "names a file that cannot be read"
+                raise BadInputError("--password-file", what, "name one of yours") from error
+        try:
+            connection = psycopg.connect(self.address, **options)
+        except psycopg.Error as error:
+            raise self._failure(error) from error
+        # A service can name another machine and say nothing of TLS.
+        is_plain = not (connection.pgconn.ssl_in_use or _is_local(connection.info.host))
+        if is_plain and connection.info.get_parameters().get("sslmode") != "disable":
+            connection.close()
+            hint = "set sslmode=verify-full, or sslmode=disable where the network is trusted"
+            raise engine.UnreachableError(self.address, "the connection would not be encrypted", hint)
+        self._connection = connection
+        return connection
 
     def _ask(self, query: str, values: tuple[Any, ...] = (), size: int = 0) -> _Rows:
         """Return the rows of an answer that has about so many bytes.
@@ -197,19 +216,16 @@ class PostgresStore(Store):
         """
         connection = self._connect()
         try:
-            with _cut_after(connection, self._seconds(size)) as is_cut, connection.cursor(binary=True) as cursor:
+            seconds = self._timeout + size / _BYTES_A_SECOND
+            with _cut_after(connection, seconds) as is_cut, connection.cursor(binary=True) as cursor:
                 return cursor.execute(query.encode(), values).fetchall()
         except psycopg.Error as error:
-            raise self._no_answer() if is_cut.is_set() else self._failure(error) from error
-
-    def _seconds(self, size: int) -> float:
-        """Return how many seconds a statement with so many bytes may take."""
-        return self._timeout + size / _BYTES_A_SECOND
+            raise self._failure(error, is_cut=is_cut.is_set()) from error
 
     def _insert(self, number: int, data: bytes) -> str | None:
         """Insert a row in one transaction, in one round trip."""
         connection = self._connect()
-        seconds = self._seconds(len(data))
+        seconds = self._timeout + len(data) / _BYTES_A_SECOND
         tag = digest(data)
         try:
             # The server cancels a statement first, which then is certainly not stored.
@@ -229,16 +245,13 @@ class PostgresStore(Store):
                 return None
             raise self._failure(error) from error
 
-    def _failure(self, error: psycopg.Error) -> EngineError:
-        """Return the error for a statement's failure, with the server's reason."""
-        if error.sqlstate == _CANCELLED:
-            return self._no_answer()
-        reason = error.diag.message_primary or str(error)
-        known = _ERRORS.get(error.sqlstate or "")
-        return _unreachable(self.address, reason) if known is None else known(self.address, reason)
-
-    def _no_answer(self) -> UnreachableError:
-        return UnreachableError(self.address, f"no answer within {self._timeout:g} seconds")
+    def _failure(self, error: psycopg.Error, *, is_cut: bool = False) -> engine.EngineError:
+        """Return the error for a connection or a statement that failed, with the reason and what helps against it."""
+        if is_cut or error.sqlstate == _CANCELLED:
+            return engine.UnreachableError(self.address, f"no answer within {self._timeout:g} seconds")
+        why = " ".join((error.diag.message_primary or str(error)).split()).removeprefix("connection failed: ")
+        hint = next((hint for part, hint in _HINTS.items() if part in why), "")
+        return _ERRORS.get(error.sqlstate or "", engine.UnreachableError)(self.address, why, hint)
 
     def _find_maker(self) -> tuple[str, bool]:
         """Return this user, who may make the book, and whether the tables exist.
@@ -251,7 +264,7 @@ class PostgresStore(Store):
             return user, has_tables
         set_up = "" if has_tables else f"psql ADDRESS --file {setup_file()}, and then in it: "
         hint = f"its operator runs: {set_up}{grant_command(self._book, user, 'write')}"
-        raise UnreachableError(self.address, f"user {user} has no right to a book {self._book}", hint)
+        raise engine.UnreachableError(self.address, f"user {user} has no right to a book {self._book}", hint)
 
     def _make_book(self) -> None:
         """Make the book, and the tables where they are missing."""
@@ -293,35 +306,6 @@ def _check_address(address: str) -> None:
         raise BadInputError("address", "is not an address of PostgreSQL", hint)
 
 
-def _connect(address: str, timeout: float, password_file: str) -> Connection:
-    """Return a connection to the primary server.
-
-    One to another machine is encrypted and the server's certificate verified, unless the address, the service or
-    ``PGSSLMODE`` has another ``sslmode``.
-
-    Raises:
-        UnreachableError: There is no connection; with the reason and what helps.
-    """
-    login: dict[str, Any] = {}
-    if password_file:
-        try:
-            with open(password_file, encoding="utf-8") as file:
-                login["password"] = file.read().rstrip("\n")
-        except (OSError, ValueError) as error:
-            raise BadInputError("--password-file", "names a file that cannot be read", "name one of yours") from error
-    try:
-        connection = psycopg.connect(address, **_options(address, timeout), **login)
-    except (psycopg.Error, OSError) as error:
-        raise _unreachable(address, str(error)) from error
-    # A service can name another machine and say nothing of TLS.
-    is_plain = not (connection.pgconn.ssl_in_use or _is_local(connection.info.host))
-    if is_plain and connection.info.get_parameters().get("sslmode") != "disable":
-        connection.close()
-        why = "the connection would not be encrypted"
-        raise UnreachableError(address, why, "set sslmode=verify-full, or sslmode=disable where the network is trusted")
-    return connection
-
-
 def _options(address: str, timeout: float) -> dict[str, Any]:
     """Return the options of a connection that the user has not set."""
     chosen = conninfo_to_dict(address)
@@ -348,12 +332,6 @@ def _options(address: str, timeout: float) -> dict[str, Any]:
 
 def _is_local(host: str) -> bool:
     return host in _LOCAL or host.startswith("/")
-
-
-def _unreachable(address: str, message: str) -> UnreachableError:
-    """Return the error for a connection's failure, with what helps against it."""
-    why = " ".join(message.split()).removeprefix("connection failed: ")
-    return UnreachableError(address, why, next((hint for part, hint in _HINTS.items() if part in why), WAIT))
 
 
 @contextmanager
