@@ -74,56 +74,34 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 
 
-class RunVerdict(NamedTuple):
-    """What becomes of a run.
-
-    Attributes:
-        rules: The number of the rules in force after it.
-        fault: Why it does not fit; empty where it does, or where its rules are newer than those that are known here.
-    """
-
-    rules: int
-    fault: str = ""
-
-
-def may_change(data: bytes) -> bool:
-    """Return whether bytes of a book may have an event that opens it or changes its rules."""
-    return _CHANGES.search(data) is not None
-
-
-def judge(batches: Sequence[RawBatch], rules: int, first: int) -> RunVerdict:
-    """Return whether the batches of a run fit the rules in force before it.
+def judge(batches: Sequence[RawBatch], rules: int, first: int) -> tuple[int, str]:
+    """Return the rules in force after a run, and why its batches do not fit those before it; empty where they do.
 
     Args:
         batches: The batches.
-        rules: The number of these rules; 0 before the book is opened.
+        rules: The number of the rules before it; 0 before the book is opened.
         first: The first event number of the run.
     """
-    if may_change(batches[0].data):
-        after = _rules_after(batches[0], rules)
-        # Nobody judges by rules that are unknown here, so the rest of such a run does not matter.
-        if after > NEWEST and batches[0].first == first:
-            return RunVerdict(after)
     try:
         for raw, batch in zip(batches, decode(batches), strict=True):
+            after = _rules_after(batch, rules)
+            # Nobody judges by rules that are unknown here, so what follows in such a run does not matter.
+            if after > NEWEST and raw.first == first:
+                return after, ""
             if fault := _find_fault(raw, batch, rules, is_first=raw.first == first):
-                return RunVerdict(rules, f"event {raw.first}: {fault}")
-            rules = _rules_after(raw, rules) if may_change(raw.data) else rules
+                return rules, f"event {raw.first}: {fault}"
+            rules = after
     except DamagedLedgerError as error:
-        return RunVerdict(rules, f"event {error.problems[0].seq}: {error.problems[0].message}")
+        return rules, f"event {error.problems[0].seq}: {error.problems[0].message}"
     except TallybookError as error:
-        return RunVerdict(rules, str(error))
-    return RunVerdict(rules)
+        return rules, str(error)
+    return rules, ""
 
 
-def _rules_after(raw: RawBatch, rules: int) -> int:
+def _rules_after(batch: Batch, rules: int) -> int:
     """Return the rules in force after a batch, if it is one that opens a book or changes to the next rules."""
-    try:
-        found = next(decode([raw])).events
-    except TallybookError:
-        return rules
-    event = found[0]
-    if len(found) == 1 and isinstance(event, events.BookOpened if not rules else events.BookRules):
+    event = batch.events[0]
+    if len(batch.events) == 1 and isinstance(event, events.BookRules if rules else events.BookOpened):
         return event.rules if not rules or event.rules == rules + 1 else rules
     return rules
 
@@ -205,7 +183,6 @@ def _is_deep(data: bytes) -> bool:
 
 SKIPPED: Final = ": does not count: "
 """In a message about a run that does not count, what follows its name."""
-_GROUP_BYTES: Final = 256 * 1024
 
 
 class SkippedRun(NamedTuple):
@@ -237,7 +214,6 @@ class Counted(NamedTuple):
     Attributes:
         batches: The batches that follow the position, verified.
         skipped: The runs that do not count.
-        data: The bytes of the batches, in pieces.
         rules: The number of the rules in force after the batches.
         newer: The run from which on rules are in force that this version does not know, None without one; it and what
             follows it were not judged.
@@ -245,7 +221,6 @@ class Counted(NamedTuple):
 
     batches: list[RawBatch]
     skipped: list[SkippedRun]
-    data: list[bytes]
     rules: int
     newer: SkippedRun | None = None
 
@@ -265,32 +240,21 @@ def count(runs: Sequence[Run], after: Position, known: set[str], rules: int = 0)
     """
     batches: list[RawBatch] = []
     skipped: list[SkippedRun] = []
-    data: list[bytes] = []
     digest = choose_digest(sum(len(run.data) for run in runs))
-    for group in _groups(runs):
-        # Runs that fit are proven together, which is much faster in catching up; only of others each is looked at.
-        together = group[0]._replace(
-            last=group[-1].last, after=group[-1].after, data=b"".join([run.data for run in group])
-        )
-        for run in (together, *group):
-            found, fresh, fault = _verify(run, after, known, digest)
-            verdict = judge(found, rules, run.first) if found and not fault else RunVerdict(rules, fault)
-            if run is together and (verdict.fault or not _is_each_whole(group, found, after) or may_change(fresh)):
-                continue
-            if verdict.rules > NEWEST:
-                why = f"it changes the book to rules {verdict.rules}, and this version knows {NEWEST}"
-                return Counted(batches, skipped, data, verdict.rules, _skip(run, why))
-            rules = verdict.rules
-            if verdict.fault:
-                skipped.append(_skip(run, verdict.fault))
-            elif found:
-                known.update(find_ids(fresh))
-                batches += found
-                data.append(fresh)
-                after = found[-1].position
-            if run is together:
-                break
-    return Counted(batches, skipped, data, rules)
+    for run in runs:
+        found, ids, fault = _verify(run, after, known, digest)
+        if found and not fault:
+            rules, fault = judge(found, rules, run.first)
+        if rules > NEWEST:
+            why = f"it changes the book to rules {rules}, and this version knows {NEWEST}"
+            return Counted(batches, skipped, rules, _skip(run, why))
+        if fault:
+            skipped.append(_skip(run, fault))
+        elif found:
+            known.update(ids)
+            batches += found
+            after = found[-1].position
+    return Counted(batches, skipped, rules)
 
 
 def read_pieces(
@@ -323,29 +287,8 @@ def read_pieces(
         since = contents.end._replace(seq=replica.end().seq)
 
 
-def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Yield runs in order, those together of which each states that it follows the one before."""
-    group: list[Run] = []
-    size = 0
-    for run in runs:
-        if group and (size > _GROUP_BYTES or (run.first, run.before) != (group[-1].last + 1, group[-1].after)):
-            yield group
-            group, size = [], 0
-        group.append(run)
-        size += len(run.data)
-    if group:
-        yield group
-
-
-def _is_each_whole(group: Sequence[Run], batches: Sequence[RawBatch], after: Position) -> bool:
-    """Return whether each of some runs has the batches that it states, as it must for who reads it alone."""
-    ends = {(batch.last, batch.chain, batch.end) for batch in batches}
-    offsets = accumulate(len(run.data) for run in group)
-    return all((run.last, run.after, after.offset + end) in ends for run, end in zip(group, offsets, strict=True))
-
-
-def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[Sequence[RawBatch], bytes, str]:
-    """Return the batches of a run after a position, their bytes, and why it cannot count; empty where it may."""
+def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[Sequence[RawBatch], list[str], str]:
+    """Return the batches of a run after a position, their ids, and why it cannot count; empty where it may."""
     data, fault = _bytes_after(run, after)
     found = [] if fault else verify_run(data, after, (), digest).batches
     end = (found[-1].last, found[-1].chain, found[-1].end - after.offset) if found else (*after[:2], 0)
@@ -354,7 +297,7 @@ def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple
     ids = find_ids(data)
     if not fault and (len({*ids}) < len(ids) or not known.isdisjoint(ids)):
         fault = "an event of it is in the book already"
-    return found, data, fault
+    return found, ids, fault
 
 
 def _bytes_after(run: Run, position: Position) -> tuple[bytes, str]:
@@ -443,7 +386,9 @@ def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> li
         run_bytes: How many bytes a run has at most; a batch alone may have more.
     """
     runs: list[Run] = []
-    for piece in cut_pieces(batches, lambda batch: batch.size, run_bytes, lambda batch: may_change(batch.lines[0])):
+    for piece in cut_pieces(
+        batches, lambda batch: batch.size, run_bytes, lambda batch: _CHANGES.search(batch.lines[0]) is not None
+    ):
         before = runs[-1].after if runs else after.chain
         data = b"".join(batch.raw for batch in piece)
         runs.append(Run(piece[0].first, piece[-1].last, before, piece[-1].chain, data))

@@ -317,16 +317,12 @@ class Replica:
                 yield data
                 left -= len(data)
 
-    def append(self, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
+    def append(self, batches: Sequence[RawBatch]) -> None:
         """Append batches, at least one, that follow its end and were verified, and flush them.
 
         The caller holds the lock of syncs.
 
         Bytes after its end are of an append that was interrupted; the engine has the batches still.
-
-        Args:
-            batches: The batches.
-            data: Their bytes in pieces, where the caller has them already.
 
         Raises:
             CannotWriteError, OutcomeUnknownError: The disk refuses, or another program wrote to it meanwhile.
@@ -336,11 +332,9 @@ class Replica:
             end, head = self._end(files.log), self.log.read_head()
             files.failures = 0 if head is None else head.failures
             os.ftruncate(files.log, end.offset)
-            offset = end.offset
-            for piece in data or [b"".join(batch.raw for batch in batches)]:
-                disk.write_all(files.log, piece, files.path)
-                disk.check_place(files.log, piece, files.path, offset)
-                offset += len(piece)
+            data = b"".join(batch.raw for batch in batches)
+            disk.write_all(files.log, data, files.path)
+            disk.check_place(files.log, data, files.path, end.offset)
             files.confirm(batches[-1].position, end.offset, end)
         except OSError as error:
             raise CannotWriteError(files.path, disk.reason(error)) from error

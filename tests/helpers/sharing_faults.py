@@ -167,7 +167,7 @@ def crashing(number: int, draw: random.Random) -> Iterator[None]:
     torn = draw.random() < 0.5
     append, exit_ = Replica.append, Transaction.__exit__
 
-    def torn_append(self: Replica, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
+    def torn_append(self: Replica, batches: Sequence[RawBatch]) -> None:
         try:
             step("replica.append, before")
         except CrashError:
@@ -176,7 +176,7 @@ def crashing(number: int, draw: random.Random) -> Iterator[None]:
                 whole = b"".join(batch.raw for batch in batches)
                 path.write_bytes(path.read_bytes() + whole[: draw.randrange(len(whole))])
             raise
-        append(self, batches, data)
+        append(self, batches)
         step("replica.append, after")
 
     def killed_exit(self: Transaction, kind: Any, error: Any, trace: Any) -> None:

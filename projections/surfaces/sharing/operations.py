@@ -295,7 +295,7 @@ def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:
         differs=differs,
         redacted=redacted,
         newer=counted.newer,
-        redactions=find_redactions(lambda: counted.data),
+        redactions=find_redactions(lambda: (batch.data for batch in counted.batches)),
     )
 
 

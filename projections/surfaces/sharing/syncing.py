@@ -331,7 +331,7 @@ class Sync:
                 check_book(self.engine.address, counted.batches[0], self.part.book)
             batches, self.newer = counted.batches, counted.newer
             if batches:
-                self._append_to_replica(batches, counted.data)
+                self._append_to_replica(batches)
                 replicas.list_lost(self.replica, batches, _BY)
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer:
@@ -349,9 +349,9 @@ class Sync:
             self._note(contents.end)
         return contents
 
-    def _append_to_replica(self, batches: Sequence[RawBatch], data: Sequence[bytes] = ()) -> None:
+    def _append_to_replica(self, batches: Sequence[RawBatch]) -> None:
         note_ends(self.project, self.part, self.replica.end()[:2], batches[-1].position[:2])
-        self.replica.append(batches, data)
+        self.replica.append(batches)
 
     def _note(self, end: End | None = None, **changes: Any) -> None:
         """Store how far the copy is; with an end, up to which run it was read, so that no sync reads that again."""
@@ -558,7 +558,7 @@ class Sync:
                 raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
             if counted.batches:
                 check_book(self.engine.address, counted.batches[0], self.part.book)
-                fresh.append(counted.batches, counted.data)
+                fresh.append(counted.batches)
                 replicas.list_lost(fresh, counted.batches, _BY)
         end = fresh.end()
         if not end.seq:
