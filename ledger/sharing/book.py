@@ -360,8 +360,9 @@ class Publisher:
                 ids.append(event.record.id if number == 1 else f"{event.record.id}.{number}")
         first_record = landed.sent.records[0]
         at = first_record.at if self.at is None else self.at
+        key = None if landed.repeated else first_record.delivery
         by, remaining = self._by(first_record.by), iter(ids)
-        return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, landed.key))
+        return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, key))
 
     def masked(self, event: Event) -> Event:
         """Return an event as it leaves this machine."""

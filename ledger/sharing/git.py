@@ -394,7 +394,7 @@ class GitStore(engine.Store):
         folders = [os.path.join(self._path, "objects"), self._objects][:: -1 if is_kept else 1]
         places = dict(zip(("GIT_OBJECT_DIRECTORY", _ALTERNATES), folders, strict=True))
         words = (*self._options, f"--git-dir={self._path}", *words)
-        options = {"limit_s": self._limit_s, "variables": places | (variables or {}), **options}
+        options = {"limit_s": self._limit_s, "variables": {**places, **(variables or {})}, **options}
         return git_remote.run_git(words, folder=self._folder, **options)
 
 

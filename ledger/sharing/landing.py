@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _LINKED: Final = b'"kind":"%b"' % events.KIND_OF[events.RedactionLinked].encode()
 
 
+_Events = tuple[events.Event, ...]
+
 # ---- What lands ----
 
 
@@ -52,11 +54,6 @@ class Sent:
     def ids(self) -> list[str]:
         """Return the ids of its events, as their machine recorded them."""
         return [own_id(record.id) for record in self.records]
-
-    @property
-    def key(self) -> str | None:
-        """Return what its first line has as its idempotency key, None without one."""
-        return self.records[0].delivery
 
     def makes(self, record: EventRecord) -> bool:
         """Return whether one of its events makes an entry."""
@@ -228,7 +225,6 @@ class Landed:
     Attributes:
         sent: The batch.
         events: Its events there, in order.
-        key: What its first line has there as its idempotency key, None without one.
         renamed: Name → name there, for entries that this batch made and that have another name there.
         repeated: Whether that ledger has this delivery from another machine.
         is_here: Whether that ledger had the batch already.
@@ -237,7 +233,6 @@ class Landed:
 
     sent: Sent
     events: tuple[LandedEvent, ...] = ()
-    key: str | None = None
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     repeated: bool = False
     is_here: bool = False
@@ -285,6 +280,7 @@ class BatchLanding:
         repeated: As in `Landed`.
         made: Id of an event of this batch that makes an entry → its name there.
         joined: Name there of such an entry → the standing entry of the same text.
+        id: Id of the event that lands at the moment.
     """
 
     sent: Sent
@@ -292,37 +288,31 @@ class BatchLanding:
     repeated: bool
     made: dict[str, str] = attrs.field(factory=dict)
     joined: dict[str, str] = attrs.field(factory=dict)
+    id: str = ""
 
     def land(self) -> Landed:
         """Return the batch as it lands."""
-        for record in self.sent.records:
-            if self.sent.makes(record):
-                self._name_entry(record)
+        sent = self.sent
         renamed: dict[str, str] = {}
-        for record in self.sent.records:
-            event: Any = record.event
-            if record.id in self.made and self.made[record.id] != event.name:
-                renamed[event.name] = self.made[record.id]
-        if self._lacks():
-            return Landed(self.sent, lacks=True)
-        landed = tuple(LandedEvent(record, event) for record in self.sent.records for event in self._land_event(record))
-        key = None if self.repeated else self.sent.key
-        return Landed(self.sent, landed, key, renamed, self.repeated)
-
-    def _lacks(self) -> bool:
-        """Return whether it means an entry that only another history of the book has."""
-        missing = {name for name in self.sent.means if self.resolve(name) is None} if self.ground.is_book else set()
+        for record in sent.records:
+            if sent.makes(record):
+                own, name = self._name_entry(record.id, record.event)
+                renamed |= {own: name} if own != name else {}
+        missing = {name for name in sent.means if self.resolve(name) is None} if self.ground.is_book else set()
         # Mostly none is missing, and only then each event is looked at.
-        shared = (record.event for record in self.sent.records if missing and type(record.event) in RULES)
-        return any(not missing.isdisjoint(names_in(event)) for event in shared)
-
-    def _land_event(self, record: EventRecord) -> tuple[events.Event, ...]:
-        """Return the events that one becomes: mostly one, none where it concerns nobody else."""
-        kind = type(record.event)
-        if self.repeated and kind in _REPEATABLE and record.id not in self.made:
-            return (events.EventRepeated(events.KIND_OF[kind]),)
-        rule = RULES.get(kind) or self.ground.extra_rules.get(kind)
-        return () if rule is None else rule(self, record)
+        shared = (record.event for record in sent.records if missing and type(record.event) in RULES)
+        if any(not missing.isdisjoint(names_in(event)) for event in shared):
+            return Landed(sent, lacks=True)
+        landed: list[LandedEvent] = []
+        for record in sent.records:
+            kind, self.id = type(record.event), record.id
+            rule = RULES.get(kind) or self.ground.extra_rules.get(kind)
+            # Mostly one event becomes one; none where it concerns nobody else.
+            if self.repeated and kind in _REPEATABLE and record.id not in self.made:
+                landed.append(LandedEvent(record, events.EventRepeated(events.KIND_OF[kind])))
+            elif rule is not None:
+                landed += [LandedEvent(record, event) for event in rule(self, record.event)]
+        return Landed(sent, tuple(landed), renamed, self.repeated)
 
     def resolve(self, name: str) -> str | None:
         """Return the name there of the entry that a name of this batch means; None where that is not there."""
@@ -339,19 +329,19 @@ class BatchLanding:
         stands = found in state.entries or found not in state.merged
         return found if stands else self.ground.matched.get(found, found)
 
-    def _name_entry(self, record: EventRecord) -> None:
-        """Give the entry that an event makes its name there: its own one, or the next free one."""
-        event: Any = record.event
-        standing = self._equal_entry(record.id, event)
+    def _name_entry(self, id_: str, event: Any) -> tuple[str, str]:
+        """Give the entry that an event makes its name there, its own or the next free one; return both."""
+        standing = self._equal_entry(id_, event)
         taken = {*self.ground.state.used, *self.made.values()}
         name = event.name
         if name in taken:
             slug = slug_of(name)
             high = self.ground.state.high_water
             name = format_name(next_free_number(high, taken)) if slug is None else next_slug_name(slug, taken)
-        self.made[record.id] = name
+        self.made[id_] = name
         if standing is not None:
             self.joined[name] = standing
+        return event.name, name
 
     def _equal_entry(self, id_: str, event: Any) -> str | None:
         """Return the entry that has the text of a new one; None where the new one stands by itself."""
@@ -392,9 +382,8 @@ def names_in_top(top: str) -> Iterator[str]:
 # ---- The rules ----
 
 
-def _make(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    event: Any = record.event
-    text, name = text_of(event.text), step.made[record.id]
+def _make(step: BatchLanding, event: Any) -> _Events:
+    text, name = text_of(event.text), step.made[step.id]
     # Of a delivery that is there already nothing counts.
     counts = (0, 0) if step.repeated or isinstance(event, events.PointAdded) else (event.helpful, event.harmful)
     if name in step.joined:
@@ -404,16 +393,14 @@ def _make(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
         )
     if isinstance(event, events.PointAdded):
         return (events.PointAdded(name, text),)
-    if isinstance(event, events.PointEdited):
-        return (event.evolve(name=name, helpful=counts[0], harmful=counts[1], text=text),)
-    return (events.PointSeeded(name, counts[0], counts[1], event.origin, text, ""),)
+    item = {"original": ""} if isinstance(event, events.PointSeeded) else {}
+    return (event.evolve(name=name, helpful=counts[0], harmful=counts[1], text=text, **item),)
 
 
-def _edit(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+def _edit(step: BatchLanding, event: Any) -> _Events:
     """Return a manual edit as the difference between what its writer saw and what he made of it."""
-    if record.id in step.made:
-        return _make(step, record)
-    event: Any = record.event
+    if step.id in step.made:
+        return _make(step, event)
     name = step.standing(event.name)
     if name is None:
         return ()
@@ -436,10 +423,9 @@ def _edit(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     )
 
 
-def _match(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+def _match(step: BatchLanding, event: Any) -> _Events:
     """Return an entry that was joined before, with what it brought then."""
-    event: Any = record.event
-    name, text = step.made[record.id], text_of(event.text)
+    name, text = step.made[step.id], text_of(event.text)
     to = step.standing(event.to)
     other = step.ground.state.entries.get(to or "")
     if other is None or other.text != text:
@@ -451,8 +437,7 @@ def _match(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
     return (events.PointMatched(name, to or name, helpful, harmful, text),)
 
 
-def _rename(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    event: Any = record.event
+def _rename(step: BatchLanding, event: Any) -> _Events:
     name = step.standing(event.name)
     changes: dict[str, Any] = {"name": name} | ({"reason": ""} if hasattr(event, "reason") else {})
     if isinstance(event, events.PointReworded):
@@ -460,22 +445,19 @@ def _rename(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]
     return () if name is None else (attrs.evolve(event, **changes),)
 
 
-def _rate(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+def _rate(step: BatchLanding, event: Any) -> _Events:
     # The fold lets it count for the entry that this one was joined to.
-    event: Any = record.event
     name = step.resolve(event.name)
     return () if name is None else (events.PointRated(name, event.rating),)
 
 
-def _merge(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    event: Any = record.event
+def _merge(step: BatchLanding, event: Any) -> _Events:
     name = step.standing(event.name)
     merged = tuple(entry for entry in _all_standing(step, event.merged) if entry != name)
     return () if name is None or not merged else (events.PointMerged(name, merged, ""),)
 
 
-def _order(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    event: Any = record.event
+def _order(step: BatchLanding, event: Any) -> _Events:
     names = _all_standing(step, event.names)
     return (events.PlaybookOrdered(names),) if names else ()
 
@@ -484,8 +466,7 @@ def _all_standing(step: BatchLanding, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in map(step.standing, names) if name is not None))
 
 
-def _set_top(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    event: Any = record.event
+def _set_top(step: BatchLanding, event: Any) -> _Events:
     top = event.top or ""
     top = rename_in_top(top, {name: step.standing(name) or name for name in names_in_top(top)})
     if isinstance(event, events.PlaybookAdopted):
@@ -494,15 +475,13 @@ def _set_top(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...
     return (events.PlaybookEdited(None, event.source, top),)
 
 
-def _void(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    event: Any = record.event
+def _void(_: BatchLanding, event: Any) -> _Events:
     begins = range(0, max(len(event.ids), 1), IDS_A_LINE)
     return tuple(events.EventsVoided(event.ids[begin : begin + IDS_A_LINE], None, "") for begin in begins)
 
 
-def _redact(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+def _redact(step: BatchLanding, event: Any) -> _Events:
     """Return a redaction, unless the text of its event is redacted there already."""
-    event: Any = record.event
     redacted = step.ground.redacted_ids()
     if event.id in redacted:
         return ()
@@ -510,11 +489,11 @@ def _redact(step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]
     return (event,)
 
 
-def _keep(_: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
-    return (record.event,)
+def _keep(_: BatchLanding, event: Any) -> _Events:
+    return (event,)
 
 
-Rules = Mapping[type[Any], Callable[["BatchLanding", EventRecord], tuple[events.Event, ...]]]
+Rules = Mapping[type[Any], Callable[[BatchLanding, Any], _Events]]
 RULES: Final[Rules] = {
     events.PlaybookAdopted: _set_top,
     events.PointSeeded: _make,

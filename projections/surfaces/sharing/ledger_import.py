@@ -376,7 +376,7 @@ _OF_ONE_MACHINE: Final = {
     "point.reviewed",
 }
 _CARRIED: Final = {
-    events.EVENT_TYPES[kind][0]: lambda _, record: (record.event,) for kind in PLAYBOOK_NEUTRAL - _OF_ONE_MACHINE
+    events.EVENT_TYPES[kind][0]: lambda _, event: (event,) for kind in PLAYBOOK_NEUTRAL - _OF_ONE_MACHINE
 }
 """Kinds that change no playbook, such as a measurement, as they are recorded here."""
 
@@ -504,9 +504,8 @@ class Landing:
         # It lands after the book and what is pending, whose numbers are higher than those of the own ledger.
         return raw if self._log is None else renumber(raw, range(PENDING + raw.first, PENDING + raw.last + 1))
 
-    def _carry(self, step: BatchLanding, record: EventRecord) -> tuple[events.Event, ...]:
+    def _carry(self, step: BatchLanding, event: Any) -> tuple[events.Event, ...]:
         """Return an event about an entry as it is recorded here; nothing where that is not here."""
-        event: Any = record.event
         changes: dict[str, Any] = {"name": step.resolve(event.name)}
         if isinstance(event, events.PointProposed):
             changes["merged"] = tuple(map(step.resolve, event.merged))
