@@ -130,12 +130,12 @@ class RawBatch(NamedTuple):
     @property
     def size(self) -> int:
         """Return its size in bytes."""
-        return sum(map(len, self.lines)) - len(LINE_END) + FRAME_BYTES
+        return self.end - self.offset
 
     @property
     def end(self) -> int:
         """Return the offset after its last byte."""
-        return self.offset + self.size
+        return self.offset + sum(map(len, self.lines)) - len(LINE_END) + FRAME_BYTES
 
     @property
     def position(self) -> Position:

@@ -249,10 +249,6 @@ class JsonlLog:
         """Return the head, None if there is none or it is torn."""
         return heads.load(os.path.join(self.ledger_folder, "head"))
 
-    def is_shared(self) -> bool:
-        """Return whether the ledger has taken in a shared book, so that its own events are not all of its history."""
-        return (self.read_head() or NO_HEAD).shared
-
     def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.
 

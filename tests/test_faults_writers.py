@@ -16,6 +16,7 @@ import pytest
 from faults import writers
 from helpers.authors import HUMAN
 from helpers.ledger_logs import Clock, append, lines, names
+from helpers.real_command import replay_bytes
 from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
@@ -254,7 +255,7 @@ def test_no_environment_changes_the_bytes(two_entries: Project, odd: dict[str, s
     recorded = python(COMMAND, "--project", place, "record", env=os.environ | odd, given=payload)
     assert (0, "") == (recorded.returncode, recorded.stderr)
     here = two_entries.playbook.read_bytes()
-    assert here == commands.replay_bytes(two_entries)
+    assert here == replay_bytes(two_entries)
     there = python(
         COMMAND, "--project", place, "replay", "--output", str(two_entries.root / "out"), env=os.environ | odd
     )

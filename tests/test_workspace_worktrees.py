@@ -231,7 +231,7 @@ def test_a_git_file_unknown_to_its_repository_leads_nowhere(
     folder.mkdir()
     plant(folder / ".git", linked)
     assert folder == finder(folder / "sub")
-    assert "" == workspace.main_worktree(str(folder))
+    assert "" == workspace.repository_of(str(folder))
 
 
 @pytest.mark.parametrize("field", ["gitdir", "commondir"])

@@ -14,6 +14,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.events import list_events
+from helpers.real_command import replay_bytes
 from helpers.reference_model import book, point
 from helpers.repository import ROOT
 from helpers.spool_files import held
@@ -120,7 +121,7 @@ def assert_sound(project: Project) -> None:
     assert () == verdict.problems
     added = [row["body"]["name"] for row in rows_of(project, "point.added")]
     assert len(added) == len({*added, *NAMES}) - len(NAMES)
-    assert commands.replay_bytes(project) == project.playbook.read_bytes()
+    assert replay_bytes(project) == project.playbook.read_bytes()
 
 
 def test_eight_processes_lose_no_rating(started: Project) -> None:
@@ -128,7 +129,7 @@ def test_eight_processes_lose_no_rating(started: Project) -> None:
     finished = run_together(started, [(RATINGS_EACH, 0)] * PROCESSES)
     assert [0] * PROCESSES == [code for code, _ in finished]
     # What is not in the log yet waits in the spool, because the lock was held for too long; the file shows the rest.
-    assert commands.replay_bytes(started) == started.playbook.read_bytes()
+    assert replay_bytes(started) == started.playbook.read_bytes()
     assert_sound(started)
     everything = {f"{worker}-{number}": 1 for worker in range(PROCESSES) for number in range(RATINGS_EACH)}
     assert everything == rated_sessions(started)

@@ -238,7 +238,7 @@ def load(folder: Path, *, to_change: bool = False) -> Redactions:
         # A key that blake2b does not accept is damage as well.
         redactions.digest("")
     except FileNotFoundError:
-        return Redactions(clock.new_secret(_KEY_BYTES)) if to_change else NO_REDACTIONS
+        return Redactions(clock.new_secret(_KEY_BYTES))
     except CannotWriteError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

@@ -11,6 +11,7 @@ import attrs
 
 from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry import (
     SPEC_POLICY,
@@ -20,7 +21,6 @@ from tallybook.projections.playbook.entry import (
     Policy,
     add_rating,
     evolve,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -222,7 +222,8 @@ def _apply(state: Playbook, event: Any, _: Batch) -> None:
 def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
     # The second most frequent event takes a short way: a new entry has no counts to prune by.
     if event.name not in state.mutable:
-        state.mutable[event.name] = MutableEntry(event.name, text_of(event), 0, 0)
+        text = REDACTED if event.text is None else event.text
+        state.mutable[event.name] = MutableEntry(event.name, text, 0, 0)
         _mark_present(state, event.name)
 
 

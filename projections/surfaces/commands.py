@@ -32,7 +32,7 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.render import playbook_dict, read_stamp
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
@@ -300,12 +300,6 @@ def replay(project: Project) -> tuple[Playbook, list[str]]:
     return report.state, [*edit, *map(str, report.problems)]
 
 
-def replay_bytes(project: Project) -> bytes:
-    """Return the bytes that ``playbook.json`` has by the ledger, without any cache and writing nothing."""
-    opened = Opened(project)
-    return opened.rendering_of(opened.playbook(cold=True))
-
-
 def write_copy(project: Project, output: Path, data: Callable[[], bytes]) -> None:
     """Write a playbook to a file that is neither the project's own nor one of the ledger's.
 
@@ -351,7 +345,7 @@ def check(project: Project, state: Playbook | None = None) -> None:
         raise DriftError(project.playbook, "is another machine's and not what the book says", _EDITS)
     if file.events:
         raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
-    if data != opened.rendering_of(state):
+    if data != playbook_bytes(state, opened.settings.format):
         raise DriftError(project.playbook, "is older than the ledger", _EDITS)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from helpers.command_line import Answer
 from helpers.repository import ROOT
-from tallybook.projections.surfaces import commands
+from tallybook.projections.playbook.render import playbook_bytes
+from tallybook.projections.surfaces.history.reading import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +35,15 @@ def run(project: Project, *arguments: str, before: Callable[[], None] | None = N
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+def replay_bytes(project: Project) -> bytes:
+    """Return the bytes that ``playbook.json`` has by the ledger alone."""
+    opened = Opened(project)
+    return playbook_bytes(opened.playbook(cold=True), opened.settings.format)
+
+
 def texts(project: Project) -> list[str]:
     """Return the texts of the ledger alone, whatever playbook.json has."""
-    return [kp["text"] for kp in json.loads(commands.replay_bytes(project))["key_points"]]
+    return [kp["text"] for kp in json.loads(replay_bytes(project))["key_points"]]
 
 
 def assert_refused(answer: Answer, code: int, says: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from helpers import sharing_steps
+from helpers.ledger_head import head_of
 from helpers.memory_store import FAULTS
 from helpers.sharing_faults import CrashError, ShakyEngine, crashing
 from helpers.sharing_machines import Site
@@ -233,7 +234,7 @@ class History:
         what = make_undo(ids if how < 0.6 else [self.random.choice(ids)])
         if how > 0.85:
             session = self.random.choice(SESSIONS)
-            shared = site.own.exists() and site.own.is_shared()
+            shared = head_of(site.own).shared
             what = make_undo(tuple(site.ids_of_session(session))) if shared else make_undo((), session)
         site.do(lambda project: recording.write(project, [Request(what, {"rater": "human"})]))
 

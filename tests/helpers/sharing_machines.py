@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from helpers.ledger_head import head_of
 from helpers.shared_machines import make_part
 from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Seen, look
 from helpers.sharing_redactions import note_erased, redacted_texts
@@ -240,7 +241,7 @@ class Site:
 
     def _landed_now(self) -> dict[str, Seen]:
         """Return what landing made of the events of the book, and makes of pending ones, where the model asks that."""
-        if not self.model.follows or not self.own.is_shared():
+        if not self.model.follows or not head_of(self.own).shared:
             return self.landed
         entries, landed = {name: entry for entry, name in self.book_names.items()}, dict(self.landed)
         self._look_at_pending(entries, landed)
@@ -251,7 +252,7 @@ class Site:
             look([attrs.evolve(event.record, event=event.event) for event in batch.events], entries, landed)
 
     def _expected(self, landed: dict[str, Seen]) -> Playbook:
-        if self.own.is_shared():
+        if head_of(self.own).shared:
             return self.model.playbook([*self.order, *self.pending], landed)
         return self.model.unshared(self.intents)
 
@@ -302,7 +303,7 @@ class Site:
         """Note what the names of entries mean that left the playbook: those of which it is certain."""
         former: dict[str, list[str]] = {}
         landed = {name: entry for entry, name in self.book_names.items()}
-        if self.own.is_shared() and not landed.keys() >= {*actual.gone, *actual.merged}:
+        if head_of(self.own).shared and not landed.keys() >= {*actual.gone, *actual.merged}:
             self._look_at_pending(landed, {})
         for entry, gone in expected.gone.items():
             text = self._mask(gone.text, "")

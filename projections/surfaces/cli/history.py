@@ -32,6 +32,7 @@ from tallybook.projections.playbook.comparisons import Alternative, Exclusion, a
 from tallybook.projections.playbook.comparisons import difference_json as whatif_json
 from tallybook.projections.playbook.conditions import COUNT, Search, parse, search, turn_json
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
+from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import (
@@ -496,10 +497,10 @@ def what_if(project: Project, /, **options: Any) -> None:
         merges.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
     note_pending(project, moment, alternative.real)
     if output == "-":
-        sys.stdout.buffer.write(Opened(project).rendering_of(state))
+        sys.stdout.buffer.write(playbook_bytes(state, Opened(project).settings.format))
         return
     if output is not None:
-        commands.write_copy(project, Path(output), lambda: Opened(project).rendering_of(state))
+        commands.write_copy(project, Path(output), lambda: playbook_bytes(state, Opened(project).settings.format))
         note(f"{output} written")
     premise = {"policy": policy.name, "rule": rule, "without": alternative.left_out}
     result = premise | ({"merge": merges} if merges else {}) | whatif_json(alternative)

@@ -13,6 +13,7 @@ import click
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.history.event_rows import by_json
+from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
@@ -139,7 +140,9 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
     note(*(() if moment is None else moment.notes))
 
     def data() -> bytes:
-        return commands.replay_bytes(project) if moment is None else Opened(project).rendering_of(moment.state)
+        opened = Opened(project)
+        state = opened.playbook(cold=True) if moment is None else moment.state
+        return playbook_bytes(state, opened.settings.format)
 
     # What did not verify never becomes playbook.json, on which others build.
     if output == "-" or (moment is not None and output is None):

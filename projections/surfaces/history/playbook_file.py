@@ -32,7 +32,7 @@ from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold, history
-from tallybook.projections.playbook.render import entries_by_section, read_stamp
+from tallybook.projections.playbook.render import entries_by_section, playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import Opened
@@ -492,7 +492,7 @@ def _replace(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
 
     if (file.unreadable or file.is_foreign) and _digest(project) == file.sha256:
         set_aside(project, opened.log.now().at)
-    data = opened.rendering_of(state)
+    data = playbook_bytes(state, opened.settings.format)
     digest = sha256(data).hexdigest()
     # What was read when the file was examined need not be read again: a later edit is found by the next command.
     if digest != file.sha256 and not disk.replace_file(project.playbook, data, may_replace=is_replaceable):

@@ -16,7 +16,6 @@ from tallybook.ledger.scan import find_or_read
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history
-from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form, S, fold_log, position_of
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger, with the shared book in it if it has one; nothing is created yet."""
     log = open_own_log(project)
-    if log.is_shared():
+    head = log.read_head()
+    # Its own events are then not all of its history.
+    if head is not None and head.shared:
         from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
         log = SharedLog(project.ledger, log.now)
@@ -148,10 +149,6 @@ class Opened:
     def playbook(self, *, cold: bool = False) -> Playbook:
         """Return the playbook at the end of the ledger, as ``reading.current``: each time as it is then."""
         return fold_view(PLAYBOOK_FORM, self.log, cold=cold)
-
-    def rendering_of(self, state: Playbook) -> bytes:
-        """Return the bytes of ``playbook.json`` for a playbook, in the form that the settings name."""
-        return playbook_bytes(state, self.settings.format)
 
     def close(self) -> None:
         """Close the ledger."""

@@ -22,14 +22,8 @@ from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format
-from tallybook.projections.surfaces.workspace.project import (
-    Project,
-    contains,
-    gitdir_of,
-    is_linked,
-    repository_folders,
-    repository_of,
-)
+from tallybook.projections.surfaces.workspace import project as projects
+from tallybook.projections.surfaces.workspace.project import Project
 
 FAILURES: Final = (OSError, subprocess.SubprocessError)
 """What ``ask`` raises where git is missing, does not answer in time, or refuses; ``failure_reason`` says why."""
@@ -144,12 +138,11 @@ def removal(project: Project) -> str:
 
     Git ignores the ledger, so that `git worktree remove` does not ask about it either.
     """
-    folders = repository_folders(os.path.realpath(project.root))
-    if not folders or is_tracked(project, project.ledger):
+    top = _top(project)
+    if not top or is_tracked(project, project.ledger):
         return ""
-    commands = (
-        "`git worktree remove` and `git clean -fdX` delete" if is_linked(folders[-1]) else "`git clean -fdX` deletes"
-    )
+    is_linked = projects.is_linked(top)
+    commands = "`git worktree remove` and `git clean -fdX` delete" if is_linked else "`git clean -fdX` deletes"
     return f"git does not track the ledger, and {commands} {project.ledger} without asking"
 
 
@@ -185,8 +178,7 @@ def revisions(project: Project) -> Iterator[tuple[str, Commit]]:
     Raises:
         OSError, SubprocessError: Git fails.
     """
-    top = os.fsdecode(ask(project.root, "rev-parse", "--show-toplevel")).removesuffix("\n")
-    path = os.path.relpath(os.path.realpath(project.ledger / LOG_NAME), os.path.realpath(top))
+    top, path = _find_log(project)
     names = ask(top, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
     # Without the full history, a merge that kept one side hides the commits of the other.
     changes = ask(top, "rev-list", f"--max-count={_MAX_COMMITS}", "--full-history", "--all", "--reflog", "--", path)
@@ -215,10 +207,15 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
         yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.pending_ids(project.ledger))
 
 
+def _find_log(project: Project) -> tuple[str, str]:
+    """Return the top of a project's working tree as git names it, and the path of the log below it."""
+    top = os.fsdecode(ask(project.root, "rev-parse", "--show-toplevel")).removesuffix("\n")
+    return top, os.path.relpath(os.path.realpath(project.ledger / LOG_NAME), os.path.realpath(top))
+
+
 def ledger_blob(commit: Commit, project: Project) -> str | None:
     """Return the id of the file that a commit has as the ledger, None where it has none or something else there."""
-    top = os.fsdecode(ask(project.root, "rev-parse", "--show-toplevel")).removesuffix("\n")
-    path = os.path.relpath(os.path.realpath(project.ledger / LOG_NAME), os.path.realpath(top))
+    _, path = _find_log(project)
     if path.startswith(os.pardir):
         return None
     entry = ask(project.root, "ls-tree", "-z", "--full-tree", commit.id, "--", path.replace(os.sep, "/"))
@@ -288,7 +285,7 @@ def exclude_patterns(project: Project) -> tuple[bytes, ...]:
     for path, end in paths:
         real = os.path.realpath(path)
         place = os.path.relpath(real, top).replace(os.sep, "/")
-        if contains(top, real) and place.isprintable():
+        if projects.contains(top, real) and place.isprintable():
             escaped = "".join("\\" + part if part in _SPECIAL else part for part in place)
             lines.append(f"/{escaped}{end}\n")
     return tuple(map(os.fsencode, lines))
@@ -320,7 +317,7 @@ def without_patterns(data: bytes, lines: tuple[bytes, ...]) -> bytes:
 
 def _top(project: Project) -> str:
     """Return the top of the repository around a project, empty outside of one."""
-    folders = repository_folders(os.path.realpath(project.root))
+    folders = projects.repository_folders(os.path.realpath(project.root))
     return folders[-1] if folders else ""
 
 
@@ -337,10 +334,11 @@ def _common_folder(top: str) -> str:
     if git.is_dir():
         return "" if git.is_symlink() else str(git)
     # Not enough by itself: an archive can bring a file that leads to any repository of this machine.
-    own = gitdir_of(top)
+    own = projects.gitdir_of(top)
     # A submodule's is among the files of a repository around it.
     modules = (folder / ".git" / "modules" for folder in Path(top).parents)
-    return repository_of(top) or (own if any(contains(str(folder), own) for folder in modules) else "")
+    is_submodule = any(projects.contains(str(folder), own) for folder in modules)
+    return projects.repository_of(top) or (own if is_submodule else "")
 
 
 def _ignores_itself(folder: Path) -> bool:

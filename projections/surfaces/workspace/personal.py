@@ -12,14 +12,8 @@ import stat
 
 from tallybook.ledger import errors
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
-from tallybook.projections.surfaces.workspace.project import (
-    CLAUDE,
-    Project,
-    ProjectPaths,
-    as_path,
-    contains,
-    ledger_folder,
-)
+from tallybook.projections.surfaces.workspace import project as projects
+from tallybook.projections.surfaces.workspace.project import Project, ProjectPaths, as_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +52,7 @@ class PersonalPlaybook(Project):
 
 def folder() -> str:
     """Return the folder, whether it is there or not."""
-    configured = os.environ.get(_VARIABLE) or os.path.join(os.path.expanduser("~"), CLAUDE)
+    configured = os.environ.get(_VARIABLE) or os.path.join(os.path.expanduser("~"), projects.CLAUDE)
     return os.path.join(os.path.realpath(configured), FOLDER)
 
 
@@ -71,7 +65,7 @@ def fault(project: AnyProject | None = None) -> str:
     if configured and not os.path.isabs(configured):
         return _RELATIVE
     path = folder()
-    if configured and project is not None and contains(os.path.realpath(project.root), path):
+    if configured and project is not None and projects.contains(os.path.realpath(project.root), path):
         return _INSIDE
     with suppress(OSError, AttributeError):
         if os.lstat(path).st_uid != os.geteuid():
@@ -83,7 +77,7 @@ def find_paths(project: AnyProject) -> ProjectPaths | None:
     """Return the paths of the person's own playbook; None where there is none, or it cannot be told in a project."""
     path = folder()
     with suppress(OSError, errors.TallybookError):
-        ledger = ledger_folder(path)
+        ledger = projects.ledger_folder(path)
         if stat.S_ISREG(os.stat(os.path.join(ledger, "events.jsonl")).st_mode) and not fault(project):
             return ProjectPaths(path, path, path, ledger)
     return None
@@ -112,7 +106,7 @@ def place(project: AnyProject | None) -> PersonalPlaybook:
         raise errors.BadInputError(folder(), f"cannot be your own playbook: {why}", FIXES[why])
     mine = PersonalPlaybook(as_path(folder()))
     # A link in its place is refused.
-    ledger_folder(mine.root)
+    projects.ledger_folder(mine.root)
     return mine
 
 

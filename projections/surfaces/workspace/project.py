@@ -227,7 +227,11 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
     named = os.fspath(given or os.environ.get("CLAUDE_PROJECT_DIR") or "")
     start = named
     if not os.path.isabs(named):
-        here = _current_folder() if here is None else here
+        try:
+            here = os.getcwd() if here is None else here
+        except FileNotFoundError as error:
+            hint = "go to another, or give --project DIR with its whole path"
+            raise BadInputError("the current folder", "does not exist any more", hint) from error
         start = os.path.join(here, named) if named else here
     if given:
         return start, start
@@ -237,14 +241,6 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
     return root, start
 
 
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError as error:
-        hint = "go to another, or give --project DIR with its whole path"
-        raise BadInputError("the current folder", "does not exist any more", hint) from error
-
-
 def project_around(start: str) -> str:
     """Return the project of the repository that a folder lies in, empty outside of one."""
     # As git does: by the parents that a folder really has, not by those on the way to a link to it.
@@ -252,8 +248,11 @@ def project_around(start: str) -> str:
     folders = repository_folders(real)
     if not folders:
         return ""
-    main = main_worktree(folders[-1])
-    root = next((folder for folder in folders if _is_project(folder, linked=bool(main))), main or folders[-1])
+    # A submodule, a worktree of a bare repository and one that is cut off have no main worktree.
+    main, name = os.path.split(repository_of(folders[-1]))
+    is_linked_here = name == _GIT and main != os.path.realpath(os.path.expanduser("~"))
+    top = main if is_linked_here else folders[-1]
+    root = next((folder for folder in folders if _is_project(folder, linked=is_linked_here)), top)
     return start if root == real else root
 
 
@@ -321,20 +320,6 @@ def is_planted(path: str) -> bool:
     return False
 
 
-def main_worktree(top: str) -> str:
-    """Return the main worktree of a linked one.
-
-    Args:
-        top: The top of a working tree, without symbolic links in its path.
-
-    Returns:
-        The folder; empty where there is none, as for a main worktree, a submodule, a worktree of a bare repository, or
-        one that is cut off; and where it is the home folder.
-    """
-    main, name = os.path.split(repository_of(top))
-    return main if name == _GIT and main != os.path.realpath(os.path.expanduser("~")) else ""
-
-
 def is_cut_off(top: str) -> bool:
     """Return whether a working tree looks like a linked one, and its repository is gone or does not list it."""
     return is_linked(top) and not repository_of(top)
@@ -385,8 +370,7 @@ def has_own_ledger(settings: StrPath) -> bool:
     no TOML reader. Only if it is written in another form is the whole file read as TOML.
     """
     with suppress(OSError, ValueError, RecursionError, TallybookError):
-        disk.refuse_link(os.path.dirname(settings))
-        data = disk.read_small(settings, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf")
+        data = disk.read_file(settings, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf")
         section, is_mentioned = b"", False
         for line in data.split(b"\n"):
             setting = line.partition(b"#")[0].strip()

@@ -14,13 +14,7 @@ from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
 from tallybook.ledger.playbook_constants import FLAT, MAX_HOLD, SECTIONED
 from tallybook.ledger.storage import caches, disk
-from tallybook.projections.surfaces.workspace.project import (
-    CLAUDE,
-    MAX_SETTINGS_BYTES,
-    SETTINGS_PLACE,
-    claude_folder,
-    repository_folders,
-)
+from tallybook.projections.surfaces.workspace import project as projects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +222,13 @@ def read(project: AnyProject, *, store: bool = True) -> Settings:
         store: Whether to write the cache; a command that may write nothing does not.
     """
     # Missing files are listed as well, so that a new one counts at once.
-    places = [(path, *_stamp(path)) for path in files(project)]
+    places = []
+    for path in files(project):
+        try:
+            status = os.stat(path)
+            places.append((path, status.st_mtime_ns, status.st_size))
+        except (OSError, ValueError):
+            places.append((path, 0, -1))
     if all(size < 0 for _, _, size in places):
         return Settings()
     cache = _cache_file(project, [path for path, _, _ in places])
@@ -268,28 +268,20 @@ def files(project: AnyProject) -> list[str]:
     worktree, up to its top; then the project's; then the user's.
     """
     root = os.path.realpath(project.root)
-    folders = repository_folders(os.path.realpath(project.start or root))
+    folders = projects.repository_folders(os.path.realpath(project.start or root))
     if root in folders:
         folders = folders[: folders.index(root)]
     paths = []
     for folder in (*folders, root):
         with suppress(CannotWriteError):
-            paths.append(os.path.join(claude_folder(folder), SETTINGS_PLACE))
+            paths.append(os.path.join(projects.claude_folder(folder), projects.SETTINGS_PLACE))
     return list(dict.fromkeys([*paths, users_file()]))
 
 
 def users_file() -> str:
     """Return the path of the user's own settings, which hold in every project; a link to it is followed."""
-    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), CLAUDE)
-    return os.path.realpath(os.path.join(folder, SETTINGS_PLACE))
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    """Return what changes with a file: its time of change in nanoseconds and its size in bytes, -1 if it is missing."""
-    with suppress(OSError, ValueError):
-        status = os.stat(path)
-        return status.st_mtime_ns, status.st_size
-    return 0, -1
+    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), projects.CLAUDE)
+    return os.path.realpath(os.path.join(folder, projects.SETTINGS_PLACE))
 
 
 # One file
@@ -298,8 +290,7 @@ def _stamp(path: str) -> tuple[int, int]:
 def load(path: str) -> SettingsFile:
     """Read a settings file; a missing file has no settings."""
     try:
-        disk.refuse_link(os.path.dirname(path))
-        data = disk.read_small(path, MAX_SETTINGS_BYTES)
+        data = disk.read_file(path, projects.MAX_SETTINGS_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return SettingsFile({})
     except (OSError, ValueError, CannotWriteError) as error:
@@ -356,8 +347,7 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
     if cache is None:
         return None
     with suppress(*_FAULTS):
-        disk.refuse_link(os.path.dirname(cache))
-        cached = loads(disk.read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
+        cached = loads(disk.read_file(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
         values = cached["values"]
         if cached["files"] == list(map(list, places)) and values.keys() == _RULES.keys():
             values["command"] = tuple(values["command"])

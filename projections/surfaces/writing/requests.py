@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
 _SHOWN_CHARS: Final = 40
-_TERMS: Final = frozenset({"", curation.APPLY, curation.PERSON})
+# A tuple: a value from the spool may be none that a set can look up.
+_TERMS: Final = ("", curation.APPLY, curation.PERSON)
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
 """Decides on the playbook under the lock, without the redacted texts.
@@ -402,14 +403,14 @@ class _Row(msgspec.Struct, omit_defaults=True):
         position: The own event number as of which its names are meant, in a shared project.
     """
 
-    by: dict[str, str]
+    by: Any = None
     key: str | None = None
     payload: str = ""
     when: str | None = None
     update: Any = None
     names: dict[str, str] = {}
     beside: list[Any] = []
-    may: str = ""
+    may: Any = ""
     shown: tuple[str, ...] | None = None
     origin: str = ""
     by_marks: bool = False
