@@ -86,13 +86,10 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     part = _membership(project, engine_name, address, options, as_json=as_json)
     # A person is asked with what would leave in sight, so the book is read first.
     with closing(membership.open_engine(part, project.ledger)) as engine:
-        shown = operations.preview(project, engine, part.name)
+        shown = operations.preview(project, engine, part)
     if part.read_only and not shown["book"]:
         hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
         raise BadInputError(part.address, f"holds no book {part.name}", hint)
-    former = membership.last_known(project)
-    if former is not None and operations.moves(former, part):
-        shown["former"] = former.shown_address
     if not as_json:
         say(*_preview_lines(shown, read_only=part.read_only))
     what, question = _purpose(project, part, shown)
@@ -107,7 +104,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         plan.take(step)
     code = _print_result(project, result, as_json=as_json)
     if not as_json:
-        status.print_renames(project, before)
+        say(*status.renaming_lines(project, before, status.own_end(project)))
     return code
 
 
@@ -187,6 +184,7 @@ def _membership(
     # A book keeps its name in another place.
     former = membership.last_known(project)
     name = options["name"] or (former.name if former else _project_name(project, remote))
+    login: str = options.get(membership.LOGINS.get(engine, "")) or ""
     # The user comes first, because log and undo take that name alone for all machines of a person.
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
     return Membership(
@@ -198,15 +196,9 @@ def _membership(
         address=address,
         writer=membership.new_writer(label),
         read_only=bool(options["read_only"]),
-        login=_login(engine, options),
+        # A later sync starts in another folder.
+        login=str(Path(login).absolute()) if login and engine == "postgres" else login,
     )
-
-
-def _login(engine: str, options: Mapping[str, Any]) -> str:
-    """Return where the engine finds what it logs in with; empty for its usual places."""
-    login: str = options.get(membership.LOGINS.get(engine, "")) or ""
-    # A later sync starts in another folder.
-    return login and str(Path(login).absolute()) if engine == "postgres" else login
 
 
 def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
@@ -271,7 +263,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     note(*([refusal] if refusal and done["pending"] else []))
     _print(done, *status.rejoined_lines(done), as_json=as_json)
     if not as_json:
-        status.print_changes(project, before)
+        say(*status.change_lines(project, before, status.own_end(project)))
     return 0
 
 
@@ -287,7 +279,7 @@ def _print_result(project: Project, result: SyncResult, *, as_json: bool, before
     lines = status.result_lines(result, read_only=part.read_only)
     _print(status.to_json(result), *lines, as_json=as_json)
     if not as_json and before is not None and result.taken:
-        status.print_changes(project, before)
+        say(*status.change_lines(project, before, status.own_end(project)))
     note(*map(str, result.skipped))
     if result.refusal and (result.pending or result.moved):
         note(result.refusal)

@@ -16,10 +16,10 @@ from tallybook.ledger.codec import FREE_FIELDS, decode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, BookRules
-from tallybook.ledger.line import LOG_NAME, START, chained_bytes
+from tallybook.ledger.line import LOG_NAME, START, RawBatch, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing.book import SkippedRun, count, cut_runs
-from tallybook.ledger.sharing.engine import Engine, EngineError, Place, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engine import Contents, Engine, EngineError, Place, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.sharing.replica import BookRedaction, find_redactions
 from tallybook.ledger.storage import spool
@@ -42,7 +42,7 @@ _MOVE_TRIES = 20
 _LOG_HINT = "see `tallybook log`; nothing was published"
 
 
-def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
+def preview(project: Project, engine: Engine, part: Membership) -> dict[str, Any]:
     """Return what joining a book would publish and bring; nothing is changed.
 
     Of a long book only the beginning is read, for joining it reads all of it.
@@ -50,7 +50,7 @@ def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
     Returns:
         Address and name of the book; its id and the name that it was made with, empty where it would be made; how many
         events it has, and entries, None where it is long; kind → how many own events would be published; how many
-        entries the own playbook has; and under ``former`` nothing, for the place that the project shares now.
+        entries the own playbook has; and the place that the project shares now, empty unless this is another one.
 
     Raises:
         EngineError: The engine cannot be reached.
@@ -58,7 +58,7 @@ def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
     contents = engine.read(0, syncing.PIECE_BYTES)
     batches = count(contents.runs, START, set()).batches
     opened: Any = next(decode(batches)).events[0] if batches else None
-    log = SharedLog(project.ledger)
+    log, former = SharedLog(project.ledger), membership.last_known(project)
     exists = log.exists()
     landed = log.landed() if exists else []
     # Recorded before it publishes: playbook.json of a project without a ledger, and what waits in the spool.
@@ -68,14 +68,14 @@ def preview(project: Project, engine: Engine, name: str) -> dict[str, Any]:
     outgoing += [event for batch in waiting for event in batch.events if type(event) in SHARED]
     return {
         "address": engine.address,
-        "name": name,
+        "name": part.name,
         "book": opened.book if opened else "",
         "project": opened.name if opened else "",
         "events": batches[-1].last if batches else 0,
         "entries": None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries),
         "outgoing": dict(Counter(KIND_OF[type(event)] for event in outgoing)),
         "own_entries": len((log.playbook() if exists else commands.playbook(project).state).entries),
-        "former": "",
+        "former": former.shown_address if former is not None and moves(former, part) else "",
     }
 
 
@@ -137,10 +137,8 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
     raise EngineError(before.address, "other machines append at the same time", "nothing was moved; run it again")
 
 
-def moves(before: Membership | None, part: Membership) -> bool:
+def moves(before: Membership, part: Membership) -> bool:
     """Return whether a project that shares a book would share it somewhere else."""
-    if before is None:
-        return False
     return (before.name, before.engine, before.address) != (part.name, part.engine, part.address)
 
 
@@ -266,37 +264,37 @@ class BookCheck:
     redactions: Sequence[BookRedaction] = ()
 
 
-def verify(project: Project, engine: Engine, without: str = "") -> BookCheck:
-    """Read the whole engine, and compare it with this machine's copy.
+def verify(project: Project, engine: Engine) -> BookCheck:
+    """Read the whole engine, and compare it with this machine's copy."""
+    return _examine(project, engine)[0]
 
-    Args:
-        project: The project.
-        engine: The engine.
-        without: The place of a run that is left out; empty for none.
-    """
-    runs = [run for run in engine.read(0).runs if run.place != without]
+
+def _examine(project: Project, engine: Engine, without: str = "") -> tuple[BookCheck, Contents, list[RawBatch]]:
+    """Return what an engine holds, at will without a run, and the batches that count, as this machine has them."""
+    contents = engine.read(0)
+    runs = [run for run in contents.runs if run.place != without]
     counted = count(runs, START, set())
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
     # A text that was redacted on one side is no other history: the chain covers its sum and not the text.
     differs = next((ours.first for ours, theirs in pairs if chained_bytes(ours.data) != chained_bytes(theirs.data)), 0)
-    redacted = [ours.first for ours, theirs in pairs if ours.raw != theirs.raw and ours.chain == theirs.chain]
-    end = copy[-1].last if copy else 0
     why = "is not what its runs make, which every machine reads in its place"
     false = [SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
-    last = counted.batches[-1].last if counted.batches else 0
     unknown = len(runs) - [run.place for run in runs].index(counted.newer.place) if counted.newer else 0
-    return BookCheck(
+    check = BookCheck(
         runs=len(runs),
         counted=len(runs) - len(counted.skipped) - unknown,
-        events=last,
+        events=counted.batches[-1].last if counted.batches else 0,
         skipped=[*counted.skipped, *false],
-        end=end,
+        end=copy[-1].last if copy else 0,
         differs=differs,
-        redacted=redacted,
+        redacted=[ours.first for ours, theirs in pairs if ours.raw != theirs.raw and ours.chain == theirs.chain],
         newer=counted.newer,
         redactions=find_redactions(lambda: (batch.data for batch in counted.batches)),
     )
+    # The batches of the copy are those without the texts that were redacted here.
+    own = {batch.chain: batch for batch in copy}
+    return check, contents, [own.get(batch.chain, batch) for batch in counted.batches]
 
 
 def check_lines(check: BookCheck, address: str) -> list[str]:
@@ -341,13 +339,13 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         EngineError: The book has rules that this version does not know; nothing was changed.
         BadInputError: The run to leave out is another one.
     """
-    check = verify(project, engine)
+    check, contents, batches = _examine(project, engine)
     place = f"run {without}" if without else ""
     if place:
         if check.newer is None or check.newer.place != place:
             hint = "`tallybook share verify` names runs; without --without, those that do not count are left out"
             raise BadInputError(place, "does not change the book to rules that are unknown here", hint)
-        check = verify(project, engine, place)
+        check, contents, batches = _examine(project, engine, place)
     if check.newer:
         # What newer versions appended from there on cannot be judged here, so nothing of it may be left out.
         raise syncing.newer_rules(engine.address, check.newer)
@@ -356,14 +354,9 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
             f"{engine.address}: its history differs from the one here from event {check.differs} on; nothing was "
             "changed; run `tallybook sync --rejoin` first"
         )
-    contents = engine.read(0)
     if not check.skipped and not check.redacted and contents.seal is None and not place:
         # An earlier repair may have been interrupted before it had erased all.
         return check, erase_former(engine)
-    # The batches of the copy are those without the texts that were redacted here.
-    copy = {batch.chain: batch for batch in SharedLog(project.ledger).copy.read()}
-    counted = count([run for run in contents.runs if run.place != place], START, set())
-    batches = [copy.get(batch.chain, batch) for batch in counted.batches]
     end = contents.end if contents.seal is None else contents.seal.end
     if engine.replace(end, cut_runs(batches, START, engine.run_bytes)) is None:
         raise _moved_meanwhile(engine.address, "tallybook share repair")

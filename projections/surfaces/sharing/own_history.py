@@ -94,27 +94,22 @@ def read_history(
 
     reader = Reader(find_session, (taken, ""), find_made)
     frontier, end, stamp = Frontier(taken), start, (0, "")
-    found: list[tuple[Position, Batch, Sent]] = []
+    found: list[tuple[Position, Sent]] = []
     for batch in decode(read(start)):
         if until is not None and batch.last > until:
             break
-        takes = False
-        for event in batch.events:
-            if isinstance(event, BookTaken):
-                takes = True
-                frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
-                stamp = (batch.last, batch.chain)
+        taken_here = [event for event in batch.events if isinstance(event, BookTaken)]
+        for event in taken_here:
+            frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
         is_shared = any(type(event) in SHARED for event in batch.events)
-        if is_shared or takes:
-            sent = reader.read(batch)
+        if is_shared or taken_here:
+            sent, stamp = reader.read(batch), (batch.last, batch.chain)
             if is_shared:
-                found.append((end, batch, sent))
-                stamp = (batch.last, batch.chain)
+                found.append((end, sent))
         end = Position(batch.last, batch.chain, batch.end)
-    waiting = [piece for piece in found if piece[1].last > frontier.upto]
-    pending = tuple(sent for _, _, sent in waiting)
-    positions = (*(position for position, _, _ in waiting), end)
-    return OwnHistory(frontier, pending, positions, end, stamp)
+    waiting = [(position, sent) for position, sent in found if sent.records[-1].seq > frontier.upto]
+    positions = (*(position for position, _ in waiting), end)
+    return OwnHistory(frontier, tuple(sent for _, sent in waiting), positions, end, stamp)
 
 
 def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:
@@ -192,38 +187,30 @@ def read_syncs(own: JsonlLog) -> list[PastSync]:
     ]
 
 
-def find_renamed(own: JsonlLog, before: int, after: int | None = None) -> dict[str, str]:
+def find_renamed(own: JsonlLog, before: int, after: int) -> dict[str, str]:
     """Return the entries that syncs between two own events published under another name: own name → name there."""
     renamed: dict[str, str] = {}
     for sync in read_syncs(own):
-        if before < sync.number and (after is None or sync.number <= after):
+        if before < sync.number <= after:
             renamed = {name: sync.renamed.get(new, new) for name, new in renamed.items()} | dict(sync.renamed)
     return renamed
 
 
-def arrival_of(found: list[PastSync], number: int) -> PastSync | None:
-    """Return the sync that brought an event of the book; None where none did yet."""
-    place = bisect_left(found, number, key=lambda sync: sync.taken)
-    return found[place] if place < len(found) else None
-
-
 def add_arrivals(own: JsonlLog, value: Any) -> None:
     """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
-    _add(read_syncs(own), value)
+    syncs = read_syncs(own)
 
-
-def _add(found: list[PastSync], value: Any) -> None:
-    if isinstance(value, dict):
-        for child in list(value.values()):
-            _add(found, child)
-        seq = value.get("seq")
+    def add(value: Any) -> None:
+        if isinstance(value, list | dict):
+            for child in list(value.values()) if isinstance(value, dict) else value:
+                add(child)
+        seq = value.get("seq") if isinstance(value, dict) else None
         number = book_number(seq) if isinstance(seq, SharedNumber) else None
-        arrival = None if number is None else arrival_of(found, number)
-        if arrival is not None:
-            value["taken"] = {"seq": arrival.number, "at": arrival.at}
-    elif isinstance(value, list):
-        for child in value:
-            _add(found, child)
+        place = len(syncs) if number is None else bisect_left(syncs, number, key=lambda sync: sync.taken)
+        if place < len(syncs):
+            value["taken"] = {"seq": syncs[place].number, "at": syncs[place].at}
+
+    add(value)
 
 
 # ---- Names in own events that the book does not share ----

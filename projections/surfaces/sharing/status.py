@@ -23,13 +23,13 @@ from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.engine import READ_ONLY, READER, Engine
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.history.event_rows import summary
-from tallybook.projections.surfaces.console.output import format_count, format_time, note, say
+from tallybook.projections.surfaces.console.output import format_count, format_time, note
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
-from tallybook.projections.surfaces.sharing import membership, operations, own_history
+from tallybook.projections.surfaces.sharing import membership, operations
 from tallybook.projections.surfaces.sharing.membership import Membership, share_command
 from tallybook.projections.surfaces.sharing.operations import BookCheck
-from tallybook.projections.surfaces.sharing.own_history import read_syncs
+from tallybook.projections.surfaces.sharing.own_history import find_renamed, read_syncs
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, longest_wait, mask
 from tallybook.projections.surfaces.workspace.project import Project
@@ -203,51 +203,31 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
     from tallybook.projections.surfaces.history import stories
 
-    changes = _renaming_lines(project, before, after)
+    changes = renaming_lines(project, before, after)
     for sign, text in stories.compare(project, str(before), str(after)).lines():
         if sign:
             changes.append(f"{sign} {text}")
         else:
             changes[-1] += f": {text}"
-    return [*changes, *_redaction_lines(project, before, after)]
+    # Which texts of this machine others redacted, as syncs between the two brought it.
+    part, syncs = membership.load(project), read_syncs(open_own_log(project))
+    first, last = (max((sync.taken for sync in syncs if sync.number <= end), default=0) for end in (before, after))
+    if part is not None and first < last:
+        changes += [
+            f"! {redaction.writer} redacted your text of {redaction.name or 'an event'}: book:{redaction.seq}"
+            for redaction in replica.find_redactions(SharedLog(project.ledger).copy.pieces, first)
+            if redaction.of == part.writer != redaction.writer and redaction.seq <= last
+        ]
+    return changes
 
 
-def _redaction_lines(project: Project, before: int, after: int | None = None) -> list[str]:
-    """Return which texts of this machine others redacted, as syncs between two own events brought it."""
-    part, syncs = membership.load(project), own_history.read_syncs(open_own_log(project))
-    first = max((sync.taken for sync in syncs if sync.number <= before), default=0)
-    last = max((sync.taken for sync in syncs if after is None or sync.number <= after), default=0)
-    if part is None or first >= last:
-        return []
-    return [
-        f"! {redaction.writer} redacted your text of {redaction.name or 'an event'}: book:{redaction.seq}"
-        for redaction in replica.find_redactions(SharedLog(project.ledger).copy.pieces, first)
-        if redaction.of == part.writer != redaction.writer and redaction.seq <= last
-    ]
-
-
-def _renaming_lines(project: Project, before: int, after: int | None = None) -> list[str]:
-    renamed = own_history.find_renamed(open_own_log(project), before, after)
+def renaming_lines(project: Project, before: int, after: int) -> list[str]:
+    """Return which entries have another name in the book, as syncs between two own events brought it."""
+    renamed = find_renamed(open_own_log(project), before, after)
     # An entry that was joined to another has that one's name.
     merged = SharedLog(project.ledger).playbook().merged if renamed else {}
     names = {name: merged.get(new, new) for name, new in sorted(renamed.items())}
     return [f"~ {name} is {new} in the book" for name, new in names.items() if name != new]
-
-
-def print_changes(project: Project, before: int) -> None:
-    """Print what changed in the playbook since an own event, as `diff` does."""
-    from tallybook.projections.surfaces.history import stories
-
-    print_renames(project, before)
-    difference = stories.compare(project, str(before), None)
-    if any(difference.rows.values()):
-        difference.print()
-    say(*_redaction_lines(project, before))
-
-
-def print_renames(project: Project, before: int) -> None:
-    """Print which entries have another name in the book since an own event."""
-    say(*_renaming_lines(project, before))
 
 
 # ---- The machines that write to a book ----
