@@ -11,16 +11,9 @@ from typing import Final
 
 import attrs
 
-from tallybook.ledger import clock, histories
+from tallybook.ledger import clock, errors, histories
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.errors import (
-    BadInputError,
-    CannotWriteError,
-    DamagedLedgerError,
-    NewerLedgerError,
-    Problem,
-)
 from tallybook.ledger.events import Event, EventRedacted
 from tallybook.ledger.histories import Histories, Link
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME, Position, RawBatch, Stamp, frame
@@ -42,7 +35,7 @@ REASON: Final = "redacted on another branch"
 _MAX_VERSIONS = 100
 
 
-class DividedLedgerError(DamagedLedgerError):
+class DividedLedgerError(errors.DamagedLedgerError):
     """The log file has events of two copies of the ledger, or of another copy.
 
     Attributes:
@@ -52,19 +45,19 @@ class DividedLedgerError(DamagedLedgerError):
 
     def __init__(self, what: str, fix: str) -> None:
         """Build the message from what happened and what to do."""
-        super().__init__([Problem(LOG_NAME, what)])
+        super().__init__([errors.Problem(LOG_NAME, what)])
         self.what, self.fix = what, fix
         self.args = (f"{LOG_NAME}: {what}; {fix}",)
 
 
-def explain(project: Project, error: DamagedLedgerError) -> DamagedLedgerError:
+def explain(project: Project, error: errors.DamagedLedgerError) -> errors.DamagedLedgerError:
     """Return the error that says what happened to the log file; the given one where that is plain damage."""
     return error if isinstance(error, DividedLedgerError) else recognize(project) or error
 
 
 def recognize(project: Project) -> DividedLedgerError | None:
     """Return what happened to the log file; None where it is whole or plainly damaged, or cannot be read."""
-    with suppress(CannotWriteError, NewerLedgerError, *git.FAILURES):
+    with suppress(errors.CannotWriteError, errors.NewerLedgerError, *git.FAILURES):
         return _recognize(project)
     return None
 
@@ -134,7 +127,7 @@ def _find(project: Project, needle: bytes, is_right: Callable[[Histories], bool]
         if blob in searched or len(searched) > _MAX_VERSIONS:
             continue
         searched.add(blob)
-        with suppress(NewerLedgerError), git.ledger_in(commit, project) as copy:
+        with suppress(errors.NewerLedgerError), git.ledger_in(commit, project) as copy:
             if copy is not None and next(find_all(copy.fd, (needle,), 0, copy.size), None) is not None:
                 version = Histories()
                 version.add_file(copy.fd, copy.size, copy.pending_ids)
@@ -201,7 +194,7 @@ class Repair:
     lost: int
 
 
-def plan_repair(project: Project, every: Histories, error: DamagedLedgerError, *, accept_loss: bool) -> Repair:
+def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerError, *, accept_loss: bool) -> Repair:
     """Return a whole log made of what is proven: up to the acknowledged end, if that is anywhere.
 
     Raises:
@@ -246,7 +239,7 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
     elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
     erased = [one for batch in batches for one in redaction.find_erased(batch) if one[1] not in redacted]
     if problems := redaction.find_unexplained(erased, elsewhere, LOG_NAME):
-        raise DamagedLedgerError(problems)
+        raise errors.DamagedLedgerError(problems)
     if missing := dict.fromkeys(id_ for _, id_ in erased):
         # The redaction is an event of another history; without one here, the text would count as damaged.
         batches.append(frame_import([EventRedacted(id_, REASON) for id_ in missing], batches[-1].position))
@@ -279,7 +272,7 @@ def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histori
     data = playbook_file.read_bytes(project.playbook)
     try:
         stamp = read_stamp(read_legacy(data or b"", PLAYBOOK_NAME).stamp)
-    except BadInputError:
+    except errors.BadInputError:
         return None
     if stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
         return None

@@ -25,17 +25,8 @@ from tallybook.ledger.line import LOG_NAME, START, RawBatch, batch_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, REDACTED
 from tallybook.ledger.records import Batch, EventRecord
+from tallybook.ledger.sharing import landing
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.landing import (
-    SHARED,
-    BatchLanding,
-    Landed,
-    LandedEvent,
-    Reader,
-    Sent,
-    land,
-    names_in,
-)
 from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import copy_names, find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
@@ -435,16 +426,16 @@ class Landing:
         Raises:
             BadInputError: It contains more of a book than this machine has.
         """
-        for landed, raw in land(self._new_batches(history), self._ground, self._frame):
+        for landed, raw in landing.land(self._new_batches(history), self._ground, self._frame):
             self._report(landed)
             if raw is not None:
                 made = {getattr(event.event, "name", "") for event in landed.events if landed.sent.makes(event.record)}
                 entries = self._ground.state.entries
                 self._done.added += [name for name in entries if name in made]
 
-    def _new_batches(self, history: Sequence[RawBatch]) -> Iterator[Sent]:
+    def _new_batches(self, history: Sequence[RawBatch]) -> Iterator[landing.Sent]:
         """Yield the batches that are not here yet, without texts that were redacted here."""
-        reader = Reader(
+        reader = landing.Reader(
             lambda session, seq: list(ids_of_session(decode(raw for raw in history if raw.last < seq), session))
         )
         for batch in decode(history):
@@ -486,25 +477,25 @@ class Landing:
                 yield attrs.evolve(record, id=divisions.new_id(), event=events.RedactionLinked((former, record.id)))
             yield attrs.evolve(record, event=attrs.evolve(event, text=REDACTED))
 
-    def _frame(self, landed: Landed) -> RawBatch | None:
+    def _frame(self, landed: landing.Landed) -> RawBatch | None:
         """Return a landed batch as the own ledger gets it, with what a book does not share."""
         if not landed.events:
             return None
         changes = [*landed.events]
         if self._log is not None:
             made = {change.record.id for change in changes}
-            ids = {name: self._ground.ids.get(name) for change in changes for name in names_in(change.event)}
+            ids = {name: self._ground.ids.get(name) for change in changes for name in landing.names_in(change.event)}
             meant = {name: id_ for name, id_ in ids.items() if id_ is not None and id_ not in made}
             if meant:
                 line = events.NamesMeant(tuple(meant), tuple(meant.values()))
-                changes.append(LandedEvent(attrs.evolve(landed.sent.records[0], id=divisions.new_id()), line))
+                changes.append(landing.LandedEvent(attrs.evolve(landed.sent.records[0], id=divisions.new_id()), line))
         raw = self._publisher.frame(attrs.evolve(landed, events=tuple(changes)), self._end)
         self._end = raw.position
         self._done.batches.append(raw)
         # It lands after the book and what is pending, whose numbers are higher than those of the own ledger.
         return raw if self._log is None else renumber(raw, range(PENDING + raw.first, PENDING + raw.last + 1))
 
-    def _carry(self, step: BatchLanding, event: Any) -> tuple[events.Event, ...]:
+    def _carry(self, step: landing.BatchLanding, event: Any) -> tuple[events.Event, ...]:
         """Return an event about an entry as it is recorded here; nothing where that is not here."""
         changes: dict[str, Any] = {"name": step.resolve(event.name)}
         if isinstance(event, events.PointProposed):
@@ -516,7 +507,7 @@ class Landing:
                 changes[field] = ""
         return (event.evolve(**changes),)
 
-    def _report(self, landed: Landed) -> None:
+    def _report(self, landed: landing.Landed) -> None:
         """Count the ratings of a landed batch, and note what has no effect."""
         as_landed: dict[str, Any] = {event.record.id: event.event for event in landed.events}
         pairs: list[tuple[Any, Any]] = [(record.event, as_landed.get(record.id)) for record in landed.sent.records]
@@ -528,11 +519,10 @@ class Landing:
         self._done.renamed |= {old: new for old, new in landed.renamed.items() if old not in joined}
         state = self._ground.state
         for given, event in pairs:
-            is_rating = isinstance(given, events.PointRated)
             # A redaction is not here only where its text is redacted already.
-            if type(given) in SHARED and not is_rating and event is None and type(given) is not events.EventRedacted:
+            if event is None and type(given) in landing.SHARED - {events.PointRated, events.EventRedacted}:
                 self._done.ignore(given, "the entry that it changes is not here")
-            if not is_rating or given.rating not in _COUNTING:
+            if not isinstance(given, events.PointRated) or given.rating not in _COUNTING:
                 continue
             name = getattr(event, "name", "")
             name = matched.get(name, state.merged.get(name, name))

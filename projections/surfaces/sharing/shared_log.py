@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,20 +20,11 @@ from tallybook.ledger.line import FREE_MARK, START, Draft, Position, RawBatch, h
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.records import Batch
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.scan import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
 from tallybook.ledger.search import Delivery
-from tallybook.ledger.sharing import replica
+from tallybook.ledger.sharing import landing, replica
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.landing import (
-    SHARED,
-    Ground,
-    Landed,
-    Sent,
-    land,
-    names_in_top,
-    redaction_links,
-)
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, last_shown, own_id, shared_number
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
@@ -43,23 +34,16 @@ from tallybook.projections.fold import State, UndoneEvent, View, fold, fold_hist
 from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
-from tallybook.projections.surfaces.sharing.own_history import (
-    Frontier,
-    OwnHistory,
-    OwnNames,
-    read_history,
-    renumber,
-    without_shared,
-)
+from tallybook.projections.surfaces.sharing import own_history
 
 if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
 
-    Landing = list[tuple[Landed, RawBatch | None]]
+    Landing = list[tuple[landing.Landed, RawBatch | None]]
 
 
 _NO_REASON: Final = b'"reason":""'
-_REASONED: Final = tuple(b'"kind":"%b"' % KIND_OF[cls].encode() for cls in SHARED if "reason" in attrs.fields_dict(cls))
+_REASONED: Final = tuple(bytes_of("kind", KIND_OF[cls]) for cls in landing.SHARED if "reason" in attrs.fields_dict(cls))
 
 
 @attrs.define
@@ -104,7 +88,7 @@ BOOK_FORM: Final[Form[BookState]] = Form("book", BOOK_VIEW, _pack, _unpack, lamb
 """How it is saved."""
 
 
-def make_ground(state: BookState, read: Callable[[], Iterable[RawBatch]], **facts: Any) -> Ground:
+def make_ground(state: BookState, read: Callable[[], Iterable[RawBatch]], **facts: Any) -> landing.Ground:
     """Return what batches land on.
 
     Args:
@@ -112,16 +96,16 @@ def make_ground(state: BookState, read: Callable[[], Iterable[RawBatch]], **fact
         read: Returns the batches there.
         facts: The other attributes of `Ground`.
     """
-    return Ground(state, state.ids, state.matched, partial(_advance, read), read=read, **facts)
+    return landing.Ground(state, state.ids, state.matched, _advance, read=read, **facts)
 
 
-def _advance(read: Callable[[], Iterable[RawBatch]], ground: Ground, landed: Landed, raw: RawBatch) -> None:
+def _advance(ground: landing.Ground, landed: landing.Landed, raw: RawBatch) -> None:
     """Fold a landed batch; all of history anew where it undoes something."""
     # A text can be masked in the bytes. Without one they say what landed, and decoding takes a fifth of a first sync.
     batch = next(decode([raw])) if FREE_MARK in raw.data else join(raw, [event.event for event in landed.events])
     state: Any = ground.state
     if any(isinstance(event, EventsVoided) for event in batch.events):
-        state = fold_history(BOOK_VIEW, lambda: decode([*read(), *ground.landed]))
+        state = fold_history(BOOK_VIEW, lambda: decode([*ground.read(), *ground.landed]))
     else:
         fold(BOOK_VIEW, [batch], state)
     ground.state, ground.ids, ground.matched = state, state.ids, state.matched
@@ -130,10 +114,6 @@ def _advance(read: Callable[[], Iterable[RawBatch]], ground: Ground, landed: Lan
         event: Any = record.event
         if isinstance(event, MAKERS) and state.ids.get(event.name) == record.id:
             ground.names[record.id] = event.name
-
-
-def _is_edit_without_text(event: object) -> bool:
-    return isinstance(event, PointEdited) and event.text is None
 
 
 class SharedLog(JsonlLog):
@@ -154,8 +134,8 @@ class SharedLog(JsonlLog):
 
     def _forget(self) -> None:
         """Forget what was read, because the own ledger has grown."""
-        self._history: OwnHistory | None = None
-        self._landing: tuple[Ground, Landing] | None = None
+        self._history: own_history.OwnHistory | None = None
+        self._landing: tuple[landing.Ground, Landing] | None = None
 
     @property
     def own(self) -> JsonlLog:
@@ -170,11 +150,11 @@ class SharedLog(JsonlLog):
     # ---- The own part ----
 
     @property
-    def history(self) -> OwnHistory:
+    def history(self) -> own_history.OwnHistory:
         """Return what the own ledger says of the book at this moment."""
         if self._history is None:
             start, taken = self._start() if self.until is None else (START, 0)
-            self._history = read_history(super().read, start, taken, self.until)
+            self._history = own_history.read_history(super().read, start, taken, self.until)
         return self._history
 
     def _start(self) -> tuple[Position, int]:
@@ -240,7 +220,7 @@ class SharedLog(JsonlLog):
         """Yield batches of the own ledger, batches of the book, and all pending ones, as views read them."""
         yield from self._own_part(own)
         for batch in book:
-            yield self._with_reasons(renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1)))
+            yield self._with_reasons(own_history.renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1)))
         yield from (self._with_reasons(raw) for _, raw in self.landed() if raw is not None)
 
     def _with_reasons(self, batch: RawBatch) -> RawBatch:
@@ -272,11 +252,11 @@ class SharedLog(JsonlLog):
         for batch in batches:
             if self.until is not None and batch.last > self.until:
                 break
-            yield from map(names.rename, without_shared(batch))
+            yield from map(names.rename, own_history.without_shared(batch))
 
     @property
-    def _names(self) -> OwnNames:
-        return OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
+    def _names(self) -> own_history.OwnNames:
+        return own_history.OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
 
     def read_book(self, until: int | None = None, after: Position | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
@@ -348,7 +328,7 @@ class SharedLog(JsonlLog):
             state = self._book_state(form, self.history.frontier.seq)
             form.number_in_book(state, self._find_reason)
             # What only the own ledger has does not depend on the book.
-            own_kinds = {kind for kind in form.view.table if kind in KIND_OF} - SHARED - {BookTaken}
+            own_kinds = {kind for kind in form.view.table if kind in KIND_OF} - landing.SHARED - {BookTaken}
             own = find_or_read(self.own, [bytes_of("kind", KIND_OF[kind]) for kind in own_kinds])
             latest = state.latest_batch
             fold(form.view, decode(self._own_part(own)), state)
@@ -357,7 +337,7 @@ class SharedLog(JsonlLog):
         self.stamp(state, form.book(state))
         return state
 
-    def _landed(self) -> tuple[Ground, Landing]:
+    def _landed(self) -> tuple[landing.Ground, Landing]:
         if self._landing is None:
             state = self.book_playbook(self.history.frontier.seq)
             frontier = self.history.frontier
@@ -366,7 +346,7 @@ class SharedLog(JsonlLog):
             ground = self.ground(state)
             after, last = START, 0
 
-            def frame(landed: Landed) -> RawBatch | None:
+            def frame(landed: landing.Landed) -> RawBatch | None:
                 nonlocal after, last
                 if not landed.events:
                     return None
@@ -376,7 +356,7 @@ class SharedLog(JsonlLog):
                 last = raw.last
                 return raw
 
-            self._landing = ground, [*land(self._pending(), ground, frame)]
+            self._landing = ground, [*landing.land(self._pending(), ground, frame)]
             self.stamp(ground.state, ground.state)
             current = replica.read_current(self.ledger_folder)
             if current.block[0]:
@@ -384,30 +364,31 @@ class SharedLog(JsonlLog):
                 ground.state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
         return self._landing
 
-    def _pending(self) -> Sequence[Sent]:
+    def _pending(self) -> Sequence[landing.Sent]:
         """Return the pending batches; of a past moment, with a text in each edit whose text was redacted only later."""
-        pending = self.history.pending
-        blank = {record.id for sent in pending for record in sent.records if _is_edit_without_text(record.event)}
-        if self.until is None or not (late := blank - self._redacted_then()):
-            return pending
-        # Without one it would leave the text of its entry, as an edit does that was redacted before it was published.
-        return [
-            attrs.evolve(
-                sent,
-                records=tuple(
-                    attrs.evolve(record, event=record.event.evolve(text=REDACTED)) if record.id in late else record
-                    for record in sent.records
-                ),
-            )
-            for sent in pending
-        ]
+        if self.until is None:
+            return self.history.pending
 
+        def restore(record: EventRecord) -> EventRecord:
+            event = record.event
+            if not isinstance(event, PointEdited) or event.text is not None or record.id in self._redacted_then:
+                return record
+            # Without one it would leave the text of its entry, as an edit does that was redacted before publication.
+            return attrs.evolve(record, event=event.evolve(text=REDACTED))
+
+        return [attrs.evolve(sent, records=tuple(map(restore, sent.records))) for sent in self.history.pending]
+
+    @cached_property
     def _redacted_then(self) -> set[str]:
         """Return the ids of the events that were redacted at a past moment, as far as this machine knew."""
-        own = (batch for batch in self.own.read() if self.until is None or batch.last <= self.until)
-        return {id_ for batch in chain(own, self.read_book()) for id_ in redacted_ids(batch)}
+        return {id_ for batch in self._known() for id_ in redacted_ids(batch)}
 
-    def ground(self, state: BookState) -> Ground:
+    def _known(self) -> list[RawBatch]:
+        """Return the own ledger up to this moment, and the book up to the frontier."""
+        own = (batch for batch in self.own.read() if self.until is None or batch.last <= self.until)
+        return [*own, *self.read_book()]
+
+    def ground(self, state: BookState) -> landing.Ground:
         """Return what pending batches land on: the book up to the frontier, of which this is the playbook."""
         taken = self.history.frontier.seq
 
@@ -417,7 +398,7 @@ class SharedLog(JsonlLog):
 
         return make_ground(state, self.read_book, has_key=has_key, here=self._ids_here(), links=self._links)
 
-    def present_ground(self) -> Ground:
+    def present_ground(self) -> landing.Ground:
         """Return what batches land on that come after the pending ones."""
         return self._landed()[0]
 
@@ -434,7 +415,7 @@ class SharedLog(JsonlLog):
             found = ids.intersection(id_ for batch in self.read_book() for id_ in replica.find_ids(batch.data))
         return frozenset(found)
 
-    def known_end(self, sent: Sent) -> int:
+    def known_end(self, sent: landing.Sent) -> int:
         """Return the number of the last event of this history that the playbook contained when a batch was recorded."""
         seq, chain = sent.frontier
         # Numbers of another history that was taken since mean nothing here.
@@ -442,15 +423,14 @@ class SharedLog(JsonlLog):
 
     def _links(self) -> list[frozenset[str]]:
         """Return the ids of events whose texts were equal before they were redacted, as far as this moment knows."""
-        known = [batch for batch in self.own.read() if self.until is None or batch.last <= self.until]
-        links = redaction_links([*known, *self.read_book()])
+        links = landing.redaction_links(self._known())
         if self.until is None:
             return links
         # What was joined at a past moment by a text that could be read here then stays joined.
-        hidden = self._redacted_then()
+        hidden = {*self._redacted_then}
         records = (record for batch in decode(self.read_book()) for record in batch.records)
         hidden |= {record.id for record in records if getattr(record.event, "text", None) == REDACTED}
-        return [*links, *(link - hidden for link in redaction_links(chain(self.own.read(), self.copy.read())))]
+        return [*links, *(link - hidden for link in landing.redaction_links(chain(self.own.read(), self.copy.read())))]
 
     def stamp(self, state: State, book: Playbook) -> None:
         """Say in a state of this history, and in the playbook in it, which moment it is: an own event number."""
@@ -478,7 +458,7 @@ class SharedLog(JsonlLog):
         log, history = SharedLog(self.ledger_folder, self.now), self.history
         log._history = attrs.evolve(
             history,
-            frontier=Frontier(end.seq, end.chain, upto, history.frontier.number),
+            frontier=own_history.Frontier(end.seq, end.chain, upto, history.frontier.number),
             pending=tuple(sent for sent in history.pending if sent.records[-1].seq > upto),
         )
         return log
@@ -508,7 +488,7 @@ class SharedLog(JsonlLog):
         here = {own_id(id_) for id_ in self.copy.ids()}
         here |= {own_id(id_) for batch in self.own.read() for id_ in replica.find_ids(batch.data)}
         records = (record for batch in decode(copy.read()) for record in batch.records)
-        return len({own_id(record.id) for record in records if type(record.event) in SHARED} - here)
+        return len({own_id(record.id) for record in records if type(record.event) in landing.SHARED} - here)
 
     def refreshed(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger where that has changed since."""
@@ -553,22 +533,16 @@ class SharedTransaction(Transaction):
         """Add a batch; it says by id which entries its names mean, for the book may give another entry such a name."""
         if self._ids is None:
             self._ids = dict(self._shared.ids())
-        makes = {
-            draft.body["name"] for draft in drafts if draft.kind in _MAKING and draft.body["name"] not in self._ids
-        }
         meant = {name: self._ids[name] for name in _names_in(drafts) if name in self._ids}
         if meant:
             # At the end, so that a command answers with the number of its first event.
             drafts = [*drafts, encode(NamesMeant(tuple(meant), tuple(meant.values())))]
         raw = super().append(drafts, by, key, payload)
-        for record in next(decode([raw])).records if raw is not None and makes else ():
+        for record in next(decode([raw])).records if raw is not None else ():
             event: Any = record.event
-            if getattr(event, "name", None) in makes:
+            if isinstance(event, MAKERS):
                 self._ids.setdefault(event.name, record.id)
         return raw
-
-
-_MAKING: Final = frozenset(KIND_OF[cls] for cls in MAKERS)
 
 
 def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
@@ -579,10 +553,10 @@ def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
         for field in ("names", "merged"):
             yield from draft.body.get(field, ())
         if draft.kind.startswith("playbook.") and (top := (draft.free or {}).get("top")):
-            yield from names_in_top(top)
+            yield from landing.names_in_top(top)
 
 
-def _with_own_numbers(raw: RawBatch, landed: Landed, last: int) -> RawBatch:
+def _with_own_numbers(raw: RawBatch, landed: landing.Landed, last: int) -> RawBatch:
     """Return a batch as it lands, after another one, with the numbers that its events have in the own ledger."""
     seqs = {event.record.id: PENDING + event.record.seq for event in landed.events}
     numbers: list[int] = []
@@ -590,4 +564,4 @@ def _with_own_numbers(raw: RawBatch, landed: Landed, last: int) -> RawBatch:
         # Landing may make several events of a long undo, and views tell events apart by their numbers.
         last = max(last + 1, seqs[own_id(head_field(line, b"id"))])
         numbers.append(last)
-    return renumber(raw, numbers)
+    return own_history.renumber(raw, numbers)

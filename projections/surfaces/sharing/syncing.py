@@ -27,17 +27,10 @@ from tallybook.ledger.events import BookBlock, BookOpened, BookTaken, Event, Eve
 from tallybook.ledger.line import LOG_NAME, START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.sharing import book as table
+from tallybook.ledger.sharing import engine as engines
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import SKIPPED, Publisher, SkippedRun, count, cut_pieces, cut_runs, read_pieces
-from tallybook.ledger.sharing.engine import (
-    Contents,
-    End,
-    Engine,
-    EngineError,
-    Place,
-    ReadOnlyError,
-    UnreachableError,
-)
+from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.landing import Landed, LandedEvent, land
 from tallybook.ledger.sharing.replica import Current, Replica
 from tallybook.ledger.storage.head import ledger_id
@@ -79,18 +72,6 @@ def longest_wait(engine: str, writers: int) -> float:
     return min(_LONGEST_WAIT_S, max(0, writers - _FREE_PUSHES) * _PUSH_S) if engine == "git" else 0.0
 
 
-def longest_pause(took: float, tries: int) -> float:
-    """Return how many seconds at most a sync waits after another machine was quicker.
-
-    In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
-
-    Args:
-        took: How many seconds the last try took.
-        tries: How many tries another machine was quicker.
-    """
-    return min(_MAX_PAUSE_S, took * float(2 ** min(tries, _MAX_DOUBLINGS)))
-
-
 class OtherBookError(TallybookError):
     """The engine holds another book, or another history of it."""
 
@@ -104,11 +85,11 @@ def _differs(address: str) -> OtherBookError:
     )
 
 
-def newer_rules(address: str, run: SkippedRun) -> EngineError:
+def newer_rules(address: str, run: SkippedRun) -> engines.EngineError:
     """Return what a person reads of a book with rules that this version does not know."""
     command = f"`tallybook share repair --without {run.place.removeprefix('run ')}`"
     hint = f"upgrade to go on; if nobody upgraded the book, {command} takes that run out"
-    return EngineError(address, f"{run.name}: {run.why}", hint)
+    return engines.EngineError(address, f"{run.name}: {run.why}", hint)
 
 
 @attrs.define
@@ -138,7 +119,7 @@ class SyncResult:
     skipped: list[SkippedRun] = attrs.field(factory=list)
     refusal: str = ""
     set_aside: str = ""
-    moved: Place | None = None
+    moved: engines.Place | None = None
     unsealed: str = ""
 
     @property
@@ -192,7 +173,7 @@ def check_book(address: str, first: RawBatch, book: str) -> None:
         )
 
 
-def find_lost(engine: Engine, replica: Replica, book: str) -> tuple[Contents, Position, list[RawBatch]]:
+def find_lost(engine: Engine, replica: Replica, book: str) -> tuple[engines.Contents, Position, list[RawBatch]]:
     """Return what an engine holds, the position where its history ends, and the batches of a replica after that.
 
     Raises:
@@ -274,7 +255,12 @@ class Sync:
     """The state of one sync."""
 
     def __init__(
-        self, project: Project, part: Membership, engine: Engine, limit_s: float, result: SyncResult | None = None
+        self,
+        project: Project,
+        part: Membership,
+        engine: Engine,
+        limit_s: float,
+        result: SyncResult | None = None,
     ) -> None:
         """Read what the own ledger says of the book; nothing is written yet."""
         self.project = project
@@ -311,7 +297,9 @@ class Sync:
             if self._append(contents) or clock.elapsed_s() > self.deadline:
                 break
             self.result.tries += 1
-            clock.wait_about(longest_pause(clock.elapsed_s() - started, self.result.tries))
+            # In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
+            pause = (clock.elapsed_s() - started) * 2 ** min(self.result.tries, _MAX_DOUBLINGS)
+            clock.wait_about(min(_MAX_PAUSE_S, pause))
         self._note_frontier(before.seq)
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
@@ -320,7 +308,7 @@ class Sync:
 
     # ---- (a) and (b): read, verify, append to the replica ----
 
-    def _take_in(self) -> Contents:
+    def _take_in(self) -> engines.Contents:
         skipped = {run.place: run for run in self.result.skipped}
         for piece in read_pieces(self.engine, self.replica, PIECE_BYTES, self.current.read_to):
             contents, counted = piece
@@ -353,10 +341,10 @@ class Sync:
         note_ends(self.project, self.part, self.replica.end()[:2], batches[-1].position[:2])
         self.replica.append(batches)
 
-    def _note(self, end: End | None = None, **changes: Any) -> None:
+    def _note(self, end: engines.End | None = None, **changes: Any) -> None:
         """Store how far the copy is; with an end, up to which run it was read, so that no sync reads that again."""
         if end is not None:
-            changes["read_to"] = End(*self.replica.end()[:2], end.token)
+            changes["read_to"] = engines.End(*self.replica.end()[:2], end.token)
         current = attrs.evolve(self.current, **changes)
         if current != self.current:
             self.current = current
@@ -400,25 +388,30 @@ class Sync:
             return False
         try:
             is_put = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes)) is not None
-        except ReadOnlyError:
+        except engines.ReadOnlyError:
             # Another machine gives it back.
             return False
         if is_put:
             self.result.restored += sum(batch.last - batch.first + 1 for batch in missing)
         elif clock.elapsed_s() > self.deadline:
-            raise UnreachableError(self.engine.address, "it lost its end, and does not confirm that it has it again")
+            raise engines.UnreachableError(
+                self.engine.address, "it lost its end, and does not confirm that it has it again"
+            )
         return True
 
     # ---- (c): land and append ----
 
-    def _append(self, contents: Contents) -> bool:
+    def _append(self, contents: engines.Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
         records = (record for batch in self.log.history.pending for record in batch.records)
         if ids := [record.event.id for record in records if isinstance(record.event, EventRedacted)]:
             # An imported ledger also redacts what came in before it was imported, or only now.
             redact.redact_linked(self.project, ids, _BY)
             self.log.refreshed()
-        self.result.refusal = self._refusal()
+        address, place = self.engine.address, self.result.moved
+        self.result.refusal = str(newer_rules(address, self.newer)) if self.newer else ""
+        if place is not None:
+            self.result.refusal = f"{address}: the book moved to {place.address}; run: {share_command(*place)}"
         if self.result.refusal:
             return True
         if self.engine.read_only:
@@ -443,16 +436,9 @@ class Sync:
                 self._note_published([landing for landing, _ in piece if landing is not None])
                 if clock.elapsed_s() > self.deadline:
                     return True
-        except ReadOnlyError as error:
+        except engines.ReadOnlyError as error:
             self.result.refusal = str(error)
         return True
-
-    def _refusal(self) -> str:
-        """Return why nothing can be appended, with what to do; empty where it can."""
-        address, place = self.engine.address, self.result.moved
-        if place is not None:
-            return f"{address}: the book moved to {place.address}; run: {share_command(*place)}"
-        return str(newer_rules(address, self.newer)) if self.newer else ""
 
     def _note_published(self, landed: Sequence[Landed]) -> None:
         for landing in landed:
@@ -574,10 +560,7 @@ class Sync:
         note_ends(self.project, self.part, self.replica.end()[:2], end[:2])
         # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
         block = self.current.block
-        keeps_block = any(
-            b'"first":%d,"last":%d}' % block in line for batch in fresh.read() for line in batch.lines[:1]
-        )
-        current = Current(fresh.name, block=block if keeps_block else (0, 0))
+        current = Current(fresh.name, block=block if block[0] in fresh.blocks() else (0, 0))
         replicas.write_current(self.project.ledger, current)
         self._append_taken(end, self._find_upto(fresh), names)
         return fresh
