@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,7 +17,7 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
-from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, reply, say
+from tallybook.projections.surfaces.console.output import METER, format_count, note, reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, read_input
 from tallybook.projections.surfaces.history import stories
 from tallybook.projections.surfaces.history.reading import Opened
@@ -56,32 +56,28 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         division = divisions.recognize(project)
         if division is not None or not isinstance(project, PersonalPlaybook):
             note(str(division or f"to go on, {divisions.repair_hint(project)}"))
-    if as_json:
-        saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
-        drawn = {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}
-        redacted = [
+    value: dict[str, Any] = {
+        "ok": verdict.ok,
+        "events": verdict.events,
+        "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
+        "problems": [
+            {"seq": problem.seq, "line": problem.line, "message": problem.message} for problem in verdict.problems
+        ],
+        "unknown_kinds": verdict.unknown_kinds,
+        "redacted": [
             {"seq": seq, "id": record.id, "at": record.at, "by": by_json(record.by)} for seq, record in verdict.redacted
-        ]
-        fields = ("seq", "line", "message")
-        value = {
-            "ok": verdict.ok,
-            "events": verdict.events,
-            "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
-            "problems": [{field: getattr(problem, field) for field in fields} for problem in verdict.problems],
-            "unknown_kinds": verdict.unknown_kinds,
-            "redacted": redacted,
-            "drift": drift,
-        }
-        answer(value | drawn | saved)
-        return code
-    say(*_verdict_lines(verdict, drift, redrawn))
-    if salvaged is not None:
+        ],
+        "drift": drift,
+    }
+    value |= {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}
+    value |= {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
+    reply(value, _verdict_lines(verdict, drift, redrawn), as_json=as_json)
+    if salvaged is not None and not as_json:
         from tallybook.projections.surfaces.console import terminal
 
         gaps = [(first, last) for first, last in verdict.missing if last is None or last >= first]
         say(*(f"missing: events {first} to {'the end' if last is None else last}" for first, last in gaps))
-        console = terminal.console_for()
-        terminal.print_playbook(console, salvaged["key_points"], salvaged["last_updated"])
+        terminal.print_playbook(terminal.console_for(), salvaged["key_points"], salvaged["last_updated"])
     return code
 
 
@@ -130,7 +126,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
 
         commands.check(project)
         score_files.check(project)
-        _print_result(project, "is what the ledger says", as_json=as_json)
+        _reply_result(project, "is what the ledger says", as_json=as_json)
         return
     moment = None
     if unverified:
@@ -168,16 +164,13 @@ def _rebuild(project: Project, *, as_json: bool) -> None:
         # `run_guarded` excuses an error once an edit is recorded; who asks for a replay asks for the files.
         raise CannotWriteError(project.playbook, reason(error), "the ledger is intact; try again") from error
     # A ledger that only measures has no such file.
-    if os.path.lexists(project.playbook):
-        _print_result(project, "written", as_json=as_json)
-    else:
-        _print_result(project, "not begun", ": the ledger has no event of a playbook", as_json=as_json)
+    _reply_result(project, "written" if os.path.lexists(project.playbook) else "not begun", as_json=as_json)
     note(*notes)
 
 
-def _print_result(project: Project, result: str, why: str = "", *, as_json: bool) -> None:
-    value = {"path": str(project.playbook), "result": result}
-    reply(value, [f"{project.playbook} {result}{why}"], as_json=as_json)
+def _reply_result(project: Project, result: str, *, as_json: bool) -> None:
+    why = ": the ledger has no event of a playbook" if result == "not begun" else ""
+    reply({"path": str(project.playbook), "result": result}, [f"{project.playbook} {result}{why}"], as_json=as_json)
 
 
 @click.command("import", cls=Verb, example="tallybook import .claude/playbook.json")
@@ -216,11 +209,9 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     value = {"imported": done.imported, "skipped": done.skipped, "problems": done.problems}
     entries = f"{format_count(done.imported, 'entry', 'entries')} imported from {source}"
     again = "; this file was imported before" if done.repeated else ""
-    reply(value, [entries + (f", {done.skipped} skipped" if done.skipped else "") + again], as_json=as_json)
-    if done.problems and not as_json:
-        from tallybook.projections.surfaces.console import terminal
-
-        terminal.print_lines(f"{problem['source']}: {problem['message']}" for problem in done.problems)
+    lines = [entries + (f", {done.skipped} skipped" if done.skipped else "") + again]
+    lines += [f"{problem['source']}: {problem['message']}" for problem in done.problems]
+    reply(value, lines, as_json=as_json)
 
 
 @click.command(cls=Verb, example="tallybook export agents-md; tallybook export agents-md CLAUDE.md")
