@@ -16,14 +16,13 @@ from hypothesis import settings
 import pytest
 
 from helpers.browser import chromium
-from helpers.command_line import Answer
+from helpers.command_line import Answer, run_here
 from helpers.installation import lay_out
 from helpers.sweep import slice_of
 from helpers.transcripts import client_in
 import tallybook
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.surfaces import entry_point
 from tallybook.projections.surfaces.agents import table
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     def run_(*arguments: str, stdin: bytes = b"") -> Answer:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
-        code = entry_point.run(list(arguments))
+        code = run_here(list(arguments))
         return Answer(code, *capfd.readouterr())
 
     return run_

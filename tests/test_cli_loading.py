@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RATING = '{"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}'
 LOAD = """
 import sys
-from tallybook.projections.surfaces.entry_point import run
+from tallybook.projections.surfaces.cli.main import run
 code = run(sys.argv[1:])
 print(*sorted(sys.modules))
 sys.exit(code)

@@ -14,7 +14,8 @@ import pytest
 
 from helpers.authors import HUMAN
 from tallybook.ledger.codec import decode
-from tallybook.projections.surfaces import commands, entry_point
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
@@ -53,8 +54,8 @@ def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     made = Project(project)
     for text in ("Quote ids.", "Name units.", "Run linters."):
         commands.add(made, text, HUMAN)
-    assert 0 == entry_point.run(["pin", "kpt_002"])
-    assert 0 == entry_point.run(["retire", "kpt_003", "--reason", "old"])
+    assert 0 == main.run(["pin", "kpt_002"])
+    assert 0 == main.run(["retire", "kpt_003", "--reason", "old"])
     (project / "legacy.json").write_text('{"key_points": ["Keep commits small."]}', encoding="utf-8")
     monkeypatch.chdir(project)
     return made
@@ -70,7 +71,7 @@ def run_full(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
         full = FULL.open("w", encoding="utf-8")
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", full)
-            code = entry_point.run(list(arguments))
+            code = main.run(list(arguments))
         with suppress(OSError):
             full.close()
         return code, capfd.readouterr().err

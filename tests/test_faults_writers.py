@@ -53,7 +53,7 @@ from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces.console import output as answers
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.entry_point import run
+from tallybook.projections.surfaces.cli.main import run
 resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
 sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
 """

@@ -73,7 +73,7 @@ VERBS = """
 import sys
 
 import ledger, projections, prompts
-from tallybook.projections.surfaces.entry_point import run
+from tallybook.projections.surfaces.cli.main import run
 
 for line in sys.stdin:
     print(line.strip(), "->", run(line.split()), file=sys.stderr)

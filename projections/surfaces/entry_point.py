@@ -11,15 +11,19 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run ``tallybook`` and leave with its exit code."""
+    # The help is Click's.
+    is_hook = sys.argv[1:2] == ["hook"] and not {"-h", "--help"}.intersection(sys.argv)
     try:
-        if _is_hook(sys.argv[1:]):
+        if is_hook:
             from tallybook.hook import main as run_hook
 
             run_hook(sys.argv[2:])
+        from tallybook.projections.surfaces.cli.main import run
+
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         # Only while a module is imported; later interrupts end in `output.run_guarded`.
-        if _is_hook(sys.argv[1:]):
+        if is_hook:
             _leave(0)
         from tallybook.ledger.errors import EXIT_INTERRUPTED
 
@@ -42,19 +46,3 @@ def _leave(code: int) -> NoReturn:
             # The exit code already says whether the answer was written.
             continue
     os._exit(code)
-
-
-def _is_hook(arguments: list[str]) -> bool:
-    # The help is Click's.
-    return arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments)
-
-
-def run(arguments: list[str]) -> int:
-    """Run the command line and return its exit code."""
-    if _is_hook(arguments):
-        from tallybook.projections.surfaces.hooks import handler
-
-        return handler.run(arguments[1:])
-    from tallybook.projections.surfaces.cli import main as cli
-
-    return cli.run(arguments)

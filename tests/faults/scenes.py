@@ -26,7 +26,7 @@ from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.entry_point import run as run_here
+from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import click
 
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.cli.main import tallybook
+from tallybook.projections.surfaces.hooks import handler
 
 
 class Answer(NamedTuple):
@@ -20,6 +22,11 @@ class Answer(NamedTuple):
 
 Run = Callable[..., Answer]
 """Takes the words of a command line, and ``stdin`` as bytes."""
+
+
+def run_here(arguments: Sequence[str]) -> int:
+    """Return the exit code of a command line in this process, where a hook runs without Click as well."""
+    return handler.run(arguments[1:]) if arguments[:1] == ["hook"] else main.run(arguments)
 
 
 def verbs() -> dict[str, click.Command]:

@@ -13,7 +13,8 @@ from helpers.command_line import Answer
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.replica import Replica, read_current
-from tallybook.projections.surfaces import commands, entry_point
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
@@ -50,7 +51,7 @@ class SharedMachine:
         # A playbook is written as bytes.
         out = TextIOWrapper(data := BytesIO(), encoding="utf-8", write_through=True)
         with redirect_stdout(out), redirect_stderr(StringIO()) as err:
-            code = entry_point.run(["--project", str(self.project.root), *words])
+            code = main.run(["--project", str(self.project.root), *words])
         out.flush()
         return Answer(code, data.getvalue().decode(), err.getvalue())
 

@@ -24,14 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tallybook.projections.playbook.inject import interval
-from tallybook.projections.surfaces.console.output import (
-    METER,
-    escape,
-    format_author,
-    format_count,
-    format_time,
-    happened_at,
-)
+from tallybook.projections.surfaces.console import output
 
 NARROW: Final = 60
 """Columns below which a table leaves too little room for the text, so that entries are blocks of lines instead."""
@@ -59,7 +52,7 @@ def console_for(stream: IO[str] | None = None, width: int | None = None) -> Cons
         stream: Where to print, standard output by default; its encoding decides how boxes and bars look.
         width: Columns, 20 at least; None asks the terminal, and takes 80 in a pipe.
     """
-    METER.clear()
+    output.METER.clear()
     return _Terminal(file=stream or sys.stdout, width=width, markup=False, emoji=False, highlight=False)
 
 
@@ -114,7 +107,8 @@ def print_playbook(
     else:
         _print_table(console, entries)
     shown = "" if number in {None, len(entries)} else f"{len(entries):,} of "
-    count = f"{shown}{format_count(number or len(entries), 'key point')}, last updated {format_time(last_updated)}"
+    count = f"{shown}{output.format_count(number or len(entries), 'key point')}"
+    count += f", last updated {output.format_time(last_updated)}"
     print_text(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 
@@ -139,10 +133,8 @@ def _print_table(console: Console, entries: Sequence[Mapping[str, Any]]) -> None
     row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
     print_line(console, ("─" if is_utf(console) else "-") * console.width)
     for entry, name, (*counts, bar) in zip(entries, names, middle, strict=True):
-        left, right = (
-            _fold(console, name, name_cells),
-            _fold(console, make_text(console, entry["text"]).plain, text_cells),
-        )
+        left = _fold(console, name, name_cells)
+        right = _fold(console, make_text(console, entry["text"]).plain, text_cells)
         row(left[0], (counts[0], counts[1]), bar, right[0])
         for beginning, end in zip_longest(left[1:], right[1:], fillvalue=""):
             row(beginning, ("", ""), Text(), end)
@@ -182,10 +174,16 @@ def print_log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> Non
 
 def format_log_row(console: Console, brief: Mapping[str, Any]) -> list[Text]:
     """Return an event as one line, on a terminal as several where it is too long; dim where it was undone."""
-    line = f"{brief['seq']:>6}  {format_time(happened_at(brief))}  {format_author(brief['by'])}  {brief['summary']}"
+    line = _event_line(brief)
     undone = brief.get("undone_by")
     mark = "" if undone is None else f" (undone by event {undone})"
     return _wrap_on_terminal(console, make_text(console, line + mark, "dim" if mark else ""), LOG_INDENT)
+
+
+def _event_line(event: Mapping[str, Any]) -> str:
+    number = "-" if event["seq"] is None else event["seq"]
+    when, who = output.format_time(output.happened_at(event)), output.format_author(event["by"])
+    return f"{number:>6}  {when}  {who}  {event['summary']}"
 
 
 def print_changes(console: Console, before: str, after: str, lines: Iterable[tuple[str, str]], total: str) -> None:
@@ -259,7 +257,7 @@ def make_text(console: Console, value: object, style: str = "") -> Text:
     """Return a value as text that the console can show: without markup, controls or characters its encoding lacks."""
     text = str(value)
     # Nearly every text is, and a playbook has thousands of them.
-    text = text if text.isprintable() else escape(text)
+    text = text if text.isprintable() else output.escape(text)
     if not is_utf(console):
         text = text.replace("…", "...").encode(console.encoding, "backslashreplace").decode(console.encoding)
     return Text(text, style)
@@ -294,10 +292,7 @@ def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | N
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
-        event, counts = row["event"], _counts(row)
-        number = "-" if event["seq"] is None else event["seq"]
-        when = f"{number:>6}  {format_time(happened_at(event))}  {format_author(event['by'])}"
-        print_line(console, f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}")
+        print_line(console, f"{row['name']:<{width}}  {_counts(row):<8}  {_event_line(row['event'])}")
     _as_of(console, at)
 
 
@@ -326,7 +321,7 @@ def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str
         into = f"into {row['into']}" if row["into"] else ""
         cause = row["rule"] or ", ".join(filter(None, (into, row["reason"])))
         why = f", {cause}" if cause else ""
-        by = f"{format_time(happened_at(event))} by {format_author(event['by'])}{why}"
+        by = f"{output.format_time(output.happened_at(event))} by {output.format_author(event['by'])}{why}"
         where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
         heading.append_text(make_text(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)
