@@ -389,7 +389,7 @@ class HookFile(NamedTuple):
     path: Path
     reader: str
     is_init_s: bool
-    document: Mapping[str, Any]
+    document: dict[str, Any]
     calls: tuple[hook_entries.Call, ...]
 
 
@@ -466,13 +466,13 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
 def _missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
     # A team shares its settings and not its paths.
-    if (call.python or call.program != COMMAND) and places.is_shared(path, unknown=False):
+    if (call.python or call.program != COMMAND) and git.is_tracked(path):
         message = f"git tracks {path}, whose hooks name programs of this machine"
         yield Finding(NOTE, message, f"{repair}, which other machines find as well")
     fault, runs = hook_entries.find_fault(call)
     if fault and call.program == COMMAND and not call.python:
         # In a file that git tracks, `init` writes this very command.
-        repair = f"run `{tool_command()}`" + ("" if places.is_shared(path) else f", or {repair}")
+        repair = f"run `{tool_command()}`" + ("" if git.is_tracked(path, unknown=True) else f", or {repair}")
     elif fault and not call.python:
         repair = f"put its folder on PATH, or {repair}"
     if fault:
@@ -526,15 +526,13 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
     if name == table.CLAUDE:
         enabled: dict[str, object] = {}
         for file in reversed(hook_files):
-            plugins = file.document.get("enabledPlugins")
-            enabled |= plugins if isinstance(plugins, dict) else {}
-        for plugin in [plugin for plugin, is_on in enabled.items() if is_on is True]:
+            enabled |= table.object_of(file.document, "enabledPlugins")
+        for plugin, is_on in enabled.items():
             part, _, market = plugin.rpartition("@")
             # A name in a settings file must not lead out of the folder of plugins.
-            is_plain = table.is_plain_name(part) and table.is_plain_name(market)
-            folder = users / "plugins" / "cache" / market / part
-            paths, reader = sorted(folder.glob("*/hooks/hooks.json")) if is_plain else [], f"the plugin {plugin}"
-            hook_files += [_read_file(path, reader, is_init_s=False) for path in paths]
+            if is_on is True and table.is_plain_name(part) and table.is_plain_name(market):
+                paths = sorted((users / "plugins" / "cache" / market / part).glob("*/hooks/hooks.json"))
+                hook_files += [_read_file(path, f"the plugin {plugin}", is_init_s=False) for path in paths]
     return hook_files
 
 
@@ -706,7 +704,7 @@ def _compare(check: Callable[[Project], None], project: Project, level: str = BA
     except commands.DriftError as error:
         message, _, fix = str(error).rpartition("; ")
         # Where git does not track the file, each machine renders its own.
-        commit = "; then commit the file" if git.is_tracked(project, error.path) else ""
+        commit = "; then commit the file" if git.is_tracked(error.path) else ""
         yield Finding(level, message, fix + commit)
 
 

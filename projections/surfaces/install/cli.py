@@ -184,7 +184,7 @@ def _offer_untracking(project: Project) -> None:
     Raises:
         CannotWriteError: Git refuses.
     """
-    if not git.is_tracked(project, project.playbook):
+    if not git.is_tracked(project.playbook):
         return
     command = f"git rm --cached {shlex.quote(str(project.playbook))}"
     note(f"git tracks {project.playbook}, which every rating changes; `{command}` stops that and keeps the file")

@@ -18,7 +18,6 @@ from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import gemini, table
-from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace import project as projects
 
 UNCHANGED: Final = "nothing was changed"
@@ -276,23 +275,6 @@ def settings_file(target: InstallTarget, files: Installation) -> Path:
     if os.path.lexists(path) and not (real.exists() and stat.S_ISREG(real.stat().st_mode)):
         raise CannotWriteError(path, "is not a regular file", f"move it away; {UNCHANGED}")
     return real if path.is_symlink() else path
-
-
-def is_shared(path: Path, *, unknown: bool = True) -> bool:
-    """Say whether git tracks a file.
-
-    Args:
-        path: The file.
-        unknown: What to return where git cannot tell; True keeps the paths of this machine out of the file.
-    """
-    if not any(os.path.lexists(folder / ".git") for folder in path.parents):
-        return False
-    # The agent's folder may not exist yet, and git must run in one that does.
-    folder = next(folder for folder in path.parents if folder.is_dir())
-    try:
-        return bool(git.ask(folder, "ls-files", "-z", "--", str(path)))
-    except git.FAILURES:
-        return unknown
 
 
 PACKAGED: Final = Path(prompts.__file__).parent

@@ -187,7 +187,7 @@ def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]
     path = places.settings_file(target, files)
     before = read(path)
     line = _kept_line(files, path, before)
-    line = line or hook_entries.hook_command(is_shared=places.is_shared(path), is_kept=files.keeps_line)
+    line = line or hook_entries.hook_command(is_shared=git.is_tracked(path, unknown=True), is_kept=files.keeps_line)
     after = hook_entries.install(before, files, line, str(path))
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
     if before not in {None, after} and not hook_entries.own_commands(before, files, str(path)):
@@ -213,7 +213,7 @@ def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
             continue
         # A path of this machine does not stay in a file that others read.
         is_named = call.program == hook_entries.COMMAND
-        if is_named if places.is_shared(path) else not hook_entries.find_fault(call)[0]:
+        if is_named if git.is_tracked(path, unknown=True) else not hook_entries.find_fault(call)[0]:
             return line
     return ""
 
@@ -228,7 +228,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
         found += map(hook_entries.remark, hook_entries.own_commands(after[path], files, str(path)))
         # A new worktree has the files that git tracks and no others.
         is_in_repository = target.folder is not None and repository_folders(os.path.realpath(target.folder))
-        if name == table.CLAUDE and is_in_repository and not places.is_shared(path):
+        if name == table.CLAUDE and is_in_repository and not git.is_tracked(path, unknown=True):
             fix = "commit it and run `tallybook init` again, or run `tallybook init --user`"
             found.append(f"`claude --worktree` runs no hooks of {path} while git does not track it; {fix}")
         if files.remark:

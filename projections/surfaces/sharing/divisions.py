@@ -73,11 +73,11 @@ def _recognize(project: Project) -> DividedLedgerError | None:
     what = ""
     if own.marker or len(paths) > 1:
         what = _describe_merge(project, own, paths)
-    elif own.stray and git.is_tracked(project, log.path):
+    elif own.stray and git.is_tracked(log.path):
         what = "has some lines of another version, which git merged into it in part"
     if what:
         return DividedLedgerError(what, _keep_both(_find_source(project, own, lost)))
-    if lost is None or own.unproven or not (is_missing or (paths and git.is_tracked(project, log.path))):
+    if lost is None or own.unproven or not (is_missing or (paths and git.is_tracked(log.path))):
         return None
     end, revision = lost.position.seq, find_version(project, lost.position.chain)
     if is_missing:
@@ -145,7 +145,7 @@ def _own_file(project: Project) -> str:
 
 def _describe_merge(project: Project, own: Histories, paths: Sequence[Sequence[Link]]) -> str:
     """Return what a merge left in the file: conflict markers, or the events of both sides."""
-    merge = "a git merge" if git.is_tracked(project, project.ledger / LOG_NAME) else "a merge"
+    merge = "a git merge" if git.is_tracked(project.ledger / LOG_NAME) else "a merge"
     since = min((histories.find_fork(paths[0], path) for path in paths[1:]), default=0)
     both = f"events were appended after event {since} on both sides" if since else "it has two beginnings"
     if own.marker:

@@ -126,7 +126,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     done = ImportedLedger(unproven=every.unproven)
     if repair is not None:
         done.repaired, done.lost = repair.batches[-1].last, repair.lost
-        done.tracked = log.path if git.is_tracked(project, log.path) else None
+        done.tracked = log.path if git.is_tracked(log.path) else None
     if not dry_run:
         if repair is not None:
             done.aside += divisions.put_back(project, repair, seen, every)

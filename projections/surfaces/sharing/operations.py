@@ -169,7 +169,7 @@ def _refuse_tracked(project: Project) -> None:
         BadInputError: Git tracks it.
     """
     folder = project.ledger / replica.FOLDER
-    if git.is_tracked(project, folder):
+    if git.is_tracked(folder):
         hint = f"run `git rm -r --cached {shlex.quote(str(folder))}` and commit that; nothing was sent or fetched"
         raise BadInputError(str(folder), "git tracks it, and a checkout would change this machine's copy", hint)
 

@@ -125,12 +125,21 @@ def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
     return Commit(id_, int(seconds) * MICROSECONDS)
 
 
-def is_tracked(project: Project, path: Path) -> bool:
-    """Return whether git tracks a file, or has a conflict of it; no where git cannot tell."""
-    try:
-        return bool(ask(project.root, "ls-files", "-z", "--", str(path)))
-    except FAILURES:
+def is_tracked(path: Path, *, unknown: bool = False) -> bool:
+    """Return whether git tracks a file or files in a folder, or has a conflict of one.
+
+    Args:
+        path: The file or folder.
+        unknown: What to return where git cannot tell.
+    """
+    if not any(os.path.lexists(folder / ".git") for folder in path.parents):
         return False
+    # The folder of the file may not exist yet, and git must run in one that does.
+    folder = next(folder for folder in path.parents if folder.is_dir())
+    try:
+        return bool(ask(folder, "ls-files", "-z", "--", str(path)))
+    except FAILURES:
+        return unknown
 
 
 def removal(project: Project) -> str:
@@ -139,7 +148,7 @@ def removal(project: Project) -> str:
     Git ignores the ledger, so that `git worktree remove` does not ask about it either.
     """
     top = _top(project)
-    if not top or is_tracked(project, project.ledger):
+    if not top or is_tracked(project.ledger):
         return ""
     is_linked = projects.is_linked(top)
     commands = "`git worktree remove` and `git clean -fdX` delete" if is_linked else "`git clean -fdX` deletes"
