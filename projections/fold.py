@@ -35,6 +35,9 @@ class State:
         """Return the byte offset in the log where reading goes on."""
         return 0 if self.latest_batch is None else self.latest_batch.end
 
+    def seal(self) -> None:
+        """Finish what a checkpoint is to hold, between two batches."""
+
 
 S = TypeVar("S", bound=State)
 

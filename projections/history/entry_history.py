@@ -82,7 +82,11 @@ class NamedEvent(NamedTuple):
     into: str | None
 
 
-EventReference = EventPlace | NamedEvent
+if TYPE_CHECKING:
+    EventReference = EventPlace | NamedEvent
+else:
+    # A checkpoint has no place of an event.
+    EventReference = NamedEvent
 
 
 @attrs.frozen
@@ -180,11 +184,18 @@ class EntryStatuses(State):
     book: Playbook = attrs.field(factory=Playbook)
     last_changes: dict[str, EventReference] = attrs.field(factory=dict)
     texts: dict[str, dict[str, None]] = attrs.field(factory=dict)
-    undone: dict[str, tuple[str, EventRecord | NamedEvent]] = attrs.field(factory=dict)
+    undone: dict[str, tuple[str, NamedEvent]] = attrs.field(factory=dict)
     injections: dict[str, Uses] = attrs.field(factory=dict)
     citations: dict[str, Uses] = attrs.field(factory=dict)
     links: dict[int, int] = attrs.field(factory=dict)
     stories: dict[str, Story] = attrs.field(factory=dict)
+
+    def seal(self) -> None:
+        """Name every event as answers do."""
+        self.last_changes = {name: name_event(place) for name, place in self.last_changes.items()}
+        for uses in (self.injections, self.citations):
+            for name, use in uses.items():
+                uses[name] = Uses(use.count, use.last and name_event(use.last))
 
     @property
     def names(self) -> list[str]:
@@ -273,7 +284,7 @@ def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
     if isinstance(inner, LINKING):
         state.links[batch.last] = batch.begin
     if isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS):
-        state.undone[event.event.name] = (text_of(event.event), event.by)
+        state.undone[event.event.name] = (text_of(event.event), name_event(event.by))
 
 
 # Stories
@@ -403,7 +414,7 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
         # Of an entry whose addition was undone the playbook has the name alone.
         entry = state.book.gone.get(name) or Entry(name, state.text(name))
         status = state.book.status_of(name)
-        event = name_event(state.undone[name][1] if status == UNDONE else state.last_changes[name])
+        event = state.undone[name][1] if status == UNDONE else name_event(state.last_changes[name])
         rule = state.book.policy.rule if status == "pruned" else None
         summary_of_prune = {} if rule is None else {"summary": _describe_prune(entry, rule)}
         rows.append(

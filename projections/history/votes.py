@@ -6,8 +6,6 @@ together. It has one vote an entry, whichever of marks, MCP and reflection gave 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-import json
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import attrs
@@ -61,39 +59,6 @@ class SessionVotes(NamedTuple):
     cited: dict[str, None]
 
 
-class VotedSessions(dict[str, SessionVotes]):
-    """Sessions by their ids; those of a checkpoint are decoded as they are asked for.
-
-    A vote asks for its lineage alone, and decoding every session of a long ledger took longer than the command.
-    """
-
-    def __init__(self, packed: bytes = b"") -> None:
-        """Take a checkpoint's sessions, as ``pack`` returns them."""
-        super().__init__()
-        self._packed = packed
-
-    def __missing__(self, session: str) -> SessionVotes:
-        """Return what is known of a session that was not asked for yet."""
-        found = SessionVotes({}, {}, {})
-        # No line feed is in a string of JSON, so this is at the begin of a line alone.
-        begin = self._packed.find(f"\n[{json.dumps(session)},".encode())
-        if begin >= 0:
-            found = _parse_line(self._packed[begin + 1 : self._packed.find(b"\n", begin + 1)])[1]
-        self[session] = found
-        return found
-
-    def pack(self) -> bytes:
-        """Return all sessions, a line of JSON each, with a line feed before and after."""
-        lines = dict(_parse_line(line) for line in self._packed.split(b"\n") if line) | self
-        rows = ([session, *map(list, known)] for session, known in sorted(lines.items()) if any(known))
-        return "\n".join(["", *map(json.dumps, rows), ""]).encode()
-
-
-def _parse_line(line: bytes) -> tuple[str, SessionVotes]:
-    session, *known = json.loads(line)
-    return session, SessionVotes(*map(dict.fromkeys, known))
-
-
 @attrs.define
 class Votes(State):
     """The votes of a ledger.
@@ -107,8 +72,12 @@ class Votes(State):
 
     makers: dict[str, Maker] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
-    sessions: VotedSessions = attrs.field(factory=VotedSessions)
+    sessions: dict[str, SessionVotes] = attrs.field(factory=dict)
     disputed: set[str] = attrs.field(factory=set)
+
+    def session(self, id_: str) -> SessionVotes:
+        """Return what is known of a session, to add to it."""
+        return self.sessions.setdefault(id_, SessionVotes({}, {}, {}))
 
     def has(self, field: Literal["rated", "cited"], session: str, name: str) -> bool:
         """Return whether the lineage of a session rated an entry, or proposed to; or cited it."""
@@ -118,10 +87,10 @@ class Votes(State):
         maker = self.maker_of(name).id
         lineage, open_ends = {session}, [session]
         while open_ends:
-            new = set(self.sessions[open_ends.pop()].tied) - lineage
+            new = set(self.session(open_ends.pop()).tied) - lineage
             lineage |= new
             open_ends += new
-        voted = (other for member in lineage for other in getattr(self.sessions[member], field))
+        voted = (other for member in lineage for other in getattr(self.session(member), field))
         return any(self.maker_of(other).id == maker for other in voted)
 
     def maker_of(self, name: str) -> Maker:
@@ -151,10 +120,10 @@ def _apply(state: Votes, batch: Batch) -> None:
             state.merged[event.name] = event.to
         elif isinstance(event, events.PlaybookInjected) and event.lineage not in {"", session}:
             # A fork is given nothing again: its injection of no entry names the session that it continues.
-            state.sessions[session].tied[event.lineage] = None
-            state.sessions[event.lineage].tied[session] = None
+            state.session(session).tied[event.lineage] = None
+            state.session(event.lineage).tied[session] = None
         elif isinstance(event, events.PointCited) and session:
-            state.sessions[session].cited[event.name] = None
+            state.session(session).cited[event.name] = None
         else:
             _count_vote(state, record, event, session)
 
@@ -170,7 +139,7 @@ def _count_vote(state: Votes, record: EventRecord, event: Any, session: str) -> 
         # A later harmful vote of an agent on this entry is recorded as neutral, whatever was decided.
         state.disputed.add(event.name)
     if is_dispute or is_wish or isinstance(event, events.PointRated):
-        state.sessions[session].rated[event.name] = None
+        state.session(session).rated[event.name] = None
 
 
 VOTES: Final[View[Votes]] = batch_view(
@@ -188,27 +157,3 @@ VOTES: Final[View[Votes]] = batch_view(
     ),
     _apply,
 )
-
-
-# Checkpoints
-
-
-def pack(state: Votes) -> dict[str, Any]:
-    """Return a state after a batch as JSON values, and bytes."""
-    fields = {name: getattr(state, name) for name in _PLAIN_FIELDS}
-    return fields | {"sessions": state.sessions.pack(), "disputed": sorted(state.disputed)}
-
-
-def unpack(values: Mapping[str, Any]) -> Votes:
-    """Return the votes of packed values.
-
-    Raises:
-        ValueError, TypeError, KeyError: The values are not a packed state.
-    """
-    fields = {name: values[name] for name in _PLAIN_FIELDS}
-    fields["makers"] = {name: Maker(*maker) for name, maker in fields["makers"].items()}
-    return Votes(**fields, sessions=VotedSessions(values["sessions"]), disputed=set(values["disputed"]))
-
-
-_PLAIN_FIELDS: Final = ("seq", "chain", "makers", "merged")
-"""Fields that JSON can hold unchanged, a maker as a list."""

@@ -128,17 +128,6 @@ class Entries(MutableMapping[str, Entry]):
             return default if entry is None else entry.entry
 
 
-@attrs.frozen
-class Past:
-    """The time of a batch that was folded before the checkpoint that this state comes from.
-
-    Attributes:
-        at: When it was recorded.
-    """
-
-    at: str
-
-
 # Policies: when an update prunes an entry
 
 

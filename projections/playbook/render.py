@@ -1,15 +1,15 @@
-"""The playbook as bytes, as rows and as the content of checkpoints. Pure: the same on every machine."""
+"""The playbook as bytes and as rows. Pure: the same on every machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 import json
-from typing import Any, Final, TypeVar
+from typing import Any
 
 from tallybook.ledger import names
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP, UNTIL
-from tallybook.projections.playbook.entry import MutableEntry, Past
+from tallybook.projections.playbook.entry import MutableEntry
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import Playbook
 
@@ -92,77 +92,3 @@ def needs_ratings(playbook: Playbook) -> list[dict[str, Any]]:
         low, high = interval(entry.helpful, entry.harmful)
         rows.append(entry_json(entry) | {"low": low, "high": high, "width": high - low})
     return sorted(rows, key=lambda row: -float(row["width"]))
-
-
-P = TypeVar("P", bound=Playbook)
-
-PLAIN_FIELDS: Final = (
-    "seq",
-    "chain",
-    "high_water",
-    "adopted_at",
-    "source",
-    "adoption",
-    "rewrites",
-    "last_redaction",
-    "has_begun",
-    "pardons",
-    "merged",
-    "top",
-    "placed",
-    "until",
-)
-"""Fields that JSON can hold unchanged."""
-
-
-# No checkpoint holds six fields: the policy is always the specification's, the last batch is read from the log again,
-# no order is pending after a whole batch, `mutable` holds the values of `entries`, a state with a shared book in it is
-# never stored, and the prefix is set by who decides.
-
-
-def pack(state: Playbook) -> dict[str, Any]:
-    """Return a state after a batch, under the specification's policy, as JSON values."""
-    fields = {name: getattr(state, name) for name in PLAIN_FIELDS}
-    return fields | {
-        "entries": _rows(state.mutable.values()),
-        "by_agents": _rows(state.by_agents.values()),
-        "gone": _rows(state.gone.values()),
-        "used": sorted(state.used - state.entries.keys() - state.gone.keys()),
-        "due": list(state.due),
-        "pruned": list(state.pruned),
-        "pinned": sorted(state.pinned),
-        "stamp": state.stamp,
-        "latest": state.latest and state.latest.at,
-    }
-
-
-def unpack(values: Mapping[str, Any]) -> Playbook:
-    """Return the playbook of packed values.
-
-    Raises:
-        ValueError, TypeError, KeyError: The values are not a packed state.
-    """
-    return unpack_as(Playbook, values)
-
-
-def unpack_as(kind: type[P], values: Mapping[str, Any]) -> P:
-    """Return a playbook, or a state that extends it, of packed values.
-
-    Raises:
-        ValueError, TypeError, KeyError: The values are not a packed state.
-    """
-    state = kind(**{name: values[name] for name in PLAIN_FIELDS})
-    state.mutable.update((row[0], MutableEntry(*row)) for row in values["entries"])
-    state.by_agents = {row[0]: Entry(*row) for row in values["by_agents"]}
-    state.gone = {row[0]: Entry(*row) for row in values["gone"]}
-    state.used = {*values["used"], *state.entries, *state.gone}
-    state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])
-    state.pinned = set(values["pinned"])
-    seq, chain = values["stamp"]
-    state.stamp = (seq, chain)
-    state.latest = values["latest"] and Past(values["latest"])
-    return state
-
-
-def _rows(entries: Iterable[Entry | MutableEntry]) -> list[tuple[str, str, int, int]]:
-    return [(entry.name, entry.text, entry.helpful, entry.harmful) for entry in entries]

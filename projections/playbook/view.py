@@ -17,7 +17,6 @@ from tallybook.projections.playbook.entry import (
     SPEC_POLICY,
     Entries,
     MutableEntry,
-    Past,
     Policy,
     add_rating,
     evolve,
@@ -57,7 +56,8 @@ class Playbook(State):
         adopted_at: ``last_updated`` of the adopted legacy file, None without one.
         source: SHA-256 of the adopted file, empty without one.
         adoption: Last event number of the batch that adopted a legacy file, 0 without one.
-        latest: The last batch that changed the playbook after it was adopted; None before the first.
+        latest: The last batch that changed the playbook after it was adopted, or its time where a checkpoint has it;
+            None before the first.
         stamp: Event number and chain of the last playbook batch, (0, "") before the first.
         shared_stamp: Event number and chain of the shared book up to which it contains that, (0, "") without one.
         by_agents: Name → an entry with the part of its ratings that agents gave, for those that have any.
@@ -86,7 +86,7 @@ class Playbook(State):
     adopted_at: Any = None
     source: str = ""
     adoption: int = 0
-    latest: Batch | Past | None = None
+    latest: Batch | str | None = None
     stamp: tuple[int, str] = (0, "")
     shared_stamp: tuple[int, str] = (0, "")
     by_agents: dict[str, Entry] = attrs.field(factory=dict)
@@ -152,7 +152,9 @@ class Playbook(State):
     @property
     def last_updated(self) -> Any:
         """Return when it last changed: the adopted value until the first playbook event after the adoption."""
-        return self.adopted_at if self.latest is None else self.latest.at
+        if self.latest is None:
+            return self.adopted_at
+        return self.latest if isinstance(self.latest, str) else self.latest.at
 
 
 def _put(state: Playbook, entry: Entry) -> None:

@@ -137,7 +137,7 @@ class Scores(State):
         unscored: Reason why measurements count nothing → number of events: no session, no component, unknown
             component, a name that no metric of its component reads, or an unknown type of telemetry.
         rewrites: How often earlier events were redacted or undone, as in the playbook view.
-        playbook: The playbook, where the configuration scores it as a component; None where it does not.
+        playbook: The playbook, where the configuration scores it as a component; else an empty one.
     """
 
     config: Config = attrs.field(kw_only=True)
@@ -149,7 +149,7 @@ class Scores(State):
     last_at: str = ""
     unscored: Counter[str] = attrs.field(factory=Counter)
     rewrites: int = 0
-    playbook: inputs.ScoredPlaybook | None = None
+    playbook: inputs.ScoredPlaybook = attrs.field(factory=inputs.ScoredPlaybook)
 
     def count(self) -> Scores:
         """Move every changed session to the tallies of its periods; return this state."""
@@ -163,6 +163,10 @@ class Scores(State):
             self.sessions[id_] = session
         self.uncounted.clear()
         return self
+
+    def seal(self) -> None:
+        """Count what changed."""
+        self.count()
 
     def session(self, id_: str) -> Session | None:
         """Return a session as measured so far, None without any event of it."""
@@ -247,7 +251,6 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
     """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
-    state.playbook = state.playbook or inputs.ScoredPlaybook()
     measured = inputs.measure_batch(state.playbook, batch)
     # What people do outside of sessions is not measured.
     if measured is not None and measured.by.session:

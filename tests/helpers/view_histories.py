@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +202,7 @@ def plain(value: Any) -> Any:
         return value.at if value.records else value.last
     if isinstance(value, EventRecord | EventPlace):
         return attrs.evolve(value.record if isinstance(value, EventPlace) else value, id="")
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return [[key, plain(child)] for key, child in value.items()]
     if isinstance(value, list | tuple | set):
         return [plain(child) for child in (sorted(value) if isinstance(value, set) else value)]

@@ -14,14 +14,14 @@ read again before the state is used.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 import os
 from pathlib import Path
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar, get_type_hints
 
 import attrs
 import msgspec
@@ -29,7 +29,7 @@ import msgspec
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.events import EventRedacted, EventsVoided
+from tallybook.ledger.events import Entry, EventRedacted, EventsVoided
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.log import JsonlLog
@@ -38,7 +38,7 @@ from tallybook.ledger.scan import read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import State, View, fold, fold_history
-from tallybook.projections.playbook.render import pack, unpack
+from tallybook.projections.playbook.entry import Entries
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
@@ -262,9 +262,6 @@ class Form(Generic[S]):
     Attributes:
         name: Name of the checkpoint.
         view: The view.
-        pack: Returns a state after a batch as JSON values.
-        unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
-            KeyError for other values.
         book: Returns the playbook in a state; an empty one for a view that holds none.
         key: What else decides the state, such as a configuration.
         number_in_book: Gives the events in a state of a shared book the numbers of a shared history, which then goes on
@@ -274,14 +271,58 @@ class Form(Generic[S]):
 
     name: str
     view: View[S]
-    pack: Callable[[S], dict[str, Any]]
-    unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook] = lambda _: Playbook()
     key: str = ""
     number_in_book: Callable[[S, Callable[[str], str | None]], None] | None = None
 
 
-PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)
+PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, lambda state: state)
+
+_LEFT_OUT: Final = frozenset(
+    ("latest_batch", "mutable", "policy", "config", "order", "shared_stamp", "prefix", "uncounted", "stories")
+)
+"""Fields of states that no checkpoint holds.
+
+The last batch is read from the log again, and `mutable` holds the values of `entries`. Policy and configuration are
+those of the view. No order is pending after a whole batch, a state with a shared book in it is never stored, and who
+decides sets the prefix.
+"""
+
+
+def pack(state: State) -> dict[str, Any]:
+    """Return the fields of a state after a batch that its checkpoint holds; of a state in it, in the same way."""
+    state.seal()
+    values: dict[str, Any] = {}
+    for field in attrs.fields(type(state)):
+        if field.name not in _LEFT_OUT:
+            value = getattr(state, field.name)
+            value = value.at if isinstance(value, Batch) else value
+            values[field.name] = pack(value) if isinstance(value, State) else value
+    return values
+
+
+def unpack(state: S, packed: msgspec.Raw) -> S:
+    """Return a state before the first event with the fields that a checkpoint holds."""
+    # A batch is in no checkpoint.
+    types = get_type_hints(type(state), localns={"Batch": Any})
+    for name, value in msgspec.msgpack.decode(packed, type=dict[str, msgspec.Raw]).items():
+        inner = getattr(state, name)
+        if isinstance(inner, State):
+            unpack(inner, value)
+        elif isinstance(inner, Entries):
+            inner.update(msgspec.msgpack.decode(value, type=dict[str, Entry]))
+        else:
+            # What is None at first is a time or any value of JSON.
+            kind = Any if inner is None else types[name]
+            setattr(state, name, msgspec.msgpack.decode(value, type=kind, dec_hook=lambda cls, data: cls(data)))
+    return state
+
+
+def encode(begin: int, state: State) -> bytes:
+    """Return a state as the body of a blob, with the place of the batch folded last."""
+    return msgspec.msgpack.encode(
+        [begin, pack(state)], enc_hook=lambda value: dict(value) if isinstance(value, Entries) else value.encode()
+    )
 
 
 def position_of(state: State) -> Position:
@@ -298,7 +339,7 @@ def fold_log(form: Form[S], log: Log, until: int | None = None, *, cold: bool = 
     if blob is not None and until is None and state.latest_batch is not None and state.end > due:
         # Where it cannot be stored, the next reader reads more.
         with suppress(*FAULTS):
-            blob.write(state.seq, msgspec.msgpack.encode([state.latest_batch.begin, form.pack(state)]))
+            blob.write(state.seq, encode(state.latest_batch.begin, state))
     return state
 
 
@@ -313,8 +354,8 @@ def _resume(form: Form[S], blob: Blob, until: int | None) -> tuple[S, int] | Non
     """
     body = blob.read() or b""
     try:
-        begin, values = msgspec.msgpack.decode(body)
-        state = form.unpack(values)
+        begin, packed = msgspec.msgpack.decode(body, type=tuple[int, msgspec.Raw])
+        state = unpack(form.view.start(), packed)
     except FAULTS:
         return None
     try:

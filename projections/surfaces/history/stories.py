@@ -20,7 +20,7 @@ from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
 from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
-from tallybook.ledger.records import Batch, EventRecord
+from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
 from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
@@ -30,7 +30,6 @@ from tallybook.projections.history.entry_history import (
     EntryStatuses,
     EventReference,
     NamedEvent,
-    Uses,
     entries_view,
     entry_rows,
     explain,
@@ -38,7 +37,6 @@ from tallybook.projections.history.entry_history import (
     name_event,
 )
 from tallybook.projections.playbook.comparisons import diff
-from tallybook.projections.playbook.render import pack, unpack
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_counts, format_time
 from tallybook.projections.surfaces.history import checkpoints
@@ -426,49 +424,13 @@ def _leaves_open(batch: Batch, names: Collection[str], undone: UndoneIds) -> boo
 # The checkpoint of statuses
 
 
-def _pack_uses(uses: Mapping[str, Uses]) -> dict[str, Any]:
-    return {name: (use.count, use.last and name_event(use.last)) for name, use in uses.items()}
-
-
-def _unpack_uses(values: Mapping[str, Any]) -> dict[str, Uses]:
-    return {name: Uses(count, last and NamedEvent(*last)) for name, (count, last) in values.items()}
-
-
-def _pack(state: EntryStatuses) -> dict[str, Any]:
-    return {
-        "place": (state.seq, state.chain),
-        "book": pack(state.book),
-        "changed": {name: name_event(place) for name, place in state.last_changes.items()},
-        "texts": {name: list(texts) for name, texts in state.texts.items()},
-        "undone": {name: (text, name_event(by)) for name, (text, by) in state.undone.items()},
-        "uses": (_pack_uses(state.injections), _pack_uses(state.citations)),
-        "links": state.links,
-    }
-
-
-def _unpack(values: Mapping[str, Any]) -> EntryStatuses:
-    seq, chain = values["place"]
-    injections, citations = map(_unpack_uses, values["uses"])
-    return EntryStatuses(
-        seq,
-        chain,
-        book=unpack(values["book"]),
-        last_changes={name: NamedEvent(*event) for name, event in values["changed"].items()},
-        texts={name: dict.fromkeys(texts) for name, texts in values["texts"].items()},
-        undone={name: (text, NamedEvent(*by)) for name, (text, by) in values["undone"].items()},
-        injections=injections,
-        citations=citations,
-        links=dict(values["links"]),
-    )
-
-
 _REASONED: Final = frozenset(
     kind for kind, (cls, _) in events.EVENT_TYPES.items() if "reason" in attrs.fields_dict(cls)
 )
 
 
 def _number_in_book(state: EntryStatuses, find_reason: Callable[[str], str | None]) -> None:
-    def number(event: EventReference | EventRecord) -> NamedEvent:
+    def number(event: EventReference) -> NamedEvent:
         named = name_event(event)
         # A rating or an update, as most are, has none to look for.
         reason = find_reason(named.row["id"]) if named.kind in _REASONED else None
@@ -483,8 +445,6 @@ def _number_in_book(state: EntryStatuses, find_reason: Callable[[str], str | Non
 STATUS_FORM: Final[Form[EntryStatuses]] = Form(
     "standing",
     ENTRIES,
-    _pack,
-    _unpack,
     lambda state: state.book,
     number_in_book=_number_in_book,
 )

@@ -5,10 +5,8 @@ YAML is read strictly: duplicate keys and constructs that only a program would w
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
-from functools import partial
 import json
 from operator import attrgetter
 from pathlib import Path
@@ -16,16 +14,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import msgspec
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.scores.config import SESSION, Config, DocumentError, overlay, read_config, score_id
-from tallybook.projections.scores.inputs import ScoredPlaybook, Sessions
-from tallybook.projections.scores.view import Baseline, Scores, Tally, scores_view
+from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.checkpoints import Form
@@ -214,44 +209,9 @@ def form_of(config: Config) -> Form[Scores]:
     return Form(
         "scores",
         scores_view(config),
-        _pack,
-        partial(_unpack, config),
         attrgetter("playbook"),
         as_json(config, _SCORING),
     )
-
-
-_TYPES: Final[dict[str, Any]] = {
-    "seq": int,
-    "chain": str,
-    "days": dict[str, Tally],
-    "versions": dict[str, Tally],
-    "baselines": dict[str, Baseline],
-    "last_at": str,
-    "unscored": Counter[str],
-    "rewrites": int,
-}
-"""Fields of a state that are saved as they are → their types."""
-
-
-def _pack(state: Scores) -> dict[str, Any]:
-    state.count()
-    playbook = state.playbook
-    return {name: getattr(state, name) for name in _TYPES} | {
-        # As one value, so that most questions never decode it: a session takes about 750 bytes.
-        "sessions": state.sessions.encode(),
-        "playbook": playbook and pack(playbook),
-        "words": playbook and {words: list(names) for words, names in playbook.words.items()},
-    }
-
-
-def _unpack(config: Config, values: Mapping[str, Any]) -> Scores:
-    playbook = None
-    if values["playbook"] is not None:
-        playbook = unpack_as(ScoredPlaybook, values["playbook"])
-        playbook.words = {words: dict.fromkeys(names) for words, names in values["words"].items()}
-    fields = {name: msgspec.convert(values[name], type_) for name, type_ in _TYPES.items()}
-    return Scores(config=config, sessions=Sessions(values["sessions"]), playbook=playbook, **fields)
 
 
 RECENT: Final = 20

@@ -31,7 +31,6 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.fold import State, UndoneEvent, View, fold, fold_history
-from tallybook.projections.playbook.render import pack, unpack_as
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
 from tallybook.projections.surfaces.sharing import own_history
@@ -71,20 +70,10 @@ def _settle(state: BookState, batch: Batch) -> None:
                 state.ids.setdefault(event.name, record.id)
 
 
-def _pack(state: BookState) -> dict[str, Any]:
-    return pack(state) | {"ids": state.ids, "matched": state.matched}
-
-
-def _unpack(values: Mapping[str, Any]) -> BookState:
-    state = unpack_as(BookState, values)
-    state.ids, state.matched = dict(values["ids"]), dict(values["matched"])
-    return state
-
-
 BOOK_VIEW: Final[View[BookState]] = View(BookState, PLAYBOOK.table, _settle)
 """The view of what batches land on."""
 
-BOOK_FORM: Final[Form[BookState]] = Form("book", BOOK_VIEW, _pack, _unpack, lambda state: state)
+BOOK_FORM: Final[Form[BookState]] = Form("book", BOOK_VIEW, lambda state: state)
 """How it is saved."""
 
 

@@ -22,7 +22,7 @@ from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
-from tallybook.projections.history.votes import RETIRE, VOTES, Votes, pack, unpack
+from tallybook.projections.history.votes import RETIRE, VOTES, Votes
 from tallybook.projections.playbook.view import AGENT, Playbook
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.history.checkpoints import Form
@@ -318,7 +318,7 @@ def _mask(value: Any, problems: list[Problem]) -> Any:
 HELPFUL, HARMFUL, NEUTRAL = "helpful", "harmful", "neutral"
 DISPUTE: Final = "a person's entry"
 """The cause of a proposal that stands for a vote which would have pruned what a person typed or imported."""
-VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES, pack, unpack)
+VOTES_FORM: Final[Form[Votes]] = Form("votes", VOTES)
 """How the votes are saved: a vote is decided under the lock, where folding all of a long history takes seconds."""
 ALREADY_RATED: Final = "was rated in this session, or in one that it continues"
 
@@ -373,7 +373,7 @@ def _count_vote(event: Any, request: Request, state: Playbook, votes: Votes, not
         if votes.has("rated", session, name):
             return None
         # A second vote of the same batch is not in the ledger yet, and has no effect either.
-        votes.sessions[session].rated[name] = None
+        votes.session(session).rated[name] = None
     if request.by["rater"] != AGENT or not isinstance(event, events.PointRated):
         return event
     if event.rating == HARMFUL:
