@@ -125,4 +125,4 @@ def test_it_finds_what_a_linear_scan_finds(
     turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
     found = search(condition, lambda: batches, (begin, end), last=last)
     expected = turned[-1 if last else 0] if turned else None
-    assert (expected, truths[0]) == (found.moment, found.began)
+    assert (expected, truths[0]) == (found["moment"], found["began"])

@@ -57,14 +57,8 @@ COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 """Sign → comparison of two numbers."""
 
-STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
-    "exists": lambda book, name: name in book.entries,
-    "pruned": lambda book, name: book.status_of(name) == "pruned",
-    "retired": lambda book, name: book.status_of(name) == "retired",
-    "merged": lambda book, name: book.status_of(name) == "merged",
-    "pinned": lambda book, name: name in book.pinned,
-}
-"""Status → the test of an entry for it."""
+STATUSES: Final = {"exists": "kept", "pruned": "pruned", "retired": "retired", "merged": "merged", "pinned": ""}
+"""Status → what ``Playbook.status_of`` says of such an entry; empty for one that the playbook has besides."""
 
 COUNT: Final = "count"
 """The term that reads no entry: how many the playbook has."""
@@ -219,8 +213,10 @@ class _Parser:
             self.expect("(")
             name = self.parse_name()
             self.expect(")")
-            has_status = STATUSES[status]
-            return self.add(f"{status}({_name(name)})", lambda book: has_status(book, name))
+            return self.add(
+                f"{status}({_name(name)})",
+                lambda book: book.status_of(name) == STATUSES[status] if STATUSES[status] else name in book.pinned,
+            )
         begin = self.token
         left, is_text = self.parse_term()
         if is_text:
@@ -308,31 +304,9 @@ def parse(text: str) -> Condition:
     return Condition(text, parser.terms, frozenset(parser.names), holds)
 
 
-@attrs.frozen
-class Search:
-    """The result of a search for the moment at which a condition became true.
-
-    Attributes:
-        condition: The condition.
-        book: The playbook where the search ended.
-        began: Whether the condition held at the start of the search.
-        before: Values of the condition's terms before it became true, or at the end.
-        after: Values after it became true, or at the end.
-        moment: Number of the last event of the batch after which it holds and before which it did not; None where it
-            did not become true.
-        record: The event of that batch that made it true; None with ``moment``.
-    """
-
-    condition: Condition
-    book: Playbook
-    began: bool
-    before: Values
-    after: Values
-    moment: int | None = None
-    record: EventRecord | None = None
-
-
-def search(condition: Condition, read: Read, span: tuple[int, int | None] = (0, None), *, last: bool = False) -> Search:
+def search(
+    condition: Condition, read: Read, span: tuple[int, int | None] = (0, None), *, last: bool = False
+) -> dict[str, Any]:
     """Find the first moment at which a condition holds that did not hold at the moment before.
 
     Each moment is what ``show --at`` shows for it, so events undone later still count. At an undo the playbook is
@@ -343,6 +317,11 @@ def search(condition: Condition, read: Read, span: tuple[int, int | None] = (0, 
         read: Returns history from the beginning.
         span: The moments after which the search starts and ends; None for the end of history.
         last: Whether to go on to the last such moment.
+
+    Returns:
+        ``{condition, moment, event, before, after, began}``: the moment and ``{seq, at, [when], kind, by, summary}`` of
+        the event, both None where the condition never became true; each term with its value before and after that
+        moment, or at the end; and whether the condition held at the start of the search.
     """
     begin, end = span
     undos: list[EventRecord] = []
@@ -367,11 +346,16 @@ def search(condition: Condition, read: Read, span: tuple[int, int | None] = (0, 
             turn = (batch, len(undos), before, after)
             if not last:
                 break
-    if turn is None:
-        return Search(condition, book, began, after, after)
-    batch, number, before, after = turn
-    record = _find_event(condition, read, batch, undos[:number])
-    return Search(condition, book, began, before, after, batch.last, record)
+    moment, event, before = None, None, after
+    if turn is not None:
+        batch, number, before, after = turn
+        record = _find_event(condition, read, batch, undos[:number])
+        moment, event = batch.last, {"seq": record.seq, "at": record.at}
+        event |= {} if record.when is None else {"when": record.when}
+        event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.by_json(record.by)}
+        event |= {"summary": event_rows.summary(record.event)}
+    found = {"condition": condition.text, "moment": moment, "event": event}
+    return found | {"before": before, "after": after, "began": began}
 
 
 def _playbook_at(read: Read, undos: Sequence[EventRecord], until: int) -> Playbook:
@@ -399,26 +383,3 @@ def _find_event(condition: Condition, read: Read, batch: Batch, undos: Sequence[
             held, holds = holds, condition.holds(condition.values(book))
             deciding = record if holds and not held else deciding
     return deciding
-
-
-def turn_json(result: Search) -> dict[str, Any]:
-    """Return the result of a search in its stable shape.
-
-    Returns:
-        ``{condition, moment, event, before, after, began}``: the moment and ``{seq, at, [when], kind, by, summary}`` of
-        the event, both None where the condition never became true; each term with its value before and after that
-        moment, or at the end; and whether the condition held at the start of the search.
-    """
-    event = None
-    if (record := result.record) is not None:
-        event = {"seq": record.seq, "at": record.at} | ({} if record.when is None else {"when": record.when})
-        event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.by_json(record.by)}
-        event |= {"summary": event_rows.summary(record.event)}
-    return {
-        "condition": result.condition.text,
-        "moment": result.moment,
-        "event": event,
-        "before": result.before,
-        "after": result.after,
-        "began": result.began,
-    }

@@ -30,7 +30,7 @@ from tallybook.projections.fold import View, fold
 from tallybook.projections.history.event_rows import EventFilter, is_of_kind
 from tallybook.projections.playbook.comparisons import Alternative, Exclusion, aged_view, fold_alternative
 from tallybook.projections.playbook.comparisons import difference_json as whatif_json
-from tallybook.projections.playbook.conditions import COUNT, Search, parse, search, turn_json
+from tallybook.projections.playbook.conditions import COUNT, parse, search
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
@@ -256,8 +256,8 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
 _TEXT_CHARS: Final = 70
 
 
-def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, last: bool = False) -> Search:
-    """Return the search for the moment at which a condition became true, first or last.
+def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, last: bool = False) -> dict[str, Any]:
+    """Return, as ``search``, the moment at which a condition became true, first or last.
 
     Args:
         project: The project.
@@ -298,10 +298,11 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
     is_narrow = COUNT not in condition.terms and not has_book(log)
     read = history_of(log, condition.names) if is_narrow else lambda: decode(source())
     result = search(condition, read, (begin or 0, end), last=last)
-    for name in sorted(condition.names):
-        if result.record is None and name not in result.book.used:
-            # The search need not have read the events of other entries.
-            raise UnknownEntryError(name, find_name(name, current(log).used))
+    if result["event"] is None:
+        # The search need not have read the events of other entries.
+        used = current(log).used
+        for name in sorted(condition.names - used):
+            raise UnknownEntryError(name, find_name(name, used))
     return result
 
 
@@ -348,10 +349,9 @@ def bisect(project: Project, /, **options: Any) -> int:
 
     --json answers {condition, moment, event, before, after, began}
     """
-    search_result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
-    result = turn_json(search_result)
+    result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
     reply(result, _turn_lines(result, last=options["last"]), as_json=options["as_json"])
-    return EXIT_NO if search_result.record is None else 0
+    return EXIT_NO if result["event"] is None else 0
 
 
 # Other assumptions
