@@ -95,7 +95,7 @@ def here(project: Path) -> Project:
 def served(here: Project) -> Iterator[Served]:
     """Return a server of its page."""
     addresses: list[str] = []
-    with server.PageServer(server.Source(here, Choices(served=True)), addresses.append) as running:
+    with server.PageServer(here, Choices(served=True), addresses.append) as running:
         addresses.append(running.address)
         thread = Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()

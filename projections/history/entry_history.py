@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import inf
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import unicodedata
@@ -41,8 +42,6 @@ MAX_RATINGS: Final = 10
 
 _NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
 """Kinds of steps that never add an entry or take it out."""
-_LEAVING_KINDS: Final = (events.PlaybookUpdated, events.PointRemoved, events.PointRetired, events.PointMerged)
-"""Kinds of steps that take an entry out of the playbook."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -73,13 +72,11 @@ class NamedEvent(NamedTuple):
         row: ``{seq, id, at, by, summary}``.
         kind: Its kind.
         reason: Its reason, None without one.
-        into: The entry that a merge left, None for other kinds.
     """
 
     row: dict[str, Any]
     kind: str
     reason: str | None
-    into: str | None
 
 
 if TYPE_CHECKING:
@@ -132,6 +129,7 @@ class Story:
         decision: The event that took it out; None while it is in the playbook, and where it never was.
         trail: The events that changed it, in order.
         ignored: The events that changed nothing, in order.
+        turns: The events that brought it or took it out, and before each prune its last harmful rating, in order.
         notes: The notes about it; in a shared history the own ones come before the entry, which the book brings.
         last_exit: The event of the last batch that ended without the entry while the moment before had it; None where
             no moment had it: an entry added and taken out in one batch was in the playbook at no moment.
@@ -144,6 +142,7 @@ class Story:
     decision: EventRecord | None = None
     trail: list[EntryChange] = attrs.field(factory=list)
     ignored: list[EntryChange] = attrs.field(factory=list)
+    turns: list[EventRecord] = attrs.field(factory=list)
     notes: list[EventRecord] = attrs.field(factory=list)
     last_exit: EventRecord | None = None
     last_undo_batch: Batch | None = None
@@ -319,13 +318,20 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
         story.notes.append(record)
     if after is None and before is not None:
         story.decision = record
+        if isinstance(event, events.PlaybookUpdated):
+            story.turns += [
+                step.record for step in story.trail if getattr(step.record.event, "rating", "") == "harmful"
+            ][-1:]
+        story.turns.append(record)
         story.trail.append(EntryChange(record, before.helpful, before.harmful))
     elif after is not None and (after is not before or (isinstance(event, _BESIDE_KINDS) and is_about)):
         story.decision, story.last = None, after
+        story.turns += [record] if before is None else []
         story.trail.append(EntryChange(record, after.helpful, after.harmful))
     # An entry that was joined to another is not in the playbook, so the event that joined it ends its story.
     elif isinstance(event, events.PointMatched) and event.name == story.name:
         story.decision, story.last = record, Entry(event.name, text_of(event), event.helpful, event.harmful)
+        story.turns.append(record)
         story.trail.append(EntryChange(record, event.helpful, event.harmful))
     elif isinstance(event, _NEUTRAL_KINDS) and is_about and story.last is not None:
         story.trail.append(EntryChange(record, story.last.helpful, story.last.harmful))
@@ -375,8 +381,7 @@ def name_event(place: EventReference | EventRecord) -> NamedEvent:
         return place
     record = place.record if isinstance(place, EventPlace) else place
     event: Any = record.event
-    into = event.name if isinstance(event, events.PointMerged) else None
-    return NamedEvent(brief(record), kind_of(event)[0], getattr(event, "reason", None) or None, into)
+    return NamedEvent(brief(record), kind_of(event)[0], getattr(event, "reason", None) or None)
 
 
 def _describe_prune(entry: Entry, rule: str) -> str:
@@ -422,7 +427,7 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
             | {"status": status, "rule": rule, "reason": event.reason, "into": state.book.merged.get(name)}
             | {"event": event.row | summary_of_prune}
         )
-    return sorted(rows, key=lambda row: int(row["event"]["seq"]))
+    return sorted(rows, key=lambda row: row["event"]["seq"] or inf)
 
 
 # Entries by their words, and the other names of their advice
@@ -546,7 +551,10 @@ def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], 
     answer = story_json(story) | {
         "origin": seeds[-1].origin if seeds else None,
         "original": seeds[-1].original if seeds else None,
-        "notes": list(map(_note_json, story.notes)),
+        "notes": [
+            {"seq": note.seq, "at": note.at, "by": by_json(note.by), "note": getattr(note.event, "note", None)}
+            for note in story.notes
+        ],
         "told": _uses_json(statuses.injections, story.name),
         "cited": _uses_json(statuses.citations, story.name),
         "stood": story.entry is not None or last is not None,
@@ -555,10 +563,6 @@ def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], 
         "lineage": lineage(statuses, story.name),
     }
     return answer | ({"until": day} if (day := story.book.until.get(story.name)) else {})
-
-
-def _note_json(record: Any) -> dict[str, Any]:
-    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}
 
 
 def _uses_json(uses: Mapping[str, Uses], name: str) -> dict[str, Any]:
@@ -604,34 +608,13 @@ def _deciding_events(story: Story) -> Iterator[EventRecord]:
     """
     ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
     yield from ratings[-MAX_RATINGS:]
-    yield from _turning_points(story)
+    yield from story.turns
     for ignored in story.ignored:
         undone_event: Any = ignored.record.event
         if isinstance(undone_event, UndoneEvent):
             yield undone_event.by
             if isinstance(undone_event.event, events.MAKERS):
                 yield ignored.record
-
-
-def _turning_points(story: Story) -> Iterator[EventRecord]:
-    """Yield the events that added the entry or took it out, and the last harmful rating before each prune."""
-    is_present, last_harmful = False, None
-    for step in story.trail:
-        record, event = step.record, step.record.event
-        is_merge_into_it = isinstance(event, events.PointMerged) and event.name == story.name
-        # An entry that is out can have a note or a redaction, which does not bring it back.
-        if isinstance(event, _NEUTRAL_KINDS):
-            continue
-        if not is_present:
-            yield record
-            is_present = True
-        elif isinstance(event, _LEAVING_KINDS) and not is_merge_into_it:
-            if isinstance(event, events.PlaybookUpdated) and last_harmful is not None:
-                yield last_harmful
-            yield record
-            is_present = False
-        elif isinstance(event, events.PointRated) and event.rating == "harmful":
-            last_harmful = record
 
 
 def story_json(story: Story) -> dict[str, Any]:

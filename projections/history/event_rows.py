@@ -113,8 +113,9 @@ def row(record: EventRecord) -> dict[str, Any]:
 
 
 def reference(record: EventRecord) -> dict[str, Any]:
-    """Return what identifies an event, as ``{seq, id, at, by}``."""
-    return {"seq": record.seq, "id": record.id, "at": record.at} | when_json(record) | {"by": by_json(record.by)}
+    """Return what identifies an event, as ``{seq, id, at, by}``; one that is not recorded yet has no number and id."""
+    name: dict[str, Any] = {"seq": record.seq, "id": record.id} if record.id else {"seq": None, "id": None}
+    return name | {"at": record.at} | when_json(record) | {"by": by_json(record.by)}
 
 
 def kind_of(event: events.Event) -> tuple[str, int]:

@@ -169,13 +169,12 @@ LEAVING_KINDS: Final = {
 """Kind of an event that takes an entry out of the playbook → how the entry left."""
 
 
-def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = None) -> dict[str, Any]:
+def diff(first: EntryStatuses, second: EntryStatuses) -> dict[str, Any]:
     """Return the changes that turn one playbook into another, in the stable shape.
 
     Args:
         first: The first playbook, with the last event of each entry.
         second: The second.
-        second_end: Number of the last event in the ledger, if the second has a manual edit after it.
 
     Returns:
         ``{added, gone, changed, order, top}``: entries of the second only, in its order, each with ``was``; entries of
@@ -193,9 +192,7 @@ def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = N
     return {
         "added": added,
         "gone": [
-            entry_json(entry) | {"left": _departure(second, name, second_end)}
-            for name, entry in old.items()
-            if name not in new
+            entry_json(entry) | {"left": _departure(second, name)} for name, entry in old.items() if name not in new
         ],
         "changed": [
             {"name": name, "before": entry_json(old[name]), "after": entry_json(entry)}
@@ -208,16 +205,14 @@ def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = N
     }
 
 
-def _departure(state: EntryStatuses, name: str, end: int | None = None) -> dict[str, Any] | None:
+def _departure(state: EntryStatuses, name: str) -> dict[str, Any] | None:
     """Return how an entry left that is not in the playbook, None where it never was in it."""
     entry = state.book.gone.get(name)
     if entry is None:
         return None
     event = name_event(state.last_changes[name])
-    # A manual edit that is not recorded yet has a number that another event may get.
-    seq = event.row["seq"] if end is None or event.row["seq"] <= end else None
     counts = {"helpful": entry.helpful, "harmful": entry.harmful}
-    return {"how": LEAVING_KINDS[event.kind], "seq": seq} | counts | {"into": event.into}
+    return {"how": LEAVING_KINDS[event.kind], "seq": event.row["seq"]} | counts | {"into": state.book.merged.get(name)}
 
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:

@@ -272,7 +272,7 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
         if state is None:
             raise
         note = f"{error}; this is the last rendering of playbook.json"
-        return stories.AsOf(state, "the last rendering of playbook.json", state.seq, (note,))
+        return stories.AsOf(state, "the last rendering of playbook.json", (note,))
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:

@@ -150,8 +150,8 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
         else (entry_history.blame, terminal.print_blame)
     )
     shown = as_of(project, STATUS_FORM, when)
-    rows = shown.without_numbers(find_rows(shown.state))
-    edited = [f"this is {WITH_EDIT}"] if shown.state.seq > shown.end else []
+    rows = find_rows(shown.state)
+    edited = [f"this is {WITH_EDIT}"] if shown.moment == WITH_EDIT else []
     note(*shown.notes, *edited, *commands.spool_notes(project))
     if as_json:
         answer(rows)

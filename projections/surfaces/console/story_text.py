@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -184,19 +183,19 @@ def _events_without_effect(story: Story) -> Iterator[str]:
     end = story["decided_by"]["seq"] if story["decided_by"] else None
     counted_for = Counter(row["reason"] for row in story["ignored"] if row["reason"].startswith(_COUNTS_FOR))
     for reason, count in counted_for.items():
-        what = "rating came after that and counts" if count == 1 else "ratings came after that and count"
-        yield f"{count} {what} for {reason.removeprefix(_COUNTS_FOR)}."
+        what = format_count(count, "rating came after that and counts", "ratings came after that and count")
+        yield f"{what} for {reason.removeprefix(_COUNTS_FOR)}."
     others = [row for row in story["ignored"] if row["reason"] not in counted_for]
     late = [row for row in others if end is not None and row["seq"] > end]
     lost = [row for row in late if row["by"].get("writer") and row["rating"] is not None and row["reason"] != "undone"]
     if lost:
         late = [row for row in late if row not in lost]
-        what = (
-            "rating of the book came after that and counts"
-            if len(lost) == 1
-            else "ratings of the book came after that and count"
+        singular, plural = (
+            "rating of the book came after that and counts",
+            "ratings of the book came after that and count",
         )
-        yield f"{len(lost)} {what} nothing; to bring the entry back, run: tallybook restore {story['name']}"
+        back = f"to bring the entry back, run: tallybook restore {story['name']}"
+        yield f"{format_count(len(lost), singular, plural)} nothing; {back}"
     if late:
         yield f"{format_count(len(late), 'event')} came after that and changed nothing."
     reasons = Counter(row["reason"] for row in others if row not in late)
@@ -317,26 +316,12 @@ ROWS: Final = 5
 """Rows on either side of the axis at most; up to so many ratings, each has a row of its own."""
 
 MAX_COLUMNS: Final = 72
-STYLES: Final = ("green", "red")
-GLYPHS: Final = {True: (" ▁▂▃▄▅▆▇█", " ▀█"), False: (" .#", " '#")}
-"""Whether the console shows Unicode → cells from empty to full, growing up and growing down."""
-
-
-LINES: Final = {True: ("┤", "┼", "│", "─"), False: ("+", "+", "|", "-")}
-"""Whether the console shows Unicode → a tick of the scale, where it crosses the axis, the scale, and the axis."""
-
-
-@attrs.frozen
-class _Step:
-    """A change: its place on the axis, and the counts and whether the entry is in the playbook after it."""
-
-    place: float
-    counts: tuple[int, int]
-    is_present: bool
+GLYPHS: Final = {True: "┤┼│─█", False: "++|-#"}
+"""Whether the console shows Unicode → a tick of the scale, its cross with the axis, the scale, the axis and a bar."""
 
 
 def _print_chart(console: Console, story: Story) -> None:
-    """Print the counts of an entry over time."""
+    """Print the counts of an entry over time: helpful above the axis, harmful below it."""
     rows = [row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL]
     if not rows:
         print_text(console, "There is nothing to draw: this entry has no counted event.")
@@ -348,66 +333,50 @@ def _print_chart(console: Console, story: Story) -> None:
     times = list(accumulate((datetime.fromisoformat(row["at"]).timestamp() for row in rows), max))
     timed = times[0] < times[-1]
     # Events of one moment are drawn one by one.
-    places = times if timed else range(len(rows))
-    counts = [(row["helpful"], row["harmful"]) for row in rows]
-    columns = _columns([*map(_Step, places, counts, [not is_exit(row, story) for row in rows])], width)
+    columns = _columns(story, rows, times if timed else range(len(rows)), width)
+    _, cross, _, dash, _ = GLYPHS[is_utf(console)]
+    unit = max(most / ROWS, 1)
     console.print()
-    for line in _lines(columns, max(most / ROWS, 1), label, utf=is_utf(console)):
+    for line in reversed(list(_bars(console, [helpful for helpful, _, _ in columns], unit, label, "green"))):
+        console.print(line, no_wrap=True, overflow="crop")
+    marks = "".join(mark for _, _, mark in columns)
+    console.print(Text(f"{0:>{label}} {cross}{marks.replace(' ', dash)}"), no_wrap=True, overflow="crop")
+    for line in _bars(console, [harmful for _, harmful, _ in columns], unit, label, "red"):
         console.print(line, no_wrap=True, overflow="crop")
     ends = [format_time(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
     print_text(console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1)))
-    marks = {mark for _, _, mark in columns}
     legend = [text for mark, text in (("x", "x left"), ("o", "o back")) if mark in marks]
     print_text(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
     if timed:
         print_text(console, f"times {format_time(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
 
 
-def _columns(steps: Sequence[_Step], width: int) -> list[tuple[int, int, str]]:
+def _columns(story: Story, rows: Sequence[Row], places: Sequence[float], width: int) -> list[tuple[int, int, str]]:
     """Return for each column the highest counts in its time, so that no peak is hidden, and a mark.
 
     The counts are zeros while the entry is out of the playbook; the mark is ``x`` where it left, ``o`` where it came
-    back, else empty.
+    back, else a blank.
     """
-    begin = steps[0].place
-    span = (steps[-1].place - begin) or 1.0
-    by_column: list[list[_Step]] = [[] for _ in range(width)]
-    for step in steps:
-        by_column[round((step.place - begin) / span * (width - 1))].append(step)
-    columns, current = [], _Step(begin, (0, 0), is_present=True)
+    by_column: list[list[Row]] = [[] for _ in range(width)]
+    for row, place in zip(rows, places, strict=True):
+        by_column[round((place - places[0]) / (places[-1] - places[0] or 1.0) * (width - 1))].append(row)
+    columns, counts, is_present = [], (0, 0), True
     for here in by_column:
-        counts = [step.counts for step in (current, *here) if step in here or step.is_present] or [(0, 0)]
-        marks = [
-            "o" if after.is_present else "x"
-            for before, after in pairwise((current, *here))
-            if before.is_present != after.is_present
-        ]
-        current = here[-1] if here else current
-        helpful, harmful = map(max, zip(*counts, strict=True))
-        columns.append((helpful, harmful, "".join(marks[-1:])))
+        peaks, mark = [counts], " "
+        for row in here:
+            was_present, is_present = is_present, not is_exit(row, story)
+            mark = mark if is_present == was_present else "o" if is_present else "x"
+            peaks.append((row["helpful"], row["harmful"]))
+            counts = peaks[-1] if is_present else (0, 0)
+        columns.append((max(helpful for helpful, _ in peaks), max(harmful for _, harmful in peaks), mark))
     return columns
 
 
-def _lines(columns: Sequence[tuple[int, int, str]], unit: float, label: int, *, utf: bool) -> Iterator[Text]:
-    """Yield the chart: helpful above, the axis with its marks, harmful below; the scale names the highest counts."""
-    tick, cross, bar, dash = LINES[utf]
-    counts = [(helpful, harmful) for helpful, harmful, _ in columns]
-
-    def rows(side: int) -> list[Text]:
-        heights = [column[side] for column in counts]
-        last = ceil(max(heights) / unit)
-        scales = [f"{'':>{label}} {bar}"] * (last - 1) + [f"{max(heights):>{label}} {tick}"] * bool(last)
-        return [Text(scale) + _row(heights, side, row, unit, utf=utf) for row, scale in enumerate(scales, 1)]
-
-    yield from reversed(rows(0))
-    yield Text(f"{0:>{label}} {cross}{''.join(mark or dash for _, _, mark in columns)}")
-    yield from rows(1)
-
-
-def _row(heights: Sequence[int], side: int, row: int, unit: float, *, utf: bool) -> Text:
-    """Return one row of cells; row 1 is next to the axis. A count above zero is never drawn as empty."""
-    glyphs = GLYPHS[utf][side]
-    fills = (min(max(height / unit - row + 1, 0), 1) for height in heights)
-    cells = Text("".join(glyphs[ceil(fill * (len(glyphs) - 1))] for fill in fills), STYLES[side])
-    cells.rstrip()
-    return cells
+def _bars(console: Console, heights: Sequence[int], unit: float, label: int, style: str) -> Iterator[Text]:
+    """Yield the rows of one side, from the axis on; the last has the highest count. Any count above zero is drawn."""
+    tick, _, bar, _, full = GLYPHS[is_utf(console)]
+    last = ceil(max(heights) / unit)
+    for row in range(last):
+        scale = f"{max(heights):>{label}} {tick}" if row + 1 == last else f"{'':>{label}} {bar}"
+        cells = "".join(full if height > row * unit else " " for height in heights)
+        yield Text(scale) + Text(cells.rstrip(), style)

@@ -63,22 +63,14 @@ class AsOf(Generic[S]):
     Attributes:
         state: The view's state.
         moment: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
-        end: Number of the last event in it. Later numbers in the state are those of a manual edit of
-            ``playbook.json``, which is no event yet.
         notes: Notes for a person, a line each.
         commit: The commit whose own history it is of; empty for the project's.
     """
 
     state: S
     moment: str
-    end: int
     notes: tuple[str, ...] = ()
     commit: str = ""
-
-    def without_numbers(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return rows that name an event each, with neither number nor id where it is not recorded yet."""
-        no_event = {"seq": None, "id": None}
-        return [row if row["event"]["seq"] <= self.end else row | {"event": row["event"] | no_event} for row in rows]
 
 
 def describe(state: State, seq: int, named: str = "") -> str:
@@ -120,14 +112,14 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
         if moment.in_book is not None:
             book = form.book(state)
             book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
-    end = PENDING + state.seq if has_book(log) and (moment is None or not moment.commit) else state.seq
     if moment is not None:
-        return AsOf(state, describe(state, moment.seq, moment.named), end, moment.notes, moment.commit)
+        return AsOf(state, describe(state, moment.seq, moment.named), moment.notes, moment.commit)
     file = playbook_file.examine(opened, form.book(state))
     if not file.events:
         says = "playbook.json is not a playbook, so this is what the ledger says; `tallybook doctor` says why"
-        return AsOf(state, describe(state, state.seq), end, (says,) if file.unreadable else ())
-    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT, end)
+        return AsOf(state, describe(state, state.seq), (says,) if file.unreadable else ())
+    end = PENDING + state.seq if has_book(log) else state.seq
+    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT)
 
 
 def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
@@ -159,7 +151,7 @@ def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
         messages = (problem.message.removeprefix("its chain fits, but ") for problem in error.problems)
         unproven = [problem._replace(message=text) for problem, text in zip(error.problems, messages, strict=True)]
         raise DamagedLedgerError(unproven) from error
-    return AsOf(state, description, state.seq, (*(() if moment is None else moment.notes), UNVERIFIED))
+    return AsOf(state, description, (*(() if moment is None else moment.notes), UNVERIFIED))
 
 
 # Two moments compared
@@ -255,13 +247,13 @@ def compare(project: Project, first: str, second: str | None) -> Difference:
         names = {name: renamed.get(name, name) for name in book.entries}
         entries = {names[name]: attrs.evolve(entry, name=names[name]) for name, entry in book.entries.items()}
         before = attrs.evolve(before, state=attrs.evolve(before.state, book=attrs.evolve(book, entries=entries)))
-    return Difference(before, after, diff(before.state, after.state, after.end))
+    return Difference(before, after, diff(before.state, after.state))
 
 
 def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
     batch, seq = side.state.latest_batch, side.state.seq
     at = None if batch is None else batch.at
-    return {"seq": seq if seq <= side.end else None, "at": at, "commit": side.commit or None}
+    return {"seq": None if side.moment == WITH_EDIT else seq, "at": at, "commit": side.commit or None}
 
 
 # The story of an entry

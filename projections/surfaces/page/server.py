@@ -11,9 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import os
 from pathlib import Path
 import signal
-import socket
 import sys
-from threading import Lock, Timer, active_count
+from threading import Lock, active_count
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -36,9 +35,9 @@ _TOKEN_BYTES: Final = 32
 _CHECK_S: Final = 1.0
 """Seconds between two looks at whether the process that started this one is still there."""
 _REQUEST_S: Final = 10
-"""Seconds that a client has to send its request, however many pieces it comes in."""
+"""Seconds that a client has for each piece of its request."""
 MAX_THREADS: Final = 64
-"""Threads at a time, two for a connection until its request is read; a browser opens six. Further ones are closed."""
+"""Connections at a time; a browser opens six. Further ones are closed."""
 
 REFUSED: Final = "the token is missing, wrong or used; use the last address the server printed"
 """Why a browser without the cookie gets nothing, and how it gets in."""
@@ -54,36 +53,10 @@ _HEADERS: Final = {
 }
 
 
-class Source:
-    """The page of a project, made again only after the log file changed, and the head of its ledger."""
-
-    def __init__(self, project: Project, choices: Choices) -> None:
-        """Make nothing yet."""
-        self._project, self._choices = project, choices
-        self._lock, self._data = Lock(), b""
-        self._state: tuple[int, ...] = ()
-
-    def page(self) -> bytes:
-        """Return the page."""
-        with self._lock:
-            # Taken first: what is appended meanwhile is noticed the next time.
-            status = open_log(self._project).path.stat()
-            state = status.st_ino, status.st_size, status.st_mtime_ns
-            if self._state != state:
-                self._state, self._data = state, make(self._project, self._choices)[0]
-            return self._data
-
-    def head(self) -> bytes:
-        """Return ``{head, last_redaction}`` as JSON."""
-        book = current(open_log(self._project))
-        return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
-
-
 class PageServer(ThreadingHTTPServer):
     """A server of one page, on a free port of the loopback interface.
 
     Attributes:
-        source: What it serves.
         token: What the address has; each is exchanged once.
         cookie: What a browser gets for it.
         parent: The process that started this one.
@@ -92,19 +65,39 @@ class PageServer(ThreadingHTTPServer):
     daemon_threads = True
     timeout = _CHECK_S
 
-    def __init__(self, source: Source, announce: Callable[[str], object]) -> None:
+    def __init__(self, project: Project, choices: Choices, announce: Callable[[str], object]) -> None:
         """Listen.
 
         Args:
-            source: What to serve.
+            project: The project whose page it serves.
+            choices: What the page shows.
             announce: Takes the next address each time that one was used.
         """
-        self.source, self._announce, self._lock = source, announce, Lock()
+        self._project, self._choices, self._announce = project, choices, announce
+        self._lock = Lock()
+        self._made, self._page = (0, 0, 0), b""
+        # What is wrong with the ledger or the options is said before there is an address.
+        self.page()
         self._other_threads = active_count()
         # Taken before anybody knows the address: from then on whoever started this process may end.
         self.parent = os.getppid()
         self.token, self.cookie = (new_secret(_TOKEN_BYTES).hex() for _ in range(2))
         super().__init__((HOST, 0), Handler)
+
+    def page(self) -> bytes:
+        """Return the page, made again only after the log file changed."""
+        with self._lock:
+            # Taken first: what is appended meanwhile is noticed the next time.
+            status = open_log(self._project).path.stat()
+            made = status.st_ino, status.st_size, status.st_mtime_ns
+            if self._made != made:
+                self._made, self._page = made, make(self._project, self._choices)[0]
+            return self._page
+
+    def head(self) -> bytes:
+        """Return ``{head, last_redaction}`` as JSON."""
+        book = current(open_log(self._project))
+        return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
 
     def exchange(self, token: str) -> bool:
         """Return whether a token is the current one; then it is void, and the next address is announced."""
@@ -145,29 +138,6 @@ class Handler(BaseHTTPRequestHandler):
     timeout = _REQUEST_S
     server_version, sys_version = "tallybook", ""
 
-    def setup(self) -> None:
-        """End the connection if its request is not complete in time."""
-        super().setup()
-        # The limit of a socket holds for each read, so a byte now and then would keep the connection for ever.
-        self._timer = Timer(_REQUEST_S, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _end(self) -> None:
-        with suppress(OSError):
-            self.request.shutdown(socket.SHUT_RDWR)
-
-    def parse_request(self) -> bool:
-        """Read the request; the answer may take longer."""
-        is_whole = super().parse_request()
-        self._timer.cancel()
-        return is_whole
-
-    def finish(self) -> None:
-        """End the timer of a connection that sent no request."""
-        self._timer.cancel()
-        super().finish()
-
     def do_GET(self) -> None:
         """Answer with the page, the head of the ledger, or the cookie."""
         try:
@@ -186,9 +156,9 @@ class Handler(BaseHTTPRequestHandler):
         elif not self._is_known():
             self._refuse(HTTPStatus.FORBIDDEN, REFUSED)
         elif path.path == "/":
-            self._send("text/html", self.server.source.page)
+            self._send("text/html", self.server.page)
         elif path.path == "/head":
-            self._send("application/json", self.server.source.head)
+            self._send("application/json", self.server.head)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
 
@@ -284,16 +254,13 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
 
 def _serve(project: Project, choices: Choices, *, opens: bool, as_json: bool) -> None:
     """Serve the page until Ctrl-C interrupts it, its terminal is closed, or the process that started it has ended."""
-    source = Source(project, choices)
-    # What is wrong with the ledger or the options is said before there is an address.
-    source.page()
 
     def announce(address: str, words: str = "opened; another browser gets in by") -> None:
         reply({"address": address}, [f"{words} {address}"], as_json=as_json)
         # In a pipe the address would stay in the buffer while the server runs.
         sys.stdout.flush()
 
-    server = PageServer(source, announce)
+    server = PageServer(project, choices, announce)
     note(*commands.spool_notes(project))
     # Ctrl-C is how it ends, from the moment at which there is an address.
     with suppress(KeyboardInterrupt):
