@@ -108,7 +108,7 @@ def test_an_unusable_evaluation_is_reported_with_the_reason(evaluation: object, 
 def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
     """Decide an edit of a playbook without other changes since."""
     base = tuple(base)
-    return decide_edit(Edit(base, tuple(found), top), known(*base), {})
+    return decide_edit(Edit(base, tuple(found), top), known(*base))
 
 
 def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
@@ -139,7 +139,7 @@ def test_an_edit_loses_no_text_of_either_side(
 ) -> None:
     """Entries that the manual edit added and entries that others added since are all in the playbook."""
     points = by_name(*now)
-    decision = decide_edit(Edit(base, found), known(*now, used=by_name(*base)), {})
+    decision = decide_edit(Edit(base, found), known(*now, used=by_name(*base)))
     before = {point.name for point in base}
     state = after(points, decision)
     mine = [point.text for point in found if point.name not in before]
@@ -159,7 +159,7 @@ def test_ratings_since_are_added_to_a_changed_count(
     now = {
         name: Entry(name, entry.text, entry.helpful + helpful, entry.harmful + harmful) for name, entry in old.items()
     }
-    decision = decide_edit(Edit(base, found), known(*now.values()), dict.fromkeys(old, (helpful, harmful)))
+    decision = decide_edit(Edit(base, found), known(*now.values()))
     state = after(now, decision)
     for point in found:
         since = (helpful, harmful) if point.name in old else (0, 0)

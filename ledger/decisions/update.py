@@ -296,7 +296,6 @@ class Edit:
 def decide_edit(
     edit: Edit,
     state: Playbook,
-    drift: Mapping[str, tuple[int, int]],
     renamed_before: Mapping[str, str] | None = None,
     refusal: Callable[[str], str | None] = lambda _: None,
 ) -> Decision:
@@ -305,8 +304,6 @@ def decide_edit(
     Args:
         edit: The edit, with the names that its sender uses.
         state: The playbook now.
-        drift: Name in the ledger → ratings counted since the base, as (helpful, harmful). They are added to a changed
-            count, so that the edit does not discard ratings recorded in between.
         renamed_before: Name that the sender uses → the entry's name in the ledger, from its earlier requests.
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
 
@@ -327,8 +324,7 @@ def decide_edit(
         old, now = base.get(entry.name), entries.get(name)
         if old == entry:
             continue
-        # Ratings that came in since the file was written are added to its counts, so that an edit loses none.
-        target = attrs.evolve(_merge_entry(entry, old, now, drift.get(name, (0, 0))), name=name)
+        target = attrs.evolve(_merge_entry(entry, old, now, now or state.gone.get(name)), name=name)
         if target != now:
             changes.append(_make_edit(target, now, texts))
         after.setdefault(name)
@@ -415,13 +411,15 @@ def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
     return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
-def _merge_entry(entry: Entry, old: Entry | None, now: Entry | None, drift: tuple[int, int]) -> Entry:
-    """Return an entry with each field taken from the side that changed it."""
+def _merge_entry(entry: Entry, old: Entry | None, now: Entry | None, counted: Entry | None) -> Entry:
+    """Return an entry with its text from the side that changed it, and with the changes of both to its counts.
+
+    A count is meant as of the edit's base: what came in since then is added, so that an edit loses no rating.
+    """
     text = entry.text if old is None or now is None or old.text != entry.text else now.text
-    helpful, harmful = entry.helpful + drift[0], entry.harmful + drift[1]
-    if old is not None and now is not None:
-        helpful = now.helpful if old.helpful == entry.helpful else helpful
-        harmful = now.harmful if old.harmful == entry.harmful else harmful
+    if old is None or counted is None:
+        return attrs.evolve(entry, text=text)
+    helpful, harmful = counted.helpful + entry.helpful - old.helpful, counted.harmful + entry.harmful - old.harmful
     return Entry(entry.name, text, max(helpful, 0), max(harmful, 0))
 
 

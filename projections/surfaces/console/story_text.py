@@ -316,8 +316,10 @@ ROWS: Final = 5
 """Rows on either side of the axis at most; up to so many ratings, each has a row of its own."""
 
 MAX_COLUMNS: Final = 72
-GLYPHS: Final = {True: "┤┼│─█", False: "++|-#"}
-"""Whether the console shows Unicode → a tick of the scale, its cross with the axis, the scale, the axis and a bar."""
+GLYPHS: Final = {True: " ▁▂▃▄▅▆▇█", False: " .#"}
+"""Whether the console shows Unicode → cells from empty to full."""
+LINES: Final = {True: ("┤", "┼", "│", "─"), False: ("+", "+", "|", "-")}
+"""Whether the console shows Unicode → a tick of the scale, where it crosses the axis, the scale, and the axis."""
 
 
 def _print_chart(console: Console, story: Story) -> None:
@@ -334,7 +336,7 @@ def _print_chart(console: Console, story: Story) -> None:
     timed = times[0] < times[-1]
     # Events of one moment are drawn one by one.
     columns = _columns(story, rows, times if timed else range(len(rows)), width)
-    _, cross, _, dash, _ = GLYPHS[is_utf(console)]
+    _, cross, _, dash = LINES[is_utf(console)]
     unit = max(most / ROWS, 1)
     console.print()
     for line in reversed(list(_bars(console, [helpful for helpful, _, _ in columns], unit, label, "green"))):
@@ -374,7 +376,7 @@ def _columns(story: Story, rows: Sequence[Row], places: Sequence[float], width: 
 
 def _bars(console: Console, heights: Sequence[int], unit: float, label: int, style: str) -> Iterator[Text]:
     """Yield the rows of one side, from the axis on; the last has the highest count. Any count above zero is drawn."""
-    tick, _, bar, _, full = GLYPHS[is_utf(console)]
+    (tick, _, bar, _), full = LINES[is_utf(console)], GLYPHS[is_utf(console)][-1]
     last = ceil(max(heights) / unit)
     for row in range(last):
         scale = f"{max(heights):>{label}} {tick}" if row + 1 == last else f"{'':>{label}} {bar}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 import contextlib
 from itertools import count
 import json
@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
-from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted, PointMerged, PointRated
+from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily, sha256
-from tallybook.ledger.line import MAX_BATCH_BYTES, RawBatch
+from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.names import (
     OTHERS,
     SECTION_KEYS,
@@ -31,7 +30,7 @@ from tallybook.ledger.names import (
 from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold, history
+from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import entries_by_section, playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.history import reading
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions import legacy_import, update
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
 
-    Read = Callable[[], Iterator[RawBatch]]
 else:
     # Mostly the file is the last rendering, and then nothing is decided.
     _DECISIONS = "tallybook.ledger.decisions."
@@ -158,13 +156,12 @@ def adoption_key(digest: str) -> str:
     return f"adopt:{digest}"
 
 
-def examine(opened: Opened, state: Playbook, read: Read | None = None) -> ExaminedFile:
+def examine(opened: Opened, state: Playbook) -> ExaminedFile:
     """Compare ``playbook.json`` with the ledger, writing nothing.
 
     Args:
         opened: The project.
         state: The playbook at the head of the ledger.
-        read: Reads the ledger from its beginning, for an edit of an earlier rendering; None for the ledger's own.
     """
     project = opened.project
     # The note comes first: a later rendering is recognised by its own stamp.
@@ -189,7 +186,7 @@ def examine(opened: Opened, state: Playbook, read: Read | None = None) -> Examin
     base = _find_base(opened, legacy, state, rendering)
     if base is None:
         return _examine_foreign(opened, legacy, digest)
-    events, notes = _find_edit(opened, legacy, state, base, read or opened.log.read)
+    events, notes = _find_edit(opened, legacy, state, base)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
     key = f"edit:{legacy.stamp}:{since}:{digest}"
@@ -242,7 +239,7 @@ def _find_base(opened: Opened, legacy: LegacyFile, state: Playbook, rendering: R
 
 
 def _find_edit(
-    opened: Opened, legacy: LegacyFile, state: Playbook, base: Playbook, read: Read
+    opened: Opened, legacy: LegacyFile, state: Playbook, base: Playbook
 ) -> tuple[tuple[Event, ...], list[tuple[str, str]]]:
     """Return the manual edit in a file as events, none where nothing was changed, and what is odd in it.
 
@@ -250,8 +247,7 @@ def _find_edit(
         opened: The project.
         legacy: The file.
         state: The playbook at the head of the ledger.
-        base: The playbook that was edited; it is folded further.
-        read: Reads the ledger from its beginning.
+        base: The playbook that was edited.
 
     Returns:
         Of what is odd, a name or a heading, and what became of it.
@@ -289,10 +285,8 @@ def _find_edit(
     if entries == base_entries and not (top or odd or placed or until):
         return (), notes
     seq, names = base.stamp[0], log.names_since(base.seq) if reading.has_book(log) and base is not state else None
-    # A count is meant as of the file's rendering: ratings since then are added, so that none is lost.
-    drift = _drift_of(base, state, names, read) if base is not state else {}
     edit = update.Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)
-    decision = update.decide_edit(edit, state, drift, names, redacted.refusal)
+    decision = update.decide_edit(edit, state, names, redacted.refusal)
     refusals = [refusal for refusal in decision.ignored if isinstance(refusal, update.RefusedText)]
     notes += [(refusal.name or refusal.item, refusal.reason) for refusal in refusals]
     # Of an edit of refused texts alone only its closing event is left.
@@ -398,38 +392,6 @@ def _top(legacy: LegacyFile) -> dict[str, Any]:
     # Each rendering takes that time from the events.
     top.pop("last_updated", None)
     return top
-
-
-def _drift_of(
-    base: Playbook, state: Playbook, names: Mapping[str, str] | None, read: Read
-) -> Mapping[str, tuple[int, int]]:
-    """Return what was added to the counts of entries since the edited playbook: present name → (helpful, harmful).
-
-    ``names`` are names then → present names in a history with a shared book, None elsewhere. ``base`` is folded
-    further.
-    """
-    if names is not None:
-        pairs = ((then, state.entries.get(names.get(name, name))) for name, then in base.entries.items())
-        return {now.name: (now.helpful - then.helpful, now.harmful - then.harmful) for then, now in pairs if now}
-    counts: dict[str, tuple[int, int]] = {}
-
-    def add(name: str, helpful: int, harmful: int) -> None:
-        before = counts.get(name, (0, 0))
-        counts[name] = (before[0] + helpful, before[1] + harmful)
-
-    for batch in history(lambda: decode(read())):
-        if batch.last <= base.seq:
-            continue
-        for event in batch.events:
-            if isinstance(event, PointRated):
-                name = event.name if event.name in base.entries else base.merged.get(event.name, "")
-                if name in base.entries:
-                    add(name, event.rating == "helpful", event.rating == "harmful")
-            elif isinstance(event, PointMerged) and event.name in base.entries:
-                for name in set(event.merged) & base.entries.keys() - {event.name}:
-                    add(event.name, base.entries[name].helpful, base.entries[name].harmful)
-        fold(PLAYBOOK, [batch], base)
-    return counts
 
 
 # The file as the ledger has it

@@ -563,13 +563,7 @@ def _make_change(base: tuple[Entry, ...], entries: tuple[Entry, ...], top: str) 
             raise BadInputError("top", NOT_UNICODE) from error
 
     def decide(state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
-        before = {renamed.get(entry.name, entry.name): entry for entry in base}
-        drift = {
-            name: (now.helpful - before[name].helpful, now.harmful - before[name].harmful)
-            for name, now in state.entries.items()
-            if name in before
-        }
         allowed = top if redactions.refusal_in_json(top) is None else ""
-        return decide_edit(Edit(base, entries, allowed), state, drift, renamed, redactions.refusal)
+        return decide_edit(Edit(base, entries, allowed), state, renamed, redactions.refusal)
 
     return decide

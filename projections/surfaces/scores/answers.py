@@ -167,7 +167,7 @@ def plot(series: Sequence[Level], width: int, *, utf: bool) -> list[str]:
     # Whole tens around the scores, so that a low score has a bar.
     least = max((min(scores) - 1) // _STEP * _STEP, 0)
     most = min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), ALL)
-    (tick, cross, bar, dash), glyphs = LINES[utf], GLYPHS[utf][0]
+    (tick, cross, bar, dash), glyphs = LINES[utf], GLYPHS[utf]
     unit = (most - least) / _ROWS
     rows = []
     for row in reversed(range(_ROWS)):

@@ -233,7 +233,7 @@ class Writing:
         # Those count that the ledger has now that it is locked.
         self.opened.redactions = redacted_digests.load(self.opened.project.ledger)
         state.prefix = self.opened.prefix
-        self.file = playbook_file.examine(self.opened, state, tx.read)
+        self.file = playbook_file.examine(self.opened, state)
         self.problems += self.file.problems
         if self.file.events:
             by = {"rater": "import" if self.file.adopted else "human"}
