@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 import json
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,7 +17,7 @@ from tallybook.ledger.errors import NOT_UNICODE, BadInputError
 from tallybook.ledger.events import Entry, Event, is_day
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import MAX_NAME_CHARS, OTHERS, PREFIX, find_section, rename_in_sections
-from tallybook.ledger.playbook_constants import GONE_REASONS, MAX_INT, UNTIL
+from tallybook.ledger.playbook_constants import GONE_REASONS, UNTIL
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
@@ -100,8 +100,8 @@ def rating_fault(evaluation: object) -> str | None:
             return f"expected a text as {field}"
         if len(value) > most:
             return f"the {field} has {len(value):,} characters, at most {most} are taken"
-        if _unicode_fault(value) is not None:
-            return f"the {field} {_unicode_fault(value)}"
+        if fault := _unicode_fault(value):
+            return f"the {field} {fault}"
     return None
 
 
@@ -236,30 +236,6 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
     # This event alone prunes, so it follows every rating of its update.
     changes.append(events.PlaybookUpdated(added, rated, len(unusable) + len(idle)))
     return Decision(tuple(changes), (*unusable, *ignored, *idle), renamed)
-
-
-def read_entries(value: object, source: str) -> tuple[Entry, ...]:
-    """Return entries from canonical dicts.
-
-    Raises:
-        BadInputError: One lacks a field that REQ-SCORE-001 requires, or has one of another type.
-    """
-    if not isinstance(value, list):
-        raise BadInputError(source, f"expected a list of entries, got {type(value).__name__}")
-    entries = []
-    for index, entry in enumerate(value):
-        fields = entry if isinstance(entry, dict) else {}
-        name, text = fields.get("name"), fields.get("text")
-        helpful, harmful = fields.get("helpful"), fields.get("harmful")
-        if not (isinstance(name, str) and name and isinstance(text, str) and _is_count(helpful) and _is_count(harmful)):
-            raise BadInputError(f"{source}[{index}]", "expected an entry with name, text, helpful and harmful")
-        entries.append(Entry(name, text, helpful, harmful))
-    return tuple(entries)
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    # A bool is an int as well.
-    return type(value) is int and 0 <= value <= MAX_INT
 
 
 # ---- Manual edits ----

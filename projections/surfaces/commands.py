@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict
 
 import attrs
 
-from tallybook.ledger.errors import (
-    EXIT_NO,
-    BadInputError,
-    CannotWriteError,
-    DamagedLedgerError,
-    LockHeldError,
-    MissingLinesError,
-    NothingToDoError,
-    TallybookError,
-)
+from tallybook.ledger import errors
+from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import digest, is_digest
@@ -60,10 +52,10 @@ else:
     )
 
 
-class DriftError(TallybookError):
+class DriftError(errors.TallybookError):
     """``playbook.json``, or a score file, is not what the ledger says."""
 
-    exit_code = EXIT_NO
+    exit_code = errors.EXIT_NO
 
     def __init__(self, path: Path, what: str, keeps: str = "") -> None:
         """Take how it differs, and what ``replay`` keeps of it."""
@@ -265,7 +257,7 @@ def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
     """
     try:
         return stories.as_of(project, PLAYBOOK_FORM, when)
-    except MissingLinesError as error:
+    except errors.MissingLinesError as error:
         from tallybook.projections.surfaces.history import playbook_file
 
         state = None if when else playbook_file.last_rendering(project)
@@ -289,10 +281,10 @@ def replay(project: Project) -> tuple[Playbook, list[str]]:
     # Folded from the first event on: damage before a checkpoint would go unnoticed.
     report = recording.write(project, [], cold=True)
     if report.state is None:
-        raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
+        raise errors.LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     error = report.unrendered
-    if isinstance(error, CannotWriteError):
-        raise CannotWriteError(project.playbook, error.reason, "the ledger is intact; try again") from error
+    if isinstance(error, errors.CannotWriteError):
+        raise errors.CannotWriteError(project.playbook, error.reason, "the ledger is intact; try again") from error
     if error is not None:
         raise error
     is_edit = bool(report.file.events) and not report.file.adopted
@@ -425,7 +417,7 @@ def verify_and_fold(
         nonlocal state
         # An undo needs a second read. It fails where the ledger is damaged, and then nothing is compared.
         reads = chain([batches], repeat(None))
-        with suppress(DamagedLedgerError):
+        with suppress(errors.DamagedLedgerError):
             state = fold_history(PLAYBOOK, lambda: next(reads) or reading.batches(project))
 
     if not reading.has_book(log):

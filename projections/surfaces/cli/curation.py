@@ -24,25 +24,8 @@ from tallybook.projections.history.review import is_lesson, proposal_lines
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console.output import (
-    answer,
-    ask,
-    can_ask,
-    format_count,
-    note,
-    recorded_lines,
-    reply,
-    say,
-)
-from tallybook.projections.surfaces.console.parameters import (
-    Day,
-    SectionName,
-    Verb,
-    WholeNumber,
-    provenance_of,
-    read_text,
-    with_reason,
-)
+from tallybook.projections.surfaces.console import output, parameters
+from tallybook.projections.surfaces.console.parameters import Verb, with_reason
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.moments import find_event
 from tallybook.projections.surfaces.history.reading import open_log
@@ -64,10 +47,10 @@ def _curate(project: Project, verb: str, options: Mapping[str, Any], **details: 
     """Record a change that a person wishes, of all its entries in one batch; print its events in the words of `log`."""
     first, *others = options["names"]
     wish = Curation(verb, first, options["reason"], more_names=tuple(others), **details)
-    outcome, proposed = curation.make_or_propose(project, wish, provenance_of(options))
-    note(*outcome.notes)
+    outcome, proposed = curation.make_or_propose(project, wish, parameters.provenance_of(options))
+    output.note(*outcome.notes)
     rows = numbered_rows(outcome.numbers, outcome.events)
-    reply(rows[0] | {"events": rows}, recorded_lines(rows), as_json=options["as_json"])
+    output.reply(rows[0] | {"events": rows}, output.recorded_lines(rows), as_json=options["as_json"])
     # The proposal is recorded; the exit code says that the change is not made.
     if proposed is not None:
         raise proposed
@@ -121,7 +104,9 @@ def pin(project: Project, /, *, off: bool, **options: Any) -> None:
 @click.command(cls=Verb, rater="human", example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
 @click.argument("name")
 @click.argument("text", required=False)
-@click.option("--until", type=Day(NEVER), metavar="DATE", help=f"Do not inject it after this day, in UTC; or {NEVER}.")
+@click.option(
+    "--until", type=parameters.Day(NEVER), metavar="DATE", help=f"Do not inject it after this day, in UTC; or {NEVER}."
+)
 @with_reason
 def reword(project: Project, /, *, name: str, text: str | None, until: str | None, **options: Any) -> None:
     """Change the text of an entry.
@@ -133,13 +118,13 @@ def reword(project: Project, /, *, name: str, text: str | None, until: str | Non
     """
     if text is None and until is None:
         raise BadInputError("reword", "needs a TEXT or --until", "give one of them; nothing was recorded")
-    text = read_text(text or "", "the new text")
+    text = parameters.read_text(text or "", "the new text")
     _curate(project, "reword", options | {"names": (name,)}, text=text, until=until or "")
 
 
 @click.command(cls=Verb, rater="human", example="tallybook move kpt_003 kpt_007 mistakes")
 @click.argument("names", metavar="NAME...", nargs=-1)
-@click.argument("section", type=SectionName())
+@click.argument("section", type=parameters.SectionName())
 @with_reason
 def move(project: Project, /, *, section: str, **options: Any) -> None:
     """Move entries to a section.
@@ -197,14 +182,14 @@ def undo(project: Project, /, **options: Any) -> None:
         event, session, reason = options["event"], options["session_of"], options["reason"]
         if event is not None and session is not None:
             raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
-        done = curation.undo(project, event, session, reason, provenance_of(options))
+        done = curation.undo(project, event, session, reason, parameters.provenance_of(options))
     value = _undone_json(done)
     lines = list(_event_lines(done.events, "undone"))
     if done.mine:
         value["mine"] = _undone_json(done.mine)
         lines += _event_lines(done.mine.events, "undone in your own playbook")
-    reply(value, (*lines, f"to bring this back, run: {done.redo}"), as_json=options["as_json"])
-    note(*(() if options["as_json"] else done.outcome.notes))
+    output.reply(value, (*lines, f"to bring this back, run: {done.redo}"), as_json=options["as_json"])
+    output.note(*(() if options["as_json"] else done.outcome.notes))
 
 
 def _undo_writer(project: Project, options: Mapping[str, Any]) -> UndoResult:
@@ -216,14 +201,14 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> UndoResult:
     if options["event"] is not None or options["session_of"] is not None:
         raise BadInputError("undo", "takes one of ID, --of and --writer", "give one of them; nothing was recorded")
     records = curation.find_by_writer(project, options["writer"], options["since"])
-    number = format_count(len(records), "event")
+    number = output.format_count(len(records), "event")
     if not options["yes"]:
-        say(*_event_lines([(record.seq, summary(record.event)) for record in records], "to undo"))
-        if options["as_json"] or not can_ask():
+        output.say(*_event_lines([(record.seq, summary(record.event)) for record in records], "to undo"))
+        if options["as_json"] or not output.can_ask():
             hint = "give --yes to undo them; nothing was recorded"
             raise BadInputError(f"--writer {options['writer']}", f"did {number}", hint)
-        ask("undo", f"Undo {number}?")
-    return curation.undo_events(project, records, options["reason"], provenance_of(options))
+        output.ask("undo", f"Undo {number}?")
+    return curation.undo_events(project, records, options["reason"], parameters.provenance_of(options))
 
 
 def _event_lines(rows: Sequence[tuple[int, str]], what: str) -> Iterator[str]:
@@ -260,7 +245,7 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
         fields = {field: getattr(event, field) for field in ("verb", "name", "merged", "text", "cause", "reason")}
         rows.append({"seq": record.seq, "at": record.at, "by": by_json(record.by), **fields, "entries": entries})
         lines += _proposal_lines(record, state)
-    reply(rows, lines or ["No proposal is open."], as_json=as_json)
+    output.reply(rows, lines or ["No proposal is open."], as_json=as_json)
 
 
 def _proposal_lines(record: EventRecord, state: Playbook) -> Iterator[str]:
@@ -313,7 +298,7 @@ def reject(project: Project, /, **options: Any) -> None:
 
 
 def _decide_proposals(project: Project, options: dict[str, Any], decide: Callable[..., Outcome]) -> None:
-    by = provenance_of(options)
+    by = parameters.provenance_of(options)
     numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
     is_acceptance = decide is curation.accept
     chosen, left_out = curation.select_proposals(
@@ -324,20 +309,20 @@ def _decide_proposals(project: Project, options: dict[str, Any], decide: Callabl
         # The decision before may have changed the entries that are shown.
         state = reading.current(reading.open_log(project))
         if not options["as_json"]:
-            say(*_proposal_lines(record, state))
+            output.say(*_proposal_lines(record, state))
         outcome = decide(project, record, options["reason"], by)
-        note(*outcome.notes)
+        output.note(*outcome.notes)
         made = numbered_rows(outcome.numbers, outcome.events)
         rows.append({"proposal": record.seq, "events": made})
         if not options["as_json"]:
-            say(*recorded_lines(made))
+            output.say(*output.recorded_lines(made))
     if left_out:
         lessons = sum(map(is_lesson, left_out))
         counts = {"lesson": lessons, "redaction": len(left_out) - lessons}
-        what = " and ".join(format_count(count, word) for word, count in counts.items() if count)
-        note(f"{what} left out; each is accepted by its number: tallybook proposals")
+        what = " and ".join(output.format_count(count, word) for word, count in counts.items() if count)
+        output.note(f"{what} left out; each is accepted by its number: tallybook proposals")
     if options["as_json"]:
-        answer(rows)
+        output.answer(rows)
 
 
 OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' caches are out of reach"
@@ -353,7 +338,9 @@ OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' c
 @click.option("--reason", help="State why; stored in the ledger.")
 @click.option("--dry-run", is_flag=True, help="List what holds the text and change nothing.")
 @click.option("--yes", is_flag=True, help="Redact --text without asking.")
-@click.option("--expect", type=WholeNumber(0), metavar="N", help="Redact only if N events hold it, as --dry-run said.")
+@click.option(
+    "--expect", type=parameters.WholeNumber(0), metavar="N", help="Redact only if N events hold it, as --dry-run said."
+)
 def redact(project: Project, /, *, event: str | None, as_json: bool, **options: Any) -> int:
     """Erase a text from the ledger and its files.
 
@@ -364,7 +351,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     unsearched}
     """
     event = None if event is None else find_event(open_log(project), event)
-    target = RedactionTarget(event, None if options["text"] is None else read_text(options["text"]))
+    target = RedactionTarget(event, None if options["text"] is None else parameters.read_text(options["text"]))
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
     if options["dry_run"]:
@@ -372,20 +359,20 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
         return _print_redaction(project, found, "would be redacted", target, as_json=as_json)
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
-    by = provenance_of(options)
+    by = parameters.provenance_of(options)
     # Inside an agent this ends the command where the text is of a protected entry.
     curation.propose_redaction(project, target, options["reason"], by)
     # Off a terminal nobody sees what goes, so --yes needs the number that the dry run showed.
-    is_counted = options["expect"] is not None or can_ask()
+    is_counted = options["expect"] is not None or output.can_ask()
     if target.text is not None and not (options["yes"] and is_counted):
         preview = redaction.find_text(project, target)
         number = len(preview.events)
-        if as_json or not can_ask():
+        if as_json or not output.can_ask():
             raise redaction.UnexpectedNumberError(number)
-        say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
+        output.say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
         # The events are listed above, with what they say.
-        say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
-        ask("redact", f"Redact the whole text of {format_count(number, 'event')}? It cannot be restored.")
+        output.say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
+        output.ask("redact", f"Redact the whole text of {output.format_count(number, 'event')}? It cannot be restored.")
     done = redaction.redact(project, target, options["reason"], by, options["expect"])
     return _print_redaction(project, done, "redacted", target, as_json=as_json)
 
@@ -430,8 +417,8 @@ def _print_redaction(
         number = len(done.events)
         waiting = f", {done.unrecorded} of them not recorded yet" if done.unrecorded else ""
         need = f"; off a terminal, --text needs --yes --expect {number}" if target.text is not None else ""
-        lines.append(f"note: {format_count(number, 'event')} in all{waiting}{need}")
-    reply(value, lines, as_json=as_json)
+        lines.append(f"note: {output.format_count(number, 'event')} in all{waiting}{need}")
+    output.reply(value, lines, as_json=as_json)
     return EXIT_NOT_WRITTEN if erased.remaining else 0
 
 
@@ -441,7 +428,7 @@ def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
         name = getattr(event.event, "name", "")
         yield f"{result}: event {event.seq}, {kind_of(event.event)[0]}{f' {name}' if name else ''}"
     if done.alike:
-        yield f"note: {format_count(done.alike, 'event')} of these only in what looks the same"
+        yield f"note: {output.format_count(done.alike, 'event')} of these only in what looks the same"
     for path in done.erased.files:
         yield f"{result}: {path}"
     for line in done.erased.remaining:
@@ -482,12 +469,12 @@ def begin(project: Project | None, *, dry_run: bool, as_json: bool) -> None:
     goes_on = path.exists()
     if not goes_on and not dry_run:
         report = recording.write(mine, [], begin=True)
-        note(*map(str, report.problems))
+        output.note(*map(str, report.problems))
     row = {"path": str(path), "what": "left" if goes_on else "created"}
     row["why"] = "the ledger goes on" if goes_on else "your own playbook"
     value = {"changed": [] if goes_on else [row], "left": [row] if goes_on else [], "diff": "", "others": []}
     end = "Nothing was changed: this was a dry run." if dry_run else _NEXT
-    reply(value, (f"{row['what']} {row['path']}: {row['why']}", end), as_json=as_json)
+    output.reply(value, (f"{row['what']} {row['path']}: {row['why']}", end), as_json=as_json)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook promote my_003")
@@ -501,7 +488,7 @@ def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None
     --json answers {events, mine}; mine has the {events} of your own playbook
     """
     require_person("promote", by["rater"])
-    author, mine = provenance_of(by), personal.require_own(project)
+    author, mine = parameters.provenance_of(by), personal.require_own(project)
     entry, known_as = _choose(mine, project, name, as_json=as_json)
     if known_as:
         raise NothingToDoError(entry.name, f"the project has this text as {known_as}")
@@ -510,8 +497,8 @@ def promote(project: Project, /, *, name: str, as_json: bool, **by: Any) -> None
         recording.write(project, [], begin=True)
     added = Update({"new_key_points": [entry.text]}, origin=f"{_PROMOTED} {entry.name}")
     link = PointNoted(entry.name, f"promoted to the project {project.root.name}, ledger {_id(project)}")
-    outcome = pair.write_both(project, mine, Request(added, author), Request(PlainEvents((link,)), author))
-    _print_move(outcome, as_json=as_json)
+    done = pair.write_both(project, mine, Request(added, author), Request(PlainEvents((link,)), author))
+    _print_move(done.outcomes[0], as_json=as_json)
 
 
 @click.command(cls=Verb, rater="human", example="tallybook demote kpt_007 --reason 'only I work this way'")
@@ -525,23 +512,24 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
     --json answers as promote
     """
     require_person("demote", by["rater"])
-    author, mine = provenance_of(by), personal.require_own(project)
+    author, mine = parameters.provenance_of(by), personal.require_own(project)
     entry, known_as = _choose(project, mine, name, as_json=as_json)
     origin = f"{_DEMOTED} {entry.name} of the project {project.root.name}, ledger {_id(project)}"
     own: Any = Update({"new_key_points": [entry.text]}, origin=origin)
     if known_as:
         own = PlainEvents((PointNoted(known_as, origin),))
     retired = Curation("retire", entry.name, reason or _LEFT)
-    _print_move(pair.write_both(project, mine, Request(retired, author), Request(own, author)), as_json=as_json)
+    done = pair.write_both(project, mine, Request(retired, author), Request(own, author))
+    _print_move(done.outcomes[0], as_json=as_json)
 
 
 def _print_move(outcome: Outcome, *, as_json: bool) -> None:
-    note(*outcome.notes)
+    output.note(*outcome.notes)
     rows, own = (numbered_rows(part.numbers, part.events) if part else [] for part in (outcome, outcome.mine))
-    lines = [*recorded_lines(rows), *(f"your own playbook: {line}" for line in recorded_lines(own))]
+    lines = [*output.recorded_lines(rows), *(f"your own playbook: {line}" for line in output.recorded_lines(own))]
     if outcome.spooled:
         lines.append("another process holds the project's ledger; spooled, the next command that writes records it")
-    reply({"events": rows, "mine": {"events": own}}, lines, as_json=as_json)
+    output.reply({"events": rows, "mine": {"events": own}}, lines, as_json=as_json)
 
 
 def _choose(source: Project, target: Project, name: str, *, as_json: bool) -> tuple[Entry, str]:
@@ -564,7 +552,7 @@ def _choose(source: Project, target: Project, name: str, *, as_json: bool) -> tu
     if entry.text == REDACTED or redacted_digests.load(target.ledger).refusal(entry.text) is not None:
         raise NothingToDoError(exact, "has a text that was redacted")
     if not as_json:
-        say(entry_line(entry))
+        output.say(entry_line(entry))
     return entry, next((known.name for known in other.entries.values() if known.text == entry.text), "")
 
 

@@ -17,22 +17,9 @@ from tallybook.ledger.playbook_constants import GONE_REASONS
 from tallybook.projections.playbook.inject import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console import parameters
 from tallybook.projections.surfaces.console.output import answer, note, reply, say
-from tallybook.projections.surfaces.console.parameters import (
-    Day,
-    Verb,
-    WholeNumber,
-    at_when,
-    find_moment,
-    note_moment,
-    note_pending,
-    provenance_of,
-    read_input,
-    read_text,
-    with_key,
-    with_reason,
-    with_section,
-)
+from tallybook.projections.surfaces.console.parameters import Verb, at_when, with_key, with_reason, with_section
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -61,7 +48,7 @@ _FORMS: Final = {
 # Taken only to be answered: people ask this verb for one entry.
 @click.argument("names", metavar="", nargs=-1)
 @click.option("--sort", type=click.Choice(list(SORTS)), help="Sort by this, the largest number first.")
-@click.option("-n", "--limit", metavar="N", type=WholeNumber(1), help="Show only the first N entries.")
+@click.option("-n", "--limit", metavar="N", type=parameters.WholeNumber(1), help="Show only the first N entries.")
 @click.option("--lift", is_flag=True, help="Say of each question of lift what is known.")
 @at_when
 @click.option("--gone", is_flag=True, help="List the entries that left the playbook, and why.")
@@ -135,7 +122,7 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
     if options["lift"]:
         from tallybook.projections.surfaces import lift
 
-        say(*(lift.summary_lines(project, find_moment(project, when)) or ["lift: nothing was asked"]))
+        say(*(lift.summary_lines(project, parameters.find_moment(project, when)) or ["lift: nothing was asked"]))
 
 
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:
@@ -170,7 +157,7 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
         raise BadInputError("show --as-agent --mine", "does not work on your own playbook", "leave --mine out")
     if task is None and explain:
         raise BadInputError("--explain", "needs a task", "give --for TEXT")
-    task = None if task is None else read_text(task, "the task")
+    task = None if task is None else parameters.read_text(task, "the task")
     given = selection.answer_task(project, task, options["session"])
     if as_json:
         sizes = {"chars": len(given.text), "budget_chars": given.budget_chars}
@@ -202,7 +189,7 @@ _TEXT_CHARS: Final = 100
 @click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
 @click.option("--again", is_flag=True, help="Add a text that was redacted.")
-@click.option("--until", type=Day(), metavar="DATE", help="Do not inject it after this day, in UTC.")
+@click.option("--until", type=parameters.Day(), metavar="DATE", help="Do not inject it after this day, in UTC.")
 @with_section
 @with_key
 def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options: Any) -> None:
@@ -215,8 +202,8 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
 
     --json answers as record
     """
-    text = read_text(text, "the text of the entry")
-    author, key = provenance_of(options), options["key"]
+    text = parameters.read_text(text, "the text of the entry")
+    author, key = parameters.provenance_of(options), options["key"]
     if options["until"] and options["until"] < utc_now().at[:10]:
         raise BadInputError(f"--until {options['until']}", "is in the past", "give today or a later day, in UTC")
     details = {field: options[field] for field in ("section", "until") if options[field]}
@@ -242,7 +229,7 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     if not names:
         missing = "a NAME before it" if rating.lower() in RATINGS else "helpful, harmful or neutral after it"
         raise BadInputError(f"rate {rating}", f"needs {missing}", "nothing was recorded")
-    outcome = commands.rate(project, names, rating, provenance_of(options), options["key"], reason=reason)
+    outcome = commands.rate(project, names, rating, parameters.provenance_of(options), options["key"], reason=reason)
     _print_outcome(outcome, as_json=as_json, with_counts=True)
 
 
@@ -261,8 +248,8 @@ def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **
     --json answers {seq_from, seq_to, added, pruned, ignored, spooled, rated, repeated}; rated has the rated entries as
     they are afterwards
     """
-    author = provenance_of(by)
-    payload = strict_json.loads(*read_input(file, "an extraction result, a JSON object"))
+    author = parameters.provenance_of(by)
+    payload = strict_json.loads(*parameters.read_input(file, "an extraction result, a JSON object"))
     _print_outcome(commands.record(project, payload, author, key), as_json=as_json)
 
 
@@ -333,7 +320,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     name = " ".join(words)
     if as_json and any(parts.values()):
         raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
-    moment = find_moment(project, when)
+    moment = parameters.find_moment(project, when)
     mine = personal.find(project) if when is None else None
     owner = project if mine is None else _owner(project, mine, name)
     try:
@@ -351,7 +338,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         from tallybook.projections.surfaces.cli import review
 
         story["stale"] = review.explain(owner, statuses.book.entries.get(entry), statuses)
-    note_pending(owner, moment, statuses.book, entry)
+    parameters.note_pending(owner, moment, statuses.book, entry)
     others = []
     if mine is not None:
         from tallybook.projections.surfaces.cli.curation import linked_names
@@ -367,7 +354,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         from tallybook.projections.surfaces import lift
         from tallybook.projections.surfaces.console import story_text, terminal
 
-        note_moment(moment, statuses)
+        parameters.note_moment(moment, statuses)
         console = terminal.console_for()
         story_text.print_story(console, story, as_of=when is not None, **parts)
         lift_lines = lift.entry_lines(owner, entry, moment)

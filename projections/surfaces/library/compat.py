@@ -8,6 +8,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 import copy
 import json
 import os
@@ -17,22 +18,14 @@ import warnings
 
 from tallybook.api import check_type, read_json
 from tallybook.ledger import clock, names, strict_json
+from tallybook.ledger.decisions import update
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.decisions.update import (
-    Decision,
-    Edit,
-    RefusedText,
-    decide_edit,
-    decide_extraction,
-    rating_fault,
-    read_entries,
-    text_fault,
-)
+from tallybook.ledger.decisions.update import Decision
 from tallybook.ledger.errors import NOT_UNICODE, BadInputError, CannotWriteError, MissingLinesError
 from tallybook.ledger.events import Entry, PointAdded, PointRated, ReflectionCompleted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import is_usable_name, parse_number
-from tallybook.ledger.playbook_constants import STAMP, UNTIL
+from tallybook.ledger.playbook_constants import MAX_INT, STAMP, UNTIL
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.playbook import inject, render
@@ -43,7 +36,7 @@ from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import record, secrets
-from tallybook.projections.surfaces.writing.requests import Decide, PlainEvents, Request, Update
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 __all__ = [
     "clear_session",
@@ -246,10 +239,17 @@ def _read_entries(key_points: object) -> tuple[Entry, ...]:
     Raises:
         BadInputError: One lacks name or text, or has a field of another type.
     """
-    items = key_points if isinstance(key_points, list) else [key_points]
-    return read_entries(
-        [{"helpful": 0, "harmful": 0, **item} if isinstance(item, dict) else item for item in items], "key_points"
-    )
+    entries = []
+    for index, item in enumerate(key_points if isinstance(key_points, list) else [key_points]):
+        fields: dict[str, Any] = {"helpful": 0, "harmful": 0, **item} if isinstance(item, dict) else {}
+        name, text = fields.get("name"), fields.get("text")
+        counts = [fields.get("helpful"), fields.get("harmful")]
+        # A bool is an int as well.
+        are_counts = all(type(count) is int and 0 <= count <= MAX_INT for count in counts)
+        if not (isinstance(name, str) and name and isinstance(text, str) and are_counts):
+            raise BadInputError(f"key_points[{index}]", "expected an entry with name, text, helpful and harmful")
+        entries.append(_entry_of(fields))
+    return tuple(entries)
 
 
 def save_playbook(playbook: dict[str, Any]) -> None:
@@ -290,7 +290,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
 def _leave_out(playbook: LoadedPlaybook, report: record.Writing) -> None:
     """Replace texts that were refused because they had been redacted by what the ledger has."""
     ignored = [part for outcome in report.outcomes for part in outcome.ignored]
-    refused = {part.name: part for part in ignored if isinstance(part, RefusedText) and part.name is not None}
+    refused = {part.name: part for part in ignored if isinstance(part, update.RefusedText) and part.name is not None}
     if not refused or report.state is None:
         return
     recorded = report.state.entries
@@ -361,19 +361,25 @@ async def extract_keypoints(
         TallybookError: The rater gave no answer, or one that cannot be used.
     """
     from tallybook.projections.history.reflections import NO_RATER
-    from tallybook.projections.surfaces.reflection import prompts, raters, worker
+    from tallybook.projections.surfaces.reflection import prompts, raters, transcript, worker
     from tallybook.projections.surfaces.workspace import settings
 
     check_type(Mapping, playbook=playbook)
     check_type(str, diagnostic_name=diagnostic_name)
-    session = _session_text(messages)
+    check_type(Iterable, messages=messages)
+    session = []
+    for message in messages:
+        check_type(Mapping, messages=message)
+        role, content = message.get("role"), message.get("content")
+        check_type(str, role=role, content=content)
+        session.append(transcript.format_message(str(role), str(content)))
     key_points = [render.entry_json(entry) for entry in _read_entries(playbook.get("key_points", []))]
     project = Project(get_project_dir())
     options = settings.read(project)
     if options.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
-    prompt = prompts.write_prompt(key_points, pruned, session)
+    prompt = prompts.write_prompt(key_points, pruned, "\n".join(session))
     spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
     if spent + raters.estimate_tokens(options.rater, prompt.text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
@@ -383,24 +389,6 @@ async def extract_keypoints(
     if is_diagnostic_mode():
         save_diagnostic(f"{prompt.text}\n\n{reply.text}", diagnostic_name)
     return answer.about(prompt.shown).payload
-
-
-def _session_text(messages: Sequence[Mapping[str, str]]) -> str:
-    """Return messages as a rater is given them.
-
-    Raises:
-        BadInputError: One has no role or no content.
-    """
-    from tallybook.projections.surfaces.reflection import transcript
-
-    check_type(Iterable, messages=messages)
-    lines = []
-    for message in messages:
-        check_type(Mapping, messages=message)
-        role, content = message.get("role"), message.get("content")
-        check_type(str, role=role, content=content)
-        lines.append(transcript.format_message(str(role), str(content)))
-    return "\n".join(lines)
 
 
 # The loaded playbook
@@ -454,19 +442,19 @@ class LoadedPlaybook(dict[str, Any]):
         texts = {entry["text"] for entry in self.base} | names.keys()
         self.known |= set(names.values())
         known = self.known - put_here
-        fresh = [point for point in payload["new_key_points"] if text_fault(point) is not None or point in texts]
+        fresh = [point for point in payload["new_key_points"] if update.text_fault(point) is not None or point in texts]
         ratings = [
             evaluation
             for evaluation in payload["evaluations"]
-            if rating_fault(evaluation) is not None or evaluation["name"] in known
+            if update.rating_fault(evaluation) is not None or evaluation["name"] in known
         ]
-        update = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
-        self.base = apply_extraction(self.base, update, self.decided, 0, names)[0]
+        applied = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
+        self.base = apply_extraction(self.base, applied, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])
         # Its own key, so that an update that was spooled and is saved again counts once.
         key = f"save:{clock.new_id(clock.utc_now().unix_us)}"
         # As ratings and not as counts: two sessions that load before either saves both count (REQ-SCORE-002).
-        self.updates.append(Request(Update(update, names), {"rater": "reflector"}, key))
+        self.updates.append(Request(Update(applied, names), {"rater": "reflector"}, key))
 
 
 def _json_or_none(item: Any) -> Any:
@@ -494,7 +482,7 @@ def apply_extraction(
     present = {entry["name"]: _entry_of(entry) for entry in entries}
     highest = max((parse_number(name) or 0 for name in present), default=0)
     state = Playbook(entries=present, high_water=max(highest, high_water), used=set(present))
-    decision = decide_extraction(payload, state, "extraction_result", wishes=wishes or {})
+    decision = update.decide_extraction(payload, state, "extraction_result", wishes=wishes or {})
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:
@@ -520,12 +508,11 @@ def _entry_of(entry: Mapping[str, Any]) -> Entry:
 
 def _entries(entries: list[Any]) -> tuple[Entry, ...]:
     """Return a dict's entries; those that a program left in another shape are read as a legacy file's."""
-    try:
-        read = read_entries(entries, "key_points")
-        if len({entry.name for entry in read}) == len(read) and all(is_usable_name(entry.name) for entry in read):
-            return read
-    except BadInputError:
-        pass
+    if all(isinstance(entry, dict) and {"helpful", "harmful"} <= entry.keys() for entry in entries):
+        with suppress(BadInputError):
+            read = _read_entries(entries)
+            if len({entry.name for entry in read}) == len(read) and all(is_usable_name(entry.name) for entry in read):
+                return read
     document = json.dumps({"key_points": entries}).encode()
     return tuple(item.entry for item in read_legacy(document, "key_points").items)
 
@@ -534,36 +521,21 @@ def list_requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return the requests of a save: each update, then all other changes as one edit.
 
     Raises:
-        BadInputError: It has top-level keys that no file could hold.
+        BadInputError: It has top-level keys that could be recorded but never rendered.
     """
-    requests = [*playbook.updates]
     base, entries = tuple(map(_entry_of, playbook.base)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
-    if not requests or entries != base or changed:
-        requests.append(Request(_make_change(base, entries, changed), {"rater": "agent"}))
-    return requests
-
-
-def _make_change(base: tuple[Entry, ...], entries: tuple[Entry, ...], top: str) -> Decide:
-    """Return what decides a dict's changes in addition to its updates: a manual edit with the ratings since its base.
-
-    Args:
-        base: The entries before the change.
-        entries: The entries after it.
-        top: The other top-level keys as a JSON object if they were changed, else empty.
-
-    Raises:
-        BadInputError: Top-level keys could be recorded but never rendered.
-    """
-    if top:
+    if playbook.updates and entries == base and not changed:
+        return [*playbook.updates]
+    if changed:
         try:
-            dumps(strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")).encode()
+            dumps(strict_json.loads(changed.encode("utf-8", "surrogatepass"), "top")).encode()
         except UnicodeEncodeError as error:
             raise BadInputError("top", NOT_UNICODE) from error
 
     def decide(state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
-        allowed = top if redactions.refusal_in_json(top) is None else ""
-        return decide_edit(Edit(base, entries, allowed), state, renamed, redactions.refusal)
+        allowed = changed if redactions.refusal_in_json(changed) is None else ""
+        return update.decide_edit(update.Edit(base, entries, allowed), state, renamed, redactions.refusal)
 
-    return decide
+    return [*playbook.updates, Request(decide, {"rater": "agent"})]

@@ -29,6 +29,7 @@ from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.storage import disk, spool
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
@@ -62,20 +63,20 @@ class Parts(NamedTuple):
     ignored: tuple[IgnoredItem, ...] = ()
 
 
-def _state(project: Project) -> Playbook:
-    return reading.current(reading.open_log(project))
+_WHOLE: Final = Parts(None)
 
 
 def _divide(request: Request, is_mine: Callable[[str], bool]) -> Parts:
     """Divide a request by whose entries it names; only an update and plain events can be about both."""
     decide = request.decide
+    if not isinstance(decide, PlainEvents | Update):
+        return Parts(request)
+    events = decide.events if isinstance(decide, PlainEvents) else decide.plain_events
+    notes = tuple(event for event in events if is_mine(getattr(event, "name", "")))
+    others = tuple(event for event in events if event not in notes)
     if isinstance(decide, PlainEvents):
-        notes = tuple(event for event in decide.events if is_mine(getattr(event, "name", "")))
-        others = tuple(event for event in decide.events if event not in notes)
         remaining = attrs.evolve(request, decide=PlainEvents(others)) if others else None
         return Parts(remaining, attrs.evolve(request, decide=PlainEvents(notes))) if notes else Parts(request)
-    if not isinstance(decide, Update) or not isinstance(decide.payload, dict):
-        return Parts(request)
     payloads: tuple[dict[str, Any], dict[str, Any]] = ({**decide.payload}, {})
     places: tuple[dict[str, str], dict[str, str]] = ({}, {})
     ignored: list[IgnoredItem] = []
@@ -94,12 +95,10 @@ def _divide(request: Request, is_mine: Callable[[str], bool]) -> Parts:
             places[is_own][f"{field}[{len(target)}]"] = f"{field}[{index}]"
             target.append(value)
     theirs, own = payloads
-    notes = tuple(event for event in decide.plain_events if is_mine(getattr(event, "name", "")))
     if not own and not notes:
         return Parts(request)
     # A payload with neither list is refused.
     own.setdefault("evaluations", [])
-    others = tuple(event for event in decide.plain_events if event not in notes)
     mine = attrs.evolve(request, decide=attrs.evolve(decide, payload=own, plain_events=notes, names={}))
     remaining = attrs.evolve(request, decide=attrs.evolve(decide, payload=theirs, plain_events=others))
     is_empty = not others and not any(theirs.values())
@@ -130,7 +129,7 @@ def write(project: Project, mine: Project, request: Request) -> Writing:
     @cache
     def used(owner: Project) -> set[str]:
         with personal.named_damage(owner) if owner is mine else nullcontext():
-            return _state(owner).used
+            return Opened(owner).playbook().used
 
     def is_mine(name: str) -> bool:
         # Most names are not of this form, and then neither ledger is read. A person may write a name in another way.
@@ -146,16 +145,20 @@ def write(project: Project, mine: Project, request: Request) -> Writing:
             done = recording.write(mine, [parts.mine])
         done.outcomes = (recording.Outcome(mine=_renumber(done.outcomes[0], parts.items), ignored=parts.ignored),)
         return done
-    return _write_both(project, mine, parts.project, parts.mine, parts)
+    return write_both(project, mine, parts.project, parts.mine, parts)
 
 
-def write_both(project: Project, mine: Project, theirs: Request, own: Request) -> recording.Outcome:
-    """Record a request in the project and another one in the person's own playbook, both or none."""
+def write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts = _WHOLE) -> Writing:
+    """Record a request in the project and another one in the person's own playbook, both or none.
+
+    Args:
+        project: The project.
+        mine: The person's own playbook.
+        theirs: The project's request.
+        own: The person's request.
+        parts: The request of which both are parts, if they are.
+    """
     finish(mine)
-    return _write_both(project, mine, theirs, own, Parts(theirs)).outcomes[0]
-
-
-def _write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts) -> Writing:
     now = clock.utc_now()
     key = theirs.key or f"two:{clock.new_id(now.unix_us)}"
     theirs, own = (attrs.evolve(side, key=key) for side in (theirs, own))
@@ -196,7 +199,7 @@ def merge_playbooks(project: Project, playbook: Playbook) -> Playbook:
     if mine is None:
         return playbook
     with personal.named_damage(mine):
-        own = _state(mine)
+        own = Opened(mine).playbook()
     texts = {entry.text for entry in playbook.entries.values()}
     # A name that the project has means the project's entry.
     added = {
@@ -214,7 +217,7 @@ def merge_playbooks(project: Project, playbook: Playbook) -> Playbook:
 def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> Path:
     # Another command may append it to a later playbook, where a name as typed could mean another entry.
     if isinstance(own.decide, Update) and own.decide.is_typed:
-        own = attrs.evolve(own, decide=own.decide.with_exact_names(_state(mine)))
+        own = attrs.evolve(own, decide=own.decide.with_exact_names(Opened(mine).playbook()))
     path = mine.ledger / PENDING / f"{clock.new_id(clock.utc_now().unix_us)}.json"
     disk.make_folder(path.parent)
     content = {"project": str(project.root), "key": key, "at": own.when or at, "requests": [sent.request_to_json(own)]}
