@@ -63,6 +63,25 @@ def test_a_redaction_reaches_every_machine(team: Team, words: tuple[str, ...]) -
     assert [] == holding(team, "ben") + holding(team, "anna")
 
 
+def test_an_imported_edit_changes_the_entry_whose_equal_text_its_machine_had_redacted(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ratings and the edit come to the entry that has the text here, although it is not redacted here yet."""
+    team = make_team("memory", tmp_path, run, monkeypatch)
+    for machine in ("anna", "ben"):
+        team.run(machine, "add", PRIVATE)
+    team.share("anna")
+    team.run("ben", "redact", "--text", PRIVATE, "--yes", "--expect", "1", "--reason", "a name")
+    for _ in range(2):
+        team.run("ben", "rate", "kpt_001", "harmful")
+    team.share("ben", "--read-only")
+    playbook = team.root("ben") / ".claude" / "playbook.json"
+    playbook.write_text(playbook.read_text(encoding="utf-8").replace('"harmful": 2', '"harmful": 1'), encoding="utf-8")
+    team.run("ben", "replay")
+    team.run("anna", "import", "--ledger", str(team.root("ben")))
+    assert {"kpt_001": ("[redacted]", 0, 1)} == team.entries("anna")
+
+
 def test_an_edit_whose_text_was_redacted_before_a_sync_gives_its_entry_no_text(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

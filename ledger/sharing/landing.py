@@ -351,8 +351,8 @@ class BatchLanding:
         text = text_of(event.text)
         linked = self.ground.equal_entries(id_) if text == REDACTED else frozenset[str]()
         entries = self.ground.state.entries.values()
-        # Two redacted texts look the same; only what was equal before is noted.
-        equal = (entry.name for entry in entries if entry.text == text and (text != REDACTED or entry.name in linked))
+        # Two redacted texts look the same, and an equal text may not be redacted here yet: only what is noted counts.
+        equal = (entry.name for entry in entries if (entry.name in linked if text == REDACTED else entry.text == text))
         return next(equal, None)
 
 

@@ -426,6 +426,9 @@ class Landing:
         Raises:
             BadInputError: It contains more of a book than this machine has.
         """
+        # Which of its texts were equal is recorded where they were redacted, after what it concerns.
+        known, links = self._ground.links, landing.redaction_links(history)
+        self._ground.links = lambda: [*known(), *links]
         for landed, raw in landing.land(self._new_batches(history), self._ground, self._frame):
             self._report(landed)
             if raw is not None:
