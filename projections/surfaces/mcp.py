@@ -15,6 +15,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
+import attrs
 import click
 
 from tallybook.api import Ledger
@@ -93,9 +94,7 @@ class Server:
     """A ledger that one client reads and rates.
 
     Attributes:
-        project: Whose ledger it is.
-        session: The session that ratings and entries of the model belong to.
-        client: The name of the client, empty until it says so.
+        ledger: The ledger, with the model of this client as the author of what is recorded.
         tools: The tools that it offers, by name.
         methods: The methods of the protocol, by name.
         info: The name and the version of the server.
@@ -104,9 +103,7 @@ class Server:
 
     def __init__(self, project: Project, session: str, *, writes: bool = True) -> None:
         """Take the project and the session; without ``writes`` the tools that record are left out."""
-        self.project = project
-        self.session = session
-        self.client = ""
+        self.ledger = Ledger(project, Author("agent", session))
         # A tool that is only refused when called would still be offered to the model.
         self.tools = {name: tool for name, tool in TOOLS.items() if writes or tool.hints["readOnlyHint"]}
         self.info = {"name": "tallybook", "version": version("tallybook")}
@@ -114,12 +111,11 @@ class Server:
             "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
             "instructions": _INSTRUCTIONS + (_HOW_TO_RATE if writes else ""),
         }
-        listed = [tool.listed(name) for name, tool in self.tools.items()]
         self.methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "initialize": self._initialize,
             "server/discover": lambda _: self.greeting | {"supportedVersions": [*MODERN_VERSIONS]},
             "ping": lambda _: {},
-            "tools/list": lambda _: {"tools": listed},
+            "tools/list": lambda _: {"tools": [tool.listed(name) for name, tool in self.tools.items()]},
             "tools/call": self._call_tool,
             "resources/list": lambda _: {"resources": _list_resources(project)},
             "resources/templates/list": lambda _: {"resourceTemplates": _TEMPLATES},
@@ -127,11 +123,6 @@ class Server:
             "prompts/list": lambda _: {"prompts": [_PROMPT]},
             "prompts/get": lambda params: _make_prompt(self.ledger, _text(params, "name")),
         }
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger, with the model of this client as the author of what is recorded."""
-        return Ledger(self.project, Author("agent", self.session, self.client or None))
 
     def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a client of the handshake learns; the newest version where its own is not spoken."""
@@ -169,7 +160,8 @@ class Server:
         name = info.get("name")
         if isinstance(name, str) and name:
             # A client chooses its name, and none may break the session: it is kept as the ledger can hold it.
-            self.client = name[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()
+            agent = name[:MAX_NAME_CHARS].encode("utf-8", "replace").decode()
+            self.ledger.by = attrs.evolve(self.ledger.by, agent=agent)
         try:
             result = self.methods[method](params)
         except TallybookError as error:

@@ -121,39 +121,34 @@ _PROJECTLESS: Final = frozenset({"completion", "init", "uninstall"})
 _DECIDING: Final = frozenset({"review", "proposals accept", "proposals reject", "restore", "undo"})
 """The verbs by which a person decides about what agents' marks ask."""
 
-ALTERNATIVES: Final = {
+_ALTERNATIVES: Final = {
     # No word leads to redact, which cannot be undone.
     "accept": "use `tallybook proposals accept`",
     "baseline": "use `tallybook score baseline`",
     "blame": "use `tallybook show --last-change`",
-    "config": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
-    "delete": "use `tallybook retire NAME`, which takes an entry out",
+    "config settings": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
+    "delete remove rm": "use `tallybook retire NAME`, which takes an entry out",
     "duplicates": "use `tallybook review --list duplicates`",
     "edit": "use `tallybook reword NAME TEXT`, which changes the text of an entry",
-    "find": "use `tallybook why WORDS`, which finds entries by words of their text",
+    "find search": "use `tallybook why WORDS`, which finds entries by words of their text",
     "gate": "use `tallybook score gate`",
     "get": "use `tallybook why NAME`, which explains an entry, or `tallybook show --json`",
     "graveyard": "use `tallybook show --gone`",
     "history": "use `tallybook log` for events, or `tallybook why NAME` for those of an entry",
     "install": "use `tallybook init`, which installs the hooks of an agent",
-    "list": "use `tallybook show` for entries, or `tallybook log` for events",
-    "ls": "use `tallybook show` for entries, or `tallybook log` for events",
+    "list ls": "use `tallybook show` for entries, or `tallybook log` for events",
     "metrics": "use `tallybook score record`",
     "needs-ratings": "use `tallybook review --list needs-ratings`",
     "playbook": "use `tallybook show --as-agent`",
-    "pull": "use `tallybook sync`, which takes in and publishes events",
-    "push": "use `tallybook sync`, which takes in and publishes events",
+    "pull push": "use `tallybook sync`, which takes in and publishes events",
     "reject": "use `tallybook proposals reject`",
-    "remove": "use `tallybook retire NAME`, which takes an entry out",
     "revert": "use `tallybook undo`, which undoes the last change, an event or a session",
-    "rm": "use `tallybook retire NAME`, which takes an entry out",
-    "search": "use `tallybook why WORDS`, which finds entries by words of their text",
-    "settings": "edit `.claude/config/tallybook.toml`; `tallybook doctor` checks it",
     "status": "use `tallybook doctor` to check the ledger, or `tallybook show` for entries",
     "unpin": "use `tallybook pin --off`",
     "version": "use `tallybook --version`",
 }
-"""Word that people try, or that was a verb → what to use."""
+"""Words that people try, or that were verbs → what to use."""
+ALTERNATIVES: Final = {word: use for words, use in _ALTERNATIVES.items() for word in words.split()}
 
 COMPLETE_VARIABLE: Final = "_TALLYBOOK_COMPLETE"
 """Environment variable by which a shell asks for its completion script or for completions."""
