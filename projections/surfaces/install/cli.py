@@ -106,7 +106,7 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     target = places.find_target(context.find_root().params["folder"], user=user)
     steps = tuple(plan.uninstall(target, agents))
     for step in () if dry_run else steps:
-        plan.take(step)
+        plan.take(step, target.bases)
     if as_json:
         _answer(steps, {})
         return

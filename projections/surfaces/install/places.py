@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import json
 import os
 from pathlib import Path
@@ -171,8 +171,14 @@ class InstallTarget:
 
     @property
     def base(self) -> Path:
-        """Return the folder that holds the agents' folders."""
-        return home() if self.folder is None else self.folder
+        """Return the folder that holds the agents' folders, without links."""
+        return Path(os.path.realpath(home() if self.folder is None else self.folder))
+
+    @property
+    def bases(self) -> set[Path]:
+        """Return the folders with agents' folders; a variable can move that of an agent."""
+        users = [Path(os.path.realpath(users_folder(name))).parent for name in FILES]
+        return {self.base, *(users if self.folder is None else ())}
 
 
 def find_target(given: str | None, *, user: bool) -> InstallTarget:
@@ -194,7 +200,8 @@ def find_target(given: str | None, *, user: bool) -> InstallTarget:
         return InstallTarget()
     here = Path.cwd()
     named = given or os.environ.get(FOLDER)
-    folder = here / named if named else find_start_folder(here)
+    # Without links, so that one in the place of a file of ours shows.
+    folder = Path(os.path.realpath(here / named)) if named else find_start_folder(here)
     if not folder.is_dir():
         raise BadInputError(str(folder), "is not a folder", UNCHANGED)
     if kind := projects.shared_kind(folder):
@@ -222,15 +229,6 @@ def agent_folder(target: InstallTarget, files: Installation) -> Path:
 def own_folder(target: InstallTarget) -> Path:
     """Return the folder that has Tallybook's own settings."""
     return agent_folder(target, FILES[table.CLAUDE])
-
-
-def top_folder(target: InstallTarget, files: Installation, folder: Path) -> Path:
-    """Return the folder in which an agent's folders are created, and removed once they are empty."""
-    own = own_folder(target)
-    # The ledger and the playbook are in there.
-    if folder == own or own in folder.parents:
-        return own
-    return target.base if folder.is_relative_to(target.base) else agent_folder(target, files).parent
 
 
 def is_used(target: InstallTarget, files: Installation) -> bool:
@@ -281,32 +279,16 @@ PACKAGED: Final = Path(prompts.__file__).parent
 CONFIG: Final = "tallybook.toml"
 
 
-@attrs.frozen
-class PackagedFile:
-    """A file that ``init`` writes.
-
-    Attributes:
-        path: Its path.
-        data: Its bytes.
-        top: The folder above it that is not ours to create or remove.
-    """
-
-    path: Path
-    data: bytes
-    top: Path
+def config_file(target: InstallTarget) -> tuple[Path, bytes]:
+    """Return the path and the bytes of the commented settings, which all agents share."""
+    return own_folder(target) / "config" / CONFIG, (PACKAGED / CONFIG).read_bytes()
 
 
-def config_file(target: InstallTarget) -> PackagedFile:
-    """Return the commented settings, which all agents share."""
-    folder = own_folder(target)
-    return PackagedFile(folder / "config" / CONFIG, (PACKAGED / CONFIG).read_bytes(), folder)
-
-
-def prompt_files(target: InstallTarget, files: Installation) -> Iterator[PackagedFile]:
-    """Yield an agent's slash commands or skills."""
-    for path in sorted(PACKAGED.glob(files.prompts)) if files.prompts else ():
-        top = target.base / files.prompts_folder if files.prompts_folder else agent_folder(target, files)
-        yield PackagedFile(top / path.relative_to(PACKAGED), path.read_bytes(), top_folder(target, files, top))
+def prompt_files(target: InstallTarget, files: Installation) -> dict[Path, bytes]:
+    """Return an agent's slash commands or skills, by path."""
+    folder = target.base / files.prompts_folder if files.prompts_folder else agent_folder(target, files)
+    paths = sorted(PACKAGED.glob(files.prompts)) if files.prompts else ()
+    return {folder / path.relative_to(PACKAGED): path.read_bytes() for path in paths}
 
 
 # What an agent trusts

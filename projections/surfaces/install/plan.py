@@ -7,7 +7,6 @@ import contextlib
 import difflib
 import os
 from pathlib import Path
-import stat
 from typing import Any, Final
 
 import attrs
@@ -20,7 +19,7 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.playbook_file import examine
 from tallybook.projections.surfaces.history.reading import Opened, open_log
 from tallybook.projections.surfaces.install import hook_entries, places
-from tallybook.projections.surfaces.install.places import UNCHANGED, Installation, InstallTarget, PackagedFile
+from tallybook.projections.surfaces.install.places import UNCHANGED, Installation, InstallTarget
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project, repository_folders
 from tallybook.projections.surfaces.writing.record import write
@@ -42,7 +41,6 @@ class Step:
         before: Its bytes now, None without a file.
         after: Its bytes afterwards, None without a file.
         has_diff: Whether to show people the difference.
-        top: The folder below which folders go that are empty once the file is deleted; None to leave all of them.
     """
 
     path: Path
@@ -51,7 +49,6 @@ class Step:
     before: bytes | None = None
     after: bytes | None = None
     has_diff: bool = False
-    top: Path | None = None
 
     def __str__(self) -> str:
         """Return the line that people see, ``created FILE: why``."""
@@ -65,8 +62,8 @@ def write_step(path: Path, before: bytes | None, after: bytes, why: str = "") ->
     return Step(path, "created" if before is None else "changed", why, before, after)
 
 
-def take(step: Step) -> None:
-    """Take a step.
+def take(step: Step, bases: Collection[Path] = ()) -> None:
+    """Take a step; folders below one of the bases that are empty once a file is deleted go as well.
 
     Raises:
         CannotWriteError: The file has changed since the step was planned, or cannot be written.
@@ -80,7 +77,7 @@ def take(step: Step) -> None:
         # The system refuses to remove a folder that is not empty.
         with contextlib.suppress(OSError):
             for folder in step.path.parents:
-                if step.top not in folder.parents:
+                if not any(base in folder.parents for base in bases):
                     break
                 folder.rmdir()
         return
@@ -114,14 +111,9 @@ def read(path: Path) -> bytes | None:
         raise CannotWriteError(path, disk.reason(error), UNCHANGED) from error
 
 
-def is_plain(path: Path, top: Path) -> bool:
-    """Return whether a path is free or a regular file, and no folder between it and a folder above is a link."""
-    with contextlib.suppress(FileNotFoundError):
-        for folder in reversed(path.relative_to(top).parents[:-1]):
-            if not stat.S_ISDIR((top / folder).lstat().st_mode):
-                return False
-        return stat.S_ISREG(path.lstat().st_mode)
-    return True
+def is_plain(path: Path) -> bool:
+    """Return whether a path is free or a regular file, and leads through no link."""
+    return os.path.realpath(path) == str(path) and (path.is_file() or not os.path.lexists(path))
 
 
 def diff(step: Step) -> str:
@@ -175,9 +167,11 @@ def install(target: InstallTarget, names: Sequence[str]) -> tuple[Step, ...]:
         names: The agents.
     """
     agents = [places.FILES[name] for name in names]
-    packaged = {packaged.path: packaged for files in agents for packaged in places.prompt_files(target, files)}
-    config = places.config_file(target)
-    planned = [_install_file(file) for file in (*packaged.values(), config)]
+    copied: dict[Path, bytes] = {}
+    for files in agents:
+        copied |= places.prompt_files(target, files)
+    copied |= [places.config_file(target)]
+    planned = [_install_file(path, data) for path, data in copied.items()]
     for files in agents:
         planned += _install_hooks(target, files)
     return tuple(planned)
@@ -192,7 +186,7 @@ def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
     if before not in {None, after} and not hook_entries.own_commands(before, files, str(path)):
         backup = _backup(target, files)
-        if not is_plain(backup, backup.parent):
+        if not is_plain(backup):
             raise CannotWriteError(backup, "is not a regular file", f"move it away; {UNCHANGED}")
         if read(backup) is None:
             yield Step(backup, "created", "the settings as they were", None, before)
@@ -244,15 +238,13 @@ def _backup(target: InstallTarget, files: Installation) -> Path:
     return path.with_name(path.name + BACKUP)
 
 
-def _install_file(file: PackagedFile) -> Step:
+def _install_file(path: Path, data: bytes) -> Step:
     """Return the step for a packaged file; another file in its place is left."""
     # Nothing is written through a link: what it leads to may be another's file.
-    if not is_plain(file.path, file.top):
-        return Step(file.path, LEFT, "a link or something else than a file is in its place")
-    before = read(file.path)
-    if before in {None, file.data}:
-        return write_step(file.path, before, file.data)
-    return Step(file.path, LEFT, _CHANGED)
+    if not is_plain(path):
+        return Step(path, LEFT, "a link or something else than a file is in its place")
+    before = read(path)
+    return write_step(path, before, data) if before in {None, data} else Step(path, LEFT, _CHANGED)
 
 
 # Uninstalling
@@ -266,19 +258,19 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
     here = find_installed(target)
     leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
     kept = [places.FILES[name] for name in here if name not in leaving]
-    kept_paths = {file.path for files in kept for file in places.prompt_files(target, files)}
+    kept_paths = {file for files in kept for file in places.prompt_files(target, files)}
     for name in leaving:
         files = places.FILES[name]
         path = places.settings_file(target, files)
         before = read(path)
         if before is not None:
             yield from _uninstall_hooks(target, files, path, before)
-        for file in places.prompt_files(target, files):
-            if file.path not in kept_paths:
-                kept_paths.add(file.path)
-                yield from _delete_file(file, is_ours=name in {*here, *names, table.CLAUDE})
+        for file, packaged in places.prompt_files(target, files).items():
+            if file not in kept_paths:
+                kept_paths.add(file)
+                yield from _delete_file(file, packaged, is_ours=name in {*here, *names, table.CLAUDE})
     if not kept:
-        yield from _delete_file(places.config_file(target), is_ours=True)
+        yield from _delete_file(*places.config_file(target), is_ours=True)
         yield from () if target.project is None else exclusions(target.project, remove=True)
 
 
@@ -290,29 +282,27 @@ def _may_be_installed(target: InstallTarget, name: str) -> bool:
     try:
         data = read(places.settings_file(target, files)) or b""
         return hook_entries.COMMAND.encode() in data or any(
-            is_plain(file.path, file.top) and read(file.path) == file.data
-            for file in places.prompt_files(target, files)
+            is_plain(file) and read(file) == packaged for file, packaged in places.prompt_files(target, files).items()
         )
     except CannotWriteError:
         return False
 
 
-def _delete_file(file: PackagedFile, *, is_ours: bool) -> Iterator[Step]:
-    if not is_plain(file.path, file.top) or (current := read(file.path)) is None:
+def _delete_file(path: Path, data: bytes, *, is_ours: bool) -> Iterator[Step]:
+    if not is_plain(path) or (current := read(path)) is None:
         return
-    if current == file.data:
-        yield Step(file.path, "deleted", before=current, top=file.top)
+    if current == data:
+        yield Step(path, "deleted", before=current)
     elif is_ours:
         # A file that somebody has changed is theirs.
-        yield Step(file.path, LEFT, _CHANGED)
+        yield Step(path, LEFT, _CHANGED)
 
 
 def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, before: bytes) -> Iterator[Step]:
     """Yield the steps for the settings: back to the backup if nothing else changed, or else only without our hooks."""
     backup = _backup(target, files)
-    top = places.top_folder(target, files, path.parent)
-    saved = read(backup) if is_plain(backup, backup.parent) else None
-    delete_backup = Step(backup, "deleted", "no longer needed", saved, top=top)
+    saved = read(backup) if is_plain(backup) else None
+    delete_backup = Step(backup, "deleted", "no longer needed", saved)
     own = hook_entries.own_commands(before, files, str(path))
     if not own:
         yield from [delete_backup] if saved == before else ()
@@ -329,7 +319,7 @@ def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, bef
             original = None
     if hook_entries.read(after, files, str(path)) == original:
         result = "deleted" if saved is None else "restored"
-        yield Step(path, result, "as it was before", before, saved, has_diff=True, top=top)
+        yield Step(path, result, "as it was before", before, saved, has_diff=True)
         yield from [delete_backup] if saved is not None else ()
         return
     if after != before:
