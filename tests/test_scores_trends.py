@@ -16,10 +16,9 @@ from helpers.view_histories import HISTORIES, history
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold_history
-from tallybook.projections.scores.scoring import Level, Trend, number, trend
+from tallybook.projections.scores.scoring import Level, number, trend
 from tallybook.projections.scores.summary import leads_view
 from tallybook.projections.scores.trends import (
-    Forecast,
     Gate,
     GateQuery,
     History,
@@ -28,6 +27,14 @@ from tallybook.projections.scores.trends import (
     regressions,
 )
 from tallybook.projections.scores.view import Baseline
+
+KEYS = ("direction", "delta", "delta_percent", "current_avg", "previous_avg")
+
+
+def compared(*values: Any) -> dict[str, Any]:
+    """Return a trend of these values."""
+    return dict(zip(KEYS, values, strict=True))
+
 
 WEEK = [82, 84, 83, 85, 87, 86, 88]
 """The data of the document's example: 595 in all, 85 on average."""
@@ -39,21 +46,21 @@ def test_the_figures_of_the_document() -> None:
     Ten days of 828 points in all, then ten of 863.
     """
     series = [82] * 2 + [83] * 8 + [86] * 7 + [87] * 3
-    assert Trend("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
+    assert compared("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
 
 
 @pytest.mark.parametrize(
     ("series", "days", "expected"),
     [
-        pytest.param([80, 80], 1, Trend("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
-        pytest.param([1, 99, 40, 60, 55, 45], 2, Trend("stable", 0.0, 0.0, 50.0, 50.0), id="older days do not count"),
-        pytest.param([70, 80, 90, *WEEK], 7, Trend("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
-        pytest.param([82, 82, 82, 83] + [80] * 4, 4, Trend("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"),
-        pytest.param([1, 1.15], 1, Trend("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
-        pytest.param([80] * 59 + [81], 30, Trend("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
+        pytest.param([80, 80], 1, compared("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
+        pytest.param([1, 99, 40, 60, 55, 45], 2, compared("stable", 0.0, 0.0, 50.0, 50.0), id="two days count"),
+        pytest.param([70, 80, 90, *WEEK], 7, compared("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
+        pytest.param([82, 82, 82, 83] + [80] * 4, 4, compared("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"),
+        pytest.param([1, 1.15], 1, compared("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
+        pytest.param([80] * 59 + [81], 30, compared("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
     ],
 )
-def test_a_trend(series: list[float], days: int, expected: Trend) -> None:
+def test_a_trend(series: list[float], days: int, expected: dict[str, Any]) -> None:
     """The last days are compared with as many before them, or with the existing ones; halves round away from zero.
 
     8 / 88 is 9.09 %, 5 / 80 is 6.25 % and shows as 6.3, 2.25 / 80 is 2.81 %, 2.25 / 82.25 is
@@ -85,7 +92,7 @@ def serieses(draw: st.DrawFn, low: int = 0, high: int = 100) -> Series:
 
 def test_a_constant_series_stays_constant() -> None:
     """80 on 21 days is 80 next week: days 7 to 14 are tried, all 8 held, and (8 + 7) / (8 + 10.5) is 0.8108."""
-    assert Forecast(80, 0.81) == forecast(daily(*[80] * 21))
+    assert {"next_7_days": 80, "confidence": 0.81} == forecast(daily(*[80] * 21))
 
 
 def test_a_linear_series_goes_on() -> None:
@@ -93,7 +100,7 @@ def test_a_linear_series_goes_on() -> None:
 
     Days 7 to 23 are tried, and the line was right on all 17: (17 + 7) / (17 + 10.5) is 0.8727.
     """
-    assert Forecast(83, 0.87) == forecast(daily(*range(50, 80)))
+    assert {"next_7_days": 83, "confidence": 0.87} == forecast(daily(*range(50, 80)))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +121,8 @@ def test_a_forecast_is_bounded(series: Series) -> None:
     """For any series the forecast is a score, and its confidence below certainty."""
     found = forecast(series)
     if found is not None:
-        assert 0 <= found.next_7_days <= 100
-        assert 0 < found.confidence < 1
+        assert 0 <= found["next_7_days"] <= 100
+        assert 0 < found["confidence"] < 1
 
 
 @given(serieses(low=40, high=50), st.integers(-5, 5), st.integers(-700, 700))
@@ -127,7 +134,7 @@ def test_a_shift_moves_only_the_forecast(series: Series, points: int, days: int)
     )
     assert (found is None) == (moved is None)
     if found is not None and moved is not None:
-        assert (found.next_7_days + points, found.confidence) == (moved.next_7_days, moved.confidence)
+        assert (found["next_7_days"] + points, found["confidence"]) == (moved["next_7_days"], moved["confidence"])
 
 
 DAY = date(2026, 1, 5)

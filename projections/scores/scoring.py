@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 from statistics import mean
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -269,32 +269,11 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
 
 # Trends
 
-Direction = Literal["improving", "declining", "stable"]
-
 _FINEST: Final = 1_000_000
 """Largest denominator of the fraction that a float is read as: 0.15 as 3/20, 85.2857142857143 as 597/7.
 
 So no rounding of an average depends on the last bit of its float.
 """
-
-
-@attrs.frozen
-class Trend:
-    """The comparison of the average of the last days with that of the days before.
-
-    Attributes:
-        direction: Improving, declining or stable, by the difference before it is rounded.
-        delta: The difference, in points, to one decimal; 0.0 too where it is less than half a tenth.
-        delta_percent: The difference in percent of the earlier average, to one decimal.
-        current_avg: Average of the last days, to one decimal.
-        previous_avg: Average of the days before them, to one decimal, above 0 before it is rounded.
-    """
-
-    direction: Direction
-    delta: float
-    delta_percent: float
-    current_avg: float
-    previous_avg: float
 
 
 def tenths(value: Fraction) -> float:
@@ -308,7 +287,7 @@ def _average(values: Sequence[float]) -> Fraction:
     return mean(Fraction(value).limit_denominator(_FINEST) for value in values)
 
 
-def trend(series_values: Sequence[float], days: int) -> Trend | None:
+def trend(series_values: Sequence[float], days: int) -> dict[str, Any] | None:
     """Compare the last ``days`` values with the ``days`` before them, or with as many of those as there are.
 
     Args:
@@ -316,7 +295,10 @@ def trend(series_values: Sequence[float], days: int) -> Trend | None:
         days: How many make up one side, 1 or more.
 
     Returns:
-        None where there is not enough data: there are no days before the last ones, or its average is 0.
+        ``{direction, delta, delta_percent, current_avg, previous_avg}``, the numbers to one decimal: improving,
+        declining or stable, by the difference before it is rounded; the difference, in points and in percent of the
+        earlier average; the two averages. None where there is not enough data: there are no days before the last ones,
+        or its average is 0.
     """
     recent, before = series_values[-days:], series_values[-2 * days : -days]
     if not before:
@@ -327,5 +309,11 @@ def trend(series_values: Sequence[float], days: int) -> Trend | None:
         return None
     delta = current - previous
     # Decided before the difference is rounded: a fall of less than half a tenth is no stable score.
-    direction: Direction = "improving" if delta > 0 else "declining" if delta < 0 else "stable"
-    return Trend(direction, tenths(delta), tenths(delta / previous * 100), tenths(current), tenths(previous))
+    direction = "improving" if delta > 0 else "declining" if delta < 0 else "stable"
+    return {
+        "direction": direction,
+        "delta": tenths(delta),
+        "delta_percent": tenths(delta / previous * 100),
+        "current_avg": tenths(current),
+        "previous_avg": tenths(previous),
+    }

@@ -26,7 +26,7 @@ from tallybook.projections.history.entry_history import affected_names, brief
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import inputs, scoring, view
 from tallybook.projections.scores.config import DASHBOARD, LOG, OVERALL, SESSION, Component, Config, component_id
-from tallybook.projections.scores.scoring import Level, Trend, is_enough, trend
+from tallybook.projections.scores.scoring import Level, is_enough, trend
 from tallybook.projections.scores.trends import forecast
 from tallybook.projections.scores.view import PERIODS, Scores, score_levels
 
@@ -67,7 +67,7 @@ class CurrentScore:
     levels: Sequence[Level]
     shown: Sequence[Level]
     latest: Level | None
-    trend: Trend | None
+    trend: Row | None
 
     @property
     def is_shown(self) -> bool:
@@ -143,7 +143,7 @@ def focus(scores: Iterable[CurrentScore], config: Config) -> list[Row]:
         if score.latest is None or not score.is_shown or score.id not in config.components:
             continue
         value = score.latest.value
-        drop = -score.trend.delta if score.trend is not None and score.trend.delta <= -LEAST_DROP else None
+        drop = -score.trend["delta"] if score.trend and score.trend["delta"] <= -LEAST_DROP else None
         below = value < target(config)
         if below or drop is not None:
             area = {"id": score.id, "name": score.name, "value": value, "below": below, "drop": drop}
@@ -197,14 +197,13 @@ def trend_of(score: CurrentScore, days: int) -> Row:
         and None for a trend or a forecast where there is not enough data.
     """
     values = [level.value for level in score.levels]
-    # The forecast reads the whole series, as its methods are tried on every earlier day.
-    compared, expected = trend(values, days), forecast(score.levels)
     return {
         "metric": f"score.{score.id}",
         "period": f"{days}_days",
         "data": values[-days:],
-        "trend": compared and attrs.asdict(compared),
-        "forecast": expected and attrs.asdict(expected),
+        "trend": trend(values, days),
+        # The forecast reads the whole series, as its methods are tried on every earlier day.
+        "forecast": forecast(score.levels),
     }
 
 

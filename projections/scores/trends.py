@@ -26,7 +26,7 @@ from fractions import Fraction
 from functools import partial
 from math import floor
 from statistics import fmean, linear_regression, stdev
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -52,19 +52,6 @@ _HELD_BEFORE: Final = 7
 _TRIED_BEFORE: Final = Fraction(21, 2)
 _LINE_POINTS: Final = 3
 _HIGHEST: Final = 100
-
-
-@attrs.frozen
-class Forecast:
-    """The expected average of the next seven calendar days.
-
-    Attributes:
-        next_7_days: The average expected of their days with a score, 0 to 100, half rounded up.
-        confidence: Chance that the real average is within five points of it, to two decimals, above 0 and below 1.
-    """
-
-    next_7_days: int
-    confidence: float
 
 
 def _last_points(points: Points, days: int) -> Points:
@@ -111,14 +98,16 @@ def _tries(points: Points) -> list[tuple[int, float]]:
     return tries
 
 
-def forecast(series: Sequence[Level]) -> Forecast | None:
+def forecast(series: Sequence[Level]) -> dict[str, Any] | None:
     """Forecast the average of the seven days after the last one of a series.
 
     Args:
         series: Days with a score, oldest first, each day once, with its average; days may be missing.
 
     Returns:
-        None where there is not enough data: fewer than LEAST_POINTS days, or fewer than LEAST_TRIES to try it on.
+        ``{next_7_days, confidence}``: the average expected of their days with a score, half rounded up, and the chance
+        that the real one is within five points of it, to two decimals, above 0 and below 1. None where there is not
+        enough data: fewer than LEAST_POINTS days, or fewer than LEAST_TRIES to try it on.
     """
     if len(series) < LEAST_POINTS:
         return None
@@ -135,7 +124,7 @@ def forecast(series: Sequence[Level]) -> Forecast | None:
     # How often it held, and no normal distribution of errors: that is too unsure of series with steps.
     held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
     confidence = floor((held + _HELD_BEFORE) / (len(tries) + _TRIED_BEFORE) * 100 + Fraction(1, 2)) / 100
-    return Forecast(_round_score(way(points)), confidence)
+    return {"next_7_days": _round_score(way(points)), "confidence": confidence}
 
 
 BY_BASELINE: Final = "baseline"
@@ -269,15 +258,15 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
     days = config.trends.short_term_days
     now, earlier = trend(values, days), trend(values[:-days], days)
     # A first trend has not turned.
-    if now is None or earlier is None or earlier.direction == "declining" or now.direction != "declining":
+    if now is None or earlier is None or earlier["direction"] == "declining" or now["direction"] != "declining":
         return
-    if -now.delta >= limits.turn:
+    if -now["delta"] >= limits.turn:
+        current, previous = now["current_avg"], now["previous_avg"]
         text = (
-            f"{history.score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
-            f"{number(now.previous_avg)} of those before, and until then it was {earlier.direction}"
-            f"{_OPEN}{_name_day(latest.period)}"
+            f"{history.score_id} has turned: {number(current)} on average of its last {days} days, {number(previous)} "
+            f"of those before, and until then it was {earlier['direction']}{_OPEN}{_name_day(latest.period)}"
         )
-        yield Reason(BY_TREND, history.score_id, now.current_avg, now.previous_avg, text, day=latest.period)
+        yield Reason(BY_TREND, history.score_id, current, previous, text, day=latest.period)
 
 
 _OPEN: Final = "; not acknowledged"

@@ -25,7 +25,7 @@ from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import inputs
 from tallybook.projections.scores.config import OVERALL, SESSION, Config, component_id, score_id
 from tallybook.projections.scores.inputs import Session
-from tallybook.projections.scores.scoring import FULL, Level, Trend, grade_of, percent, score_session, trend
+from tallybook.projections.scores.scoring import FULL, Level, grade_of, percent, score_session, trend
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
@@ -443,7 +443,7 @@ def _version_order(version: str) -> tuple[list[tuple[int, str]], str]:
     return [(len(number), number or part) for number, part in zip(numbers, parts, strict=True)], version
 
 
-def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Trend | None) -> Document:
+def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Document | None) -> Document:
     """Return the scores of a period in the format of the score files.
 
     The averages of the composites are plain numbers, as in the specification, so their least and greatest have a key of
@@ -456,5 +456,5 @@ def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Trend 
         "component_averages": components,
         "session_averages": {name: extent.pop("avg") for name, extent in sessions.items()},
         "session_ranges": sessions,
-        "trend": None if change is None else {"direction": change.direction, "delta": change.delta},
+        "trend": change and {"direction": change["direction"], "delta": change["delta"]},
     }

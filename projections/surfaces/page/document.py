@@ -34,8 +34,8 @@ from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
-from tallybook.projections.scores.scoring import Level, alerts, is_enough
-from tallybook.projections.scores.view import OVERALL_ID, Scores, score_levels
+from tallybook.projections.scores.scoring import Level, alerts
+from tallybook.projections.scores.view import OVERALL_ID, Scores
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.moments import Moment
@@ -346,8 +346,7 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
     days = sorted(state.days)
     if not days:
         return None
-    labels = summary.names(config)
-    rows = [_score_series(state, score, labels[score], days) for score in config.score_ids]
+    rows = [_score_series(state, score, days) for score in summary.current_scores(state).values()]
     low = []
     for number in range(len(days)):
         levels = {row["id"]: Level("", row["values"][number]) for row in rows if row["values"][number] is not None}
@@ -360,18 +359,18 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
     return {"days": days, "ends": last, "series": rows, "alerts": low}
 
 
-def _score_series(state: Scores, score: str, label: str, days: Sequence[str]) -> dict[str, Any]:
+def _score_series(state: Scores, score: summary.CurrentScore, days: Sequence[str]) -> dict[str, Any]:
     """Return a score on each day; None on a day on which too little of it was measured to show it."""
-    levels = {level.period: level for level in score_levels(state.days, score)}
-    enough = {day: level.value for day, level in levels.items() if is_enough(level.measured, state.config)}
-    baseline = state.baselines.get(score)
-    composite = "composite" if score.startswith(SESSION) else "component"
+    shown = {level.period: level.value for level in score.shown}
+    measured = {level.period: level.measured / 100 for level in score.levels}
+    baseline = state.baselines.get(score.id)
+    composite = "composite" if score.id.startswith(SESSION) else "component"
     return {
-        "id": score,
-        "label": label,
-        "group": "overall" if score == OVERALL_ID else composite,
-        "values": [enough.get(day) for day in days],
-        "coverage": [levels[day].measured / 100 if day in levels else None for day in days],
+        "id": score.id,
+        "label": score.name,
+        "group": "overall" if score.id == OVERALL_ID else composite,
+        "values": [shown.get(day) for day in days],
+        "coverage": [measured.get(day) for day in days],
         "baseline": None if baseline is None else baseline.value,
     }
 

@@ -305,7 +305,7 @@ def _show_summary(query: ScoreQuery) -> Answer:
     for score in scores.values():
         if query.detail or score.id in config.components:
             trend = score.trend if display.show_trends and score.latest and score.is_shown else None
-            direction = "" if trend is None else trend.direction
+            direction = "" if trend is None else trend["direction"]
             bars.append(make_bar(score.name, score.latest, config, direction, day))
     page = ScorePage(
         config.title,
