@@ -17,8 +17,7 @@ from helpers.score_histories import batches, config_of, fold_records, line, metr
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import UNDOABLE, fold, fold_history
-from tallybook.projections.scores.inputs import KINDS
-from tallybook.projections.scores.view import Scores, day_of, scores_view
+from tallybook.projections.scores.view import KINDS, Scores, day_of, scores_view
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])

@@ -21,7 +21,7 @@ from tallybook.projections.scores.config import COUNT, OVERALL, SESSION, TOTAL
 
 if TYPE_CHECKING:
     from tallybook.projections.scores.config import Component, Config, Grade, Metric
-    from tallybook.projections.scores.inputs import Session
+    from tallybook.projections.scores.view import Session
 
 SCORING_OFF: Final = "scoring is off: scoring-config.yaml has `enabled: false`"
 

@@ -24,7 +24,7 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.entry_history import affected_names, brief
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.scores import inputs, scoring, view
+from tallybook.projections.scores import scoring, view
 from tallybook.projections.scores.config import DASHBOARD, LOG, OVERALL, SESSION, Component, Config, component_id
 from tallybook.projections.scores.scoring import Level, is_enough, trend
 from tallybook.projections.scores.trends import forecast
@@ -221,26 +221,26 @@ class Evidence(State):
     """
 
     records: list[EventRecord] = attrs.field(factory=list)
-    playbook: inputs.ScoredPlaybook = attrs.field(factory=inputs.ScoredPlaybook)
+    playbook: view.ScoredPlaybook = attrs.field(factory=view.ScoredPlaybook)
 
 
 def evidence_view(session: str, *, with_playbook: bool) -> View[Evidence]:
     """Return the view of the events about components in a session, those of the playbook where it is one of them."""
 
     def add_records(state: Evidence, batch: Batch) -> None:
-        measured = inputs.measure_batch(state.playbook, batch) if with_playbook else None
+        measured = view.measure_batch(state.playbook, batch) if with_playbook else None
         if measured is not None and measured.by.session == session:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
             state.records.append(measured)
         # Decoding heads is slow, and few batches are of the session.
-        if batch.may_contain_text(session.removeprefix(inputs.RUN)):
+        if batch.may_contain_text(session.removeprefix(view.RUN)):
             records = (record for record in batch.records if isinstance(record.event, KINDS))
-            state.records += [record for record in records if inputs.session_of(record) == session]
+            state.records += [record for record in records if view.session_of(record) == session]
 
-    return batch_view(Evidence, (*KINDS, *(inputs.PLAYBOOK_KINDS if with_playbook else ())), add_records)
+    return batch_view(Evidence, (*KINDS, *(view.PLAYBOOK_KINDS if with_playbook else ())), add_records)
 
 
-def explain(session: inputs.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
+def explain(session: view.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
     """Return why a component has its score in a session.
 
     Args:
@@ -286,7 +286,7 @@ def explain(session: inputs.Session, component: Component, config: Config, recor
 
 
 def _row(record: EventRecord) -> Row:
-    row = {"seq": record.seq, "at": inputs.time_of(record), "session": inputs.session_of(record)}
+    row = {"seq": record.seq, "at": view.time_of(record), "session": view.session_of(record)}
     row["rater"] = record.by.rater
     match record.event:
         case events.MetricsRecorded(metrics=metrics):

@@ -19,8 +19,7 @@ from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.scores import view
-from tallybook.projections.scores.inputs import KINDS
-from tallybook.projections.scores.view import Scores
+from tallybook.projections.scores.view import KINDS, Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_own_log

@@ -28,7 +28,7 @@ import attrs
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
-from tallybook.ledger.line import Draft
+from tallybook.ledger.line import Draft, RawBatch
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.storage import disk, spool
@@ -222,6 +222,7 @@ _FUTURE: Final = "the time is in the future, so it counts for now; --tz gives th
 _SAME_SHOWN = 20
 _TYPES_SHOWN = 500
 _OTHERS = "others"
+_KEPT = "telemetry.kept"
 _FREE_TEXT: Final[dict[type[Any], str]] = {
     events.TelemetryKept: "original",
     events.FeedbackRecorded: "note",
@@ -268,9 +269,9 @@ class IngestReport:
         """Return the report as ``--json`` prints it, its counts by their frequency."""
         values = attrs.asdict(self, recurse=False) | {"spooled": bool(self.spooled)}
         values["problems"] = [{"source": problem.source, "message": problem.message} for problem in self.problems]
-        return {
-            name: dict(value.most_common()) if isinstance(value, Counter) else value for name, value in values.items()
-        }
+        for name in ("recorded", "kept", "unscored"):
+            values[name] = dict(getattr(self, name).most_common())
+        return values
 
     def note(self, problem: Problem) -> None:
         """Add a problem: only the first few of a kind are shown."""
@@ -280,17 +281,18 @@ class IngestReport:
         else:
             self.problems.append(problem)
 
-    def count(self, prepared: PreparedObject, seqs: tuple[int, int] | None) -> None:
-        """Count an object, by the numbers of its first and last event; None where it was recorded before."""
-        if seqs is None:
+    def count(self, prepared: PreparedObject, batch: RawBatch | None) -> None:
+        """Count an object, by what was recorded of it; None where it was recorded before."""
+        if batch is None:
             self.repeated += 1
             return
-        self.seq_from = seqs[0] if self.seq_from is None else self.seq_from
-        self.seq_to = seqs[1]
-        self.recorded.update(draft.kind for draft in prepared.drafts)
-        type_, counts = prepared.unscored_type, self.kept
-        if type_ is not None:
-            counts[type_ if type_ in counts or len(counts) < _TYPES_SHOWN else _OTHERS] += 1
+        self.seq_from = self.seq_from or batch.first
+        self.seq_to = batch.last
+        for draft in prepared.drafts:
+            self.recorded[draft.kind] += 1
+            if draft.kind == _KEPT:
+                type_ = str(draft.body["type"])
+                self.kept[type_ if type_ in self.kept or len(self.kept) < _TYPES_SHOWN else _OTHERS] += 1
 
 
 class PreparedObject(NamedTuple):
@@ -300,14 +302,12 @@ class PreparedObject(NamedTuple):
         drafts: Its events.
         by: Who recorded it.
         key: Its idempotency key, None where it may be recorded twice.
-        unscored_type: Its type where it counts in no score, None elsewhere.
         size: Its size, about, in bytes.
     """
 
     drafts: list[Draft]
     by: dict[str, str]
     key: str | None
-    unscored_type: str | None
     size: int
 
 
@@ -411,9 +411,8 @@ def _prepare(
         recorded = content.events
         if rater != "human":
             recorded = tuple(_mask_secrets(event, value, item.place, report) for event in recorded)
-        unscored_type = next((event.type for event in recorded if isinstance(event, events.TelemetryKept)), None)
         by = {"rater": rater} | ({"session": content.session} if content.session else {})
-        yield PreparedObject([encode(event, content.when) for event in recorded], by, key, unscored_type, item.size)
+        yield PreparedObject([encode(event, content.when) for event in recorded], by, key, item.size)
 
 
 def _key_by_number(value: Mapping[str, Any], file: str, counts: Counter[int]) -> str | None:
@@ -476,4 +475,4 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
         hint = f"{report.read_count:,} objects were recorded; run it again, nothing is recorded twice"
         raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
     for prepared, batch in results:
-        report.count(prepared, None if batch is None else (batch.first, batch.last))
+        report.count(prepared, batch)
