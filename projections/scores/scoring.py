@@ -185,6 +185,12 @@ class Score:
     coverage: float
     parts: tuple[Part, ...]
 
+    def share(self, part: Part) -> float | None:
+        """Return a part's share of the weight of those that have points; None where it has none."""
+        total = sum(part.weight for part in self.parts if part.points is not None)
+        # Feedback without anything measured has points and no weight.
+        return None if part.points is None or not total else part.weight / total
+
 
 def component_score(component: Component, session: Session, config: Config) -> Score:
     """Return a component's score in a session."""

@@ -10,7 +10,7 @@ make it the cause: these are leads.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from statistics import fmean
@@ -165,15 +165,6 @@ def current(scores: Mapping[str, CurrentScore], config: Config) -> Row:
     }
 
 
-def summary(scores: Mapping[str, CurrentScore], config: Config) -> Row:
-    """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``."""
-    return {
-        **current(scores, config),
-        "trend": trend_of(scores[view.OVERALL_ID], config.trends.short_term_days),
-        "focus": focus(scores.values(), config),
-    }
-
-
 def feed(state: Scores) -> Row:
     """Return the feed of a dashboard: ``{current, trend, alerts}``, those each ``{score, level, value, day, …}``.
 
@@ -258,7 +249,8 @@ def explain(session: view.Session, component: Component, config: Config, records
     rows = [_row(record) for record in records if component_id(getattr(record.event, "component", "")) == component.id]
     measured = session.measured(component)
     parts = []
-    for part, share in _shares(score.parts):
+    for part in score.parts:
+        share = score.share(part)
         # Benchmarks and feedback are no sums of values.
         has_values = bool(part.names) or not part.measured
         brought = {row["seq"] for row in rows if row["what"] == part.name and not has_values}
@@ -295,14 +287,6 @@ def _row(record: EventRecord) -> Row:
             return row | {"what": scoring.BENCHMARKS, "values": {"passed": passed, "total": total}}
         case event:
             return row | {"what": scoring.FEEDBACK, "values": {"score": getattr(event, "score", None)}}
-
-
-def _shares(parts: Sequence[scoring.Part]) -> Iterator[tuple[scoring.Part, float | None]]:
-    """Yield each part with its share of the weight of those that have points; None where it has none."""
-    total = sum(part.weight for part in parts if part.points is not None)
-    for part in parts:
-        # Feedback without anything measured has points and no weight.
-        yield part, None if part.points is None or not total else part.weight / total
 
 
 def _find_sources(name: str, component: Component, rows: Sequence[Row]) -> list[int]:
@@ -352,9 +336,10 @@ def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[d
         if component.id in session.scores:
             if session.day < first:
                 break
-            parts = _shares(scoring.component_score(component, session, state.config).parts)
+            score = scoring.component_score(component, session, state.config)
+            shares = ((part, score.share(part)) for part in score.parts)
             given[session.day].append(
-                {part.name: part.points * share for part, share in parts if part.points is not None and share}
+                {part.name: part.points * share for part, share in shares if part.points is not None and share}
             )
     return given
 

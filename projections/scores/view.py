@@ -507,8 +507,8 @@ class Scores(State):
     rewrites: int = 0
     playbook: ScoredPlaybook = attrs.field(factory=ScoredPlaybook)
 
-    def count(self) -> Scores:
-        """Move every changed session to the tallies of its periods; return this state."""
+    def seal(self) -> None:
+        """Count every changed session: move it to the tallies of its periods."""
         for id_, session in self.uncounted.items():
             fresh = _contribution(session, self.config)
             # A late event takes its session out of its old day and puts it into the new one.
@@ -518,11 +518,6 @@ class Scores(State):
                 session.contribution = fresh
             self.sessions[id_] = session
         self.uncounted.clear()
-        return self
-
-    def seal(self) -> None:
-        """Count what changed."""
-        self.count()
 
     def session(self, id_: str) -> Session | None:
         """Return a session as measured so far, None without any event of it."""
@@ -602,7 +597,7 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
                 _add_to_session(state, record)
     # Uncounted sessions are unpacked, and a long history has very many.
     if len(state.uncounted) >= MOST_UNCOUNTED:
-        state.count()
+        state.seal()
 
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:

@@ -81,7 +81,9 @@ def batches(*records: EventRecord) -> list[Batch]:
 
 def fold_records(records: Iterable[EventRecord], config: Config | None = None) -> Scores:
     """Return the view of these records in this order, counted."""
-    return fold(scores_view(config or config_of()), batches(*records)).count()
+    state = fold(scores_view(config or config_of()), batches(*records))
+    state.seal()
+    return state
 
 
 MEASURED: dict[str, dict[str, float]] = {

@@ -299,11 +299,12 @@ def _show_summary(query: ScoreQuery) -> Answer:
     """Return the summary, in the box of "Summary Format"; with details also composites and every focus area."""
     state, config = query.state, query.state.config
     scores = summary.current_scores(state)
-    answer = summary.summary(scores, config)
+    areas = summary.focus(scores.values(), config)
+    trend = summary.trend_of(scores[OVERALL_ID], config.trends.short_term_days)
+    answer = summary.current(scores, config) | {"trend": trend, "focus": areas}
     if answer["date"] is None:
         return answer, _make_empty_page(state, framed=True)
     whole, display = scores[OVERALL_ID].latest, config.display
-    areas = answer["focus"]
     lines = [_focus_line(area) for area in areas[: None if query.detail else _FOCUS_SHOWN]]
     more = [f"and {len(areas) - len(lines)} more; --detail names them."] if len(lines) < len(areas) else []
     # The scores may be of any day: the box alone would look like today's.
@@ -311,12 +312,12 @@ def _show_summary(query: ScoreQuery) -> Answer:
     bars = []
     for score in scores.values():
         if query.detail or score.id in config.components:
-            trend = score.trend if display.show_trends and score.latest and score.is_shown else None
-            direction = "" if trend is None else trend["direction"]
+            has_trend = display.show_trends and score.latest and score.is_shown
+            direction = score.trend["direction"] if score.trend and has_trend else ""
             bars.append(make_bar(score.name, score.latest, config, direction, day))
     page = ScorePage(
         config.title,
-        _headline("Overall", whole, answer["trend"]["trend"], config),
+        _headline("Overall", whole, trend["trend"], config),
         tuple(bars),
         sentences=tuple(_omissions(state)) if query.detail else (),
         focus=(*lines, *more) if display.show_recommendations else (),
@@ -704,15 +705,15 @@ def find_drop(
     levels = score_levels(view.group_days(state.days, PERIODS[period][1]), score)
     since, until = _find_ends(span, score, levels)
     named = until if since is None else f"{since}{RANGE}{until}"
-    answer = {"score": score, "period": period, "name": named, "periods": len(levels)}
+    answer: dict[str, Any] = {"score": score, "period": period, "name": named, "periods": len(levels)}
+    answer |= dict.fromkeys(("drop", "coverage", "between", "moment")) | {"leads": [], "caution": CAUTION}
     # Periods without data are not among them: a drop may lie between two days with a gap.
     pairs = pairwise(level for level in levels if since is None or level.period in {since, until})
     drops = [pair for pair in pairs if until in {None, pair[1].period} and pair[0].value > pair[1].value]
     # The last of several that are equally great.
     drop = max(reversed(drops), key=lambda pair: pair[0].value - pair[1].value, default=None)
     if drop is None:
-        nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
-        return answer | nothing | {"leads": [], "caution": CAUTION}
+        return answer
     good, bad = summary.find_interval(state, score, period, drop)
     read = open_log(project).read if when is None else when.read
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
@@ -726,7 +727,6 @@ def find_drop(
         "between": dict(zip(("good", "bad"), sessions, strict=True)),
         "moment": span_leads.seq,
         "leads": span_leads.leads[::-1],
-        "caution": CAUTION,
     }
 
 

@@ -67,10 +67,10 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
 
 
 def _load(project: Project) -> tuple[Config, dict[str, Any]]:
+    # What holds no keys is laid over nothing, so that the parser refuses it as a whole.
     file = _load_own(project.root / PLACE)
+    document = overlay(default(), file) if isinstance(file, dict) else default() if file is None else file
     try:
-        # What holds no keys is laid over nothing, so that the parser refuses it as a whole.
-        document = overlay(default(), file) if isinstance(file, dict) else default() if file is None else file
         return read_config(document), document
     except DocumentError as error:
         raise BadInputError(PLACE, str(error), HINT) from error
@@ -199,19 +199,17 @@ def state_of(project: Project, config: Config | None = None, when: Moment | None
     form = form_of(load(project) if config is None else config)
     # The ledger file of a commit need not be the beginning of this one, so that no checkpoint fits it.
     if when is not None and when.commit:
-        return fold_history(form.view, when.history, when.seq).count()
-    # Scores are those of the own ledger, with or without a shared book.
-    return fold_view(form, open_own_log(project), None if when is None else when.seq).count()
+        state = fold_history(form.view, when.history, when.seq)
+    else:
+        # Scores are those of the own ledger, with or without a shared book.
+        state = fold_view(form, open_own_log(project), None if when is None else when.seq)
+    state.seal()
+    return state
 
 
 def form_of(config: Config) -> Form[Scores]:
     """Return how the scores under a configuration are saved."""
-    return Form(
-        "scores",
-        scores_view(config),
-        attrgetter("playbook"),
-        as_json(config, _SCORING),
-    )
+    return Form("scores", scores_view(config), attrgetter("playbook"), as_json(config, _SCORING))
 
 
 RECENT: Final = 20
