@@ -127,22 +127,22 @@ class ByteRange:
         return self._blank >= end
 
 
-def head_problem(source: str, fd: int, size: int, head: Head) -> Problem:
+def head_problem(fd: int, size: int, head: Head) -> Problem:
     """Return what is wrong with a log that does not have its acknowledged end."""
     seq, chain, offset, _ = head.position
     if fault := find_opening_fault(fd):
-        return Problem(f"{source}:1", fault, 1, 1)
+        return Problem(f"{line.LOG_NAME}:1", fault, 1, 1)
     if size < offset:
         number = DamageIndex(fd, size).line_number(size)
         message = f"ends {offset - size:,} bytes before its acknowledged end at seq {seq}"
-        return Problem(f"{source}:{number}", message, seq, number)
+        return Problem(f"{line.LOG_NAME}:{number}", message, seq, number)
     # It may verify as a whole: another log took its place.
-    return Problem(source, f"does not have the chain {chain} that was acknowledged at seq {seq}", seq)
+    return Problem(line.LOG_NAME, f"does not have the chain {chain} that was acknowledged at seq {seq}", seq)
 
 
-def missing_log_problem(path: StrPath, head: Head) -> Problem:
+def missing_log_problem(head: Head) -> Problem:
     """Return the problem of a file that is missing although bytes of it were acknowledged."""
-    return Problem(os.path.basename(path), f"is missing, and held {head.position.seq:,} events", head.position.seq)
+    return Problem(line.LOG_NAME, f"is missing, and held {head.position.seq:,} events", head.position.seq)
 
 
 def is_unclean(fd: int, after: Position, head: Head | None, size: int) -> bool:

@@ -107,7 +107,7 @@ class LogFiles:
             except FileNotFoundError:
                 # A ledger must not begin anew unnoticed.
                 if head is not None and is_acknowledged:
-                    raise DamagedLedgerError([damage.missing_log_problem(self.path, head)]) from None
+                    raise DamagedLedgerError([damage.missing_log_problem(head)]) from None
                 self.log = disk.open_file(self.path, write=True, append=True, create=True)
             disk.refuse_hard_link(
                 self.log, self.path, lambda: is_acknowledged or line.first_seq(read_at(self.log, 64, 0)) == 1
@@ -265,7 +265,7 @@ class JsonlLog:
         return scan.Batches(self._runs(after, verify=verify))
 
     def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.VerifiedRun]:
-        runs = scan.read_log(self.log_file, self.read_head(), after, verify=verify)
+        runs = scan.read_log(self, after, verify=verify)
         if self.watch is None:
             yield from runs
             return

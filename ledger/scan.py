@@ -8,7 +8,6 @@ entry's name; the others are not verified: ``verify`` finds damage in them.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 import os
@@ -35,25 +34,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from hashlib import _Hash
-    from typing import Any, Protocol, Self
+    from typing import Any, Self
 
     from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.storage.head import Head
 
     Digest = Callable[[bytes], _Hash]
-
-    class LogFile(Protocol):
-        """What is needed of a log to search it."""
-
-        ledger_folder: str
-        log_file: str
-
-        def head(self) -> Position:
-            """Return the position after the last acknowledged batch."""
-
-        def read(self, after: Position = ...) -> Iterator[RawBatch]:
-            """Yield every batch after a position, verified."""
 else:
     # Only a log that does not verify needs it.
     [damage] = import_lazily("tallybook.ledger.damage")
@@ -84,9 +72,10 @@ class Scan:
     """An iterable over the batches of an open file, each verified before it is yielded.
 
     Attributes:
+        fd: The file.
+        end: The offset up to which it is read.
         position: The position after the last batch that was yielded.
         stop: Where and why the scan ended early; None where it reached the end.
-        source: Name of the file in problems.
         sealed_ranges: The ranges that were skipped, as (begin, end) offsets.
     """
 
@@ -95,7 +84,6 @@ class Scan:
         fd: int,
         start: Position,
         end: int,
-        source: str = "events.jsonl",
         pending: Collection[str] = (),
         *,
         verify: bool = True,
@@ -112,19 +100,18 @@ class Scan:
         self.position = start
         self.stop: Stop | None = None
         self.sealed_ranges: list[tuple[int, int]] = []
-        self._fd = fd
-        self._end = end
-        self.source = source
+        self.fd = fd
+        self.end = end
         self._pending = pending
 
     @property
     def _index(self) -> damage.DamageIndex:
-        self._given_index = self._given_index or damage.DamageIndex(self._fd, self._end)
+        self._given_index = self._given_index or damage.DamageIndex(self.fd, self.end)
         return self._given_index
 
     def _read_at(self, size: int, offset: int) -> bytes:
-        data = read_at(self._fd, size, offset)
-        return data + b"\n" if len(data) < size and offset + len(data) == self._end - 1 else data
+        data = read_at(self.fd, size, offset)
+        return data + b"\n" if len(data) < size and offset + len(data) == self.end - 1 else data
 
     def __iter__(self) -> Iterator[RawBatch]:
         """Yield the batches; check ``stop`` afterwards."""
@@ -132,12 +119,12 @@ class Scan:
 
     def runs(self) -> Iterator[VerifiedRun]:
         """Yield the batches of each chunk at once; check ``stop`` afterwards."""
-        while self.position.offset < self._end:
+        while self.position.offset < self.end:
             yield from self._verified_runs()
-            if self.position.offset >= self._end:
+            if self.position.offset >= self.end:
                 return
             # The `log.recovered` batch that seals the range beginning here, if there is one.
-            unread = damage.ByteRange(self._fd, self.position.offset)
+            unread = damage.ByteRange(self.fd, self.position.offset)
             seals = (self._read_seal(place, unread) for place in self._index.find_seals(self.position.offset))
             sealed = next(filter(None, seals), None)
             if sealed is None:
@@ -149,12 +136,12 @@ class Scan:
 
     def _verified_runs(self) -> Iterator[VerifiedRun]:
         """Yield batches up to the first that is incomplete or does not verify."""
-        digest = choose_digest(self._end - self.position.offset) if self._verify else None
+        digest = choose_digest(self.end - self.position.offset) if self._verify else None
         position, buffer, most = self.position.offset, b"", line.MAX_BATCH_BYTES + FRAME_BYTES
         step = min(_FIRST_BYTES, CHUNK_BYTES)
-        while position < self._end:
+        while position < self.end:
             # A batch longer than a chunk is searched from its beginning after each read, so the reads grow with it.
-            chunk = self._read_at(min(max(step, len(buffer)), self._end - position), position)
+            chunk = self._read_at(min(max(step, len(buffer)), self.end - position), position)
             step = min(2 * step, CHUNK_BYTES)
             if not chunk:
                 return
@@ -174,7 +161,7 @@ class Scan:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
         begin, whole = self.position.offset, b""
         for size in (_SHORT_BYTES, line.MAX_LINE_BYTES):
-            around = self._read_at(max(min(size, self._end - place) + 1, 0), place - 1)
+            around = self._read_at(max(min(size, self.end - place) + 1, 0), place - 1)
             data, mark, tail = around[1:].partition(CHAIN_MARK)
             whole = data + mark + tail[:CHAIN_TAIL_BYTES]
             if len(tail) >= CHAIN_TAIL_BYTES:
@@ -196,7 +183,7 @@ class Scan:
         seq, _, offset, _ = self.position
         size = _FIRST_BYTES
         while True:
-            window = self._read_at(min(size, self._end - offset), offset)
+            window = self._read_at(min(size, self.end - offset), offset)
             text, mark, rest = window.partition(CHAIN_MARK)
             tail, end, _ = rest.partition(b"\n")
             if end or len(window) < size or size >= _MAX_DESCRIBED_BYTES:
@@ -205,23 +192,22 @@ class Scan:
         # A text whose redaction is in progress is not damage.
         text = redaction.mask(text, self._pending) + mark + tail
         index, message = line.diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
-        if not offset and (fault := damage.find_opening_fault(self._fd)) is not None:
+        if not offset and (fault := damage.find_opening_fault(self.fd)) is not None:
             message = fault
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
         number = self._index.line_number(offset) + index
-        return Stop(self.position, Problem(f"{self.source}:{number}", message, seq + 1 + index, number))
+        return Stop(self.position, Problem(f"{line.LOG_NAME}:{number}", message, seq + 1 + index, number))
 
 
 # ---- The log up to its present end ----
 
 
-def read_log(path: StrPath, head: Head | None, after: Position, *, verify: bool = True) -> Iterator[VerifiedRun]:
+def read_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator[VerifiedRun]:
     """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
 
     Args:
-        path: The log.
-        head: Its head, read before the file is opened, so the file must contain what it covers.
+        log: The log.
         after: The position.
         verify: False if the caller verifies the batches.
 
@@ -229,64 +215,54 @@ def read_log(path: StrPath, head: Head | None, after: Position, *, verify: bool 
         DamagedLedgerError: Acknowledged bytes are missing or changed.
         NewerLedgerError: The ledger has a newer format.
     """
+    redacted: Collection[str] = frozenset()
+    for run in _scan_log(log, after, verify=verify):
+        for batch in run.batches if run.lacks_text else ():
+            redacted = redaction.check_erased(batch, redacted, lambda: _find_redacted(log))
+        yield run
+
+
+def _scan_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator[VerifiedRun]:
+    """Yield what ``read_log`` does, without asking why a text is missing."""
+    # Read before the file is opened, so the file must contain what it covers.
+    head = log.read_head()
     try:
-        fd = disk.open_file(path, write=False)
+        fd = disk.open_file(log.log_file, write=False)
     except FileNotFoundError:
         if head is not None and head.position.offset:
-            raise DamagedLedgerError([damage.missing_log_problem(path, head)]) from None
+            raise DamagedLedgerError([damage.missing_log_problem(head)]) from None
         return
-    name = os.path.basename(path)
     with disk.closing(fd):
-        size = log_size(fd, os.fstat(fd).st_size, head)
+        size, offset = log_size(fd, os.fstat(fd).st_size, head), -1
         if head is not None and size < head.position.offset:
-            raise DamagedLedgerError([damage.head_problem(name, fd, size, head)])
-        check_format(fd, path)
-        redacted: Collection[str] = frozenset()
-        for run in _scan_log(fd, path, head, after, verify=verify):
-            for batch in run.batches if run.lacks_text else ():
-                if redaction.ERASED_TEXT in batch.data or batch.erased:
-                    find = partial(_find_redacted_after, fd, path, head, batch, verify=verify)
-                    redacted = redaction.check_erased(batch, redacted, find, name)
-            yield run
+            raise DamagedLedgerError([damage.head_problem(fd, size, head)])
+        check_format(fd, log.log_file)
+        while True:
+            scan = Scan(fd, after, size, redaction.pending_ids(log.ledger_folder), verify=verify)
+            yield from scan.runs()
+            # Another process may be erasing a text at this moment. So a batch that does not verify is read once more,
+            # when the redaction is pending or finished.
+            if scan.stop is None or offset == scan.stop.position.offset:
+                break
+            after, offset = scan.position, scan.stop.position.offset
+        _refuse_damage(scan, head)
         # Another log may have taken this one's place, and verify as a whole.
         if head is not None and not has_position(fd, head.position):
-            raise DamagedLedgerError([damage.head_problem(name, fd, size, head)])
+            raise DamagedLedgerError([damage.head_problem(fd, size, head)])
 
 
-def _scan_log(
-    fd: int, path: StrPath, head: Head | None, start: Position, *, verify: bool = True
-) -> Iterator[VerifiedRun]:
-    """Yield the batches of a log after a position.
-
-    Another process may be erasing a text at this moment. So a batch that does not verify is read once more, when the
-    redaction is pending or finished.
-
-    Raises:
-        DamagedLedgerError: Acknowledged bytes are changed.
-    """
-    folder, name = os.path.split(path)
-    size, offset = log_size(fd, os.fstat(fd).st_size, head), -1
-    while True:
-        scan = Scan(fd, start, size, name, redaction.pending_ids(folder), verify=verify)
-        yield from scan.runs()
-        if scan.stop is None or offset == scan.stop.position.offset:
-            break
-        start, offset = scan.position, scan.stop.position.offset
-    if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, head, size):
+def _refuse_damage(scan: Scan, head: Head | None) -> None:
+    """Refuse a log of which a scan ended early, unless what follows is a torn tail."""
+    if scan.stop is not None and not damage.is_unclean(scan.fd, scan.stop.position, head, scan.end):
         raise DamagedLedgerError([scan.stop.problem])
 
 
-def _find_redacted_after(fd: int, path: StrPath, head: Head | None, batch: RawBatch, *, verify: bool) -> set[str]:
-    """Return the events that are redacted from a batch on, or whose redaction is pending.
-
-    Raises:
-        DamagedLedgerError: Damage after the batch hides the redaction.
-    """
+def _find_redacted(log: JsonlLog) -> set[str]:
+    """Return the events of a log that are redacted, or whose redaction is pending."""
     # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
     # cannot miss it.
-    pending = redaction.pending_ids(os.path.dirname(path))
-    later = Batches(_scan_log(fd, path, head, batch.position, verify=verify))
-    return {*pending, *chain.from_iterable(map(redaction.redacted_ids, chain([batch], later)))}
+    pending = redaction.pending_ids(log.ledger_folder)
+    return {*pending, *chain.from_iterable(map(redaction.redacted_ids, _find_raw(log, [redaction.REDACTION])))}
 
 
 def find_tail(fd: int, path: StrPath, size: int, head: Head | None) -> Scan:
@@ -302,17 +278,15 @@ def find_tail(fd: int, path: StrPath, size: int, head: Head | None) -> Scan:
         DamagedLedgerError: Acknowledged bytes are missing or changed, or the file is another ledger's.
     """
     known = head or NO_HEAD
-    folder, name = os.path.split(path)
     if not has_position(fd, known.position):
         # Another ledger's file, even if intact: nothing in it may be sealed, and nothing appended to it.
-        raise DamagedLedgerError([damage.head_problem(name, fd, size, known)])
+        raise DamagedLedgerError([damage.head_problem(fd, size, known)])
     # After a failed flush the page cache may differ from the disk, so the whole log is verified.
     begin = known.position if known.suspect < 0 else START
-    scan = Scan(fd, begin, size, name, redaction.pending_ids(folder))
+    scan = Scan(fd, begin, size, redaction.pending_ids(os.path.dirname(path)))
     for _ in scan.runs():
         pass
-    if scan.stop is not None and not damage.is_unclean(fd, scan.stop.position, head, size):
-        raise DamagedLedgerError([scan.stop.problem])
+    _refuse_damage(scan, head)
     return scan
 
 
@@ -442,27 +416,21 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
 _WINDOW_BYTES = 4096
 
 
-def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     """Yield every batch of a log that holds one of these byte strings, in order.
 
     Raises:
         DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
         NewerLedgerError: The ledger's format is from the future.
     """
-
-    def find_redacted() -> set[str]:
-        redactions = _find_raw(log, [redaction.REDACTION])
-        pending = redaction.pending_ids(log.ledger_folder)
-        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, redactions))}
-
     redacted: Collection[str] = ()
     for batch in _find_raw(log, needles):
-        redacted = redaction.check_erased(batch, redacted, find_redacted, os.path.basename(log.log_file))
+        redacted = redaction.check_erased(batch, redacted, lambda: _find_redacted(log))
         yield batch
 
 
 def find_or_read(
-    log: LogFile,
+    log: JsonlLog,
     needles: Collection[bytes],
     find: Callable[[Any, Collection[bytes]], Iterator[RawBatch]] = find_batches,
 ) -> Iterator[RawBatch]:
@@ -485,14 +453,14 @@ def bytes_of(field: str, value: str) -> bytes:
     return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
 
 
-def read_batch_at(log: LogFile, offset: int) -> RawBatch | None:
+def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
     """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
     with suppress(DamagedLedgerError):
         return next(read_batches_at(log, [offset]))
     return None
 
 
-def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
+def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]:
     """Yield the batches of a log around ascending offsets, each once.
 
     Raises:
@@ -506,13 +474,14 @@ def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
             if offset >= read_up_to:
                 batch = _read_batch(fd, offset, pending)
                 if batch is None:
-                    source = f"{os.path.basename(log.log_file)}: byte {offset}"
-                    raise DamagedLedgerError([Problem(source, "no batch around it verifies")])
+                    raise DamagedLedgerError(
+                        [Problem(f"{line.LOG_NAME}: byte {offset}", "no batch around it verifies")]
+                    )
                 read_up_to = batch.end
                 yield batch
 
 
-def _find_raw(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     head = log.head()
     if head.offset:
         with disk.hold_open(log.log_file) as fd:
@@ -521,7 +490,7 @@ def _find_raw(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
             inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
             yield from read_batches_at(log, inside)
     # Other processes may have appended since; only a full read tells their batches from a torn tail.
-    yield from (batch for batch in log.read(head) if any(needle in batch.data for needle in needles))
+    yield from (batch for batch in Batches(_scan_log(log, head)) if any(needle in batch.data for needle in needles))
 
 
 def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:

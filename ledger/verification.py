@@ -162,7 +162,7 @@ def _verify_once(
     except FileNotFoundError:
         problems: tuple[Problem, ...] = ()
         if head is not None and head.position.offset:
-            problems = (damage.missing_log_problem(log.path, head),)
+            problems = (damage.missing_log_problem(head),)
         elif expect is not None:
             problems = (Problem(line.LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
         return Verification(0, START, problems, (), {})
@@ -220,7 +220,7 @@ def _verify_runs(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[VerifiedRun]:
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
-    for part in survey(fd, START, size, line.LOG_NAME, findings.pending):
+    for part in survey(fd, START, size, findings.pending):
         if isinstance(part, Gap):
             if damage.is_unclean(fd, part.stop.position, head, size):
                 left = size - part.stop.position.offset
@@ -314,7 +314,7 @@ def _check_batch(batch: Batch, findings: _Findings) -> None:
 def _check_redactions(findings: _Findings) -> None:
     """Check that every erased text was redacted, and that every redaction is finished."""
     explained = {*findings.redactions, *findings.pending}
-    findings.problems += redaction.find_unexplained(findings.erased, explained, line.LOG_NAME)
+    findings.problems += redaction.find_unexplained(findings.erased, explained)
     findings.problems.sort(key=lambda problem: problem.seq or 0)
     if findings.pending:
         number = len(findings.pending)
@@ -333,7 +333,7 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
             findings.notes.append("there is no head, so a missing end cannot be detected")
     elif size < head.position.offset or not (findings.problems or has_position(fd, head.position)):
         # A log that was cut between two batches verifies by itself: only the head knows the missing events.
-        findings.problems.append(damage.head_problem(line.LOG_NAME, fd, size, head))
+        findings.problems.append(damage.head_problem(fd, size, head))
     elif size > os.fstat(fd).st_size:
         findings.notes.append("the last line break is missing; the next writer adds it")
 
@@ -362,7 +362,7 @@ def _verified_batches(log: JsonlLog) -> Iterator[RawBatch]:
     with disk.hold_open(log.path) as fd:
         head = log.read_head()
         size = log_size(fd, os.fstat(fd).st_size, head)
-        for part in survey(fd, START, size, line.LOG_NAME, redaction.pending_ids(log.folder)):
+        for part in survey(fd, START, size, redaction.pending_ids(log.folder)):
             if isinstance(part, VerifiedRun):
                 yield from part.batches
             elif damage.is_unclean(fd, part.stop.position, head, size):
@@ -389,21 +389,18 @@ class Gap(NamedTuple):
         return self.stop.position.seq + 1, None if self.after is None else self.after.seq
 
 
-def survey(
-    fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()
-) -> Iterator[VerifiedRun | Gap]:
+def survey(fd: int, start: Position, size: int, pending: Collection[str] = ()) -> Iterator[VerifiedRun | Gap]:
     """Yield the batches of each chunk from ``start`` on that verify, and a gap for every range that does not.
 
     Args:
         fd: The log, open for reading.
         start: Where to begin.
         size: Where to end.
-        source: Name of the file in problems.
         pending: Events whose redaction is pending: their texts are treated as erased.
     """
     index = damage.DamageIndex(fd, size)
     while True:
-        scan = Scan(fd, start, size, source, pending, index=index)
+        scan = Scan(fd, start, size, pending, index=index)
         yield from scan.runs()
         if scan.stop is None:
             return

@@ -35,6 +35,7 @@ WRITING = (
 OTHERS = (
     "tallybook.ledger.decisions.legacy_import",
     "tallybook.projections.surfaces.writing.erasure",
+    "tallybook.projections.surfaces.writing.redact",
 )
 
 

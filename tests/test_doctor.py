@@ -87,7 +87,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def test_nothing_is_changed(here: Project) -> None:
     """Neither a byte nor a time of any file changes, whatever ails the project."""
-    redaction.write_pending(here.ledger, redaction.PendingRedaction(("019a",), ("hunter2",), "secret", HUMAN))
+    redaction.add_pending(here.ledger, ("019a",), ("hunter2",), "secret", HUMAN)
     (here.ledger / "head").write_bytes(b"torn")
     with (here.ledger / "events.jsonl").open("ab") as log:
         log.write(b'{"crc":"')
@@ -172,7 +172,7 @@ def _leave_a_payload(here: Project) -> None:
 
 def _interrupt_a_redaction(here: Project) -> None:
     added = next(record for batch in reading.batches(here) for record in batch.records if record.seq == 2)
-    redaction.write_pending(here.ledger, redaction.PendingRedaction((added.id,), ("Use type hints",), "wrong", HUMAN))
+    redaction.add_pending(here.ledger, (added.id,), ("Use type hints",), "wrong", HUMAN)
 
 
 FAULTS: dict[str, tuple[Callable[[Project], object], str, str, str, bool]] = {

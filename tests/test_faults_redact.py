@@ -197,9 +197,9 @@ def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
     project = with_secret(tmp_path)
     stuck = project.ledger / "odd.txt"
     stuck.write_text("\\u0068unter2-of-the-customer")
-    assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).erased.remaining)
+    assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).remaining)
     done = redact(project, RedactionTarget(text="Use type"), "second", HUMAN)
-    assert any(str(stuck) in line for line in done.erased.remaining)
+    assert any(str(stuck) in line for line in done.remaining)
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)
     assert ([], ()) == (holding(project), redactions(project))

@@ -26,7 +26,7 @@ from tallybook.ledger.events import (
     PointReworded,
 )
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
+from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.surfaces.history import checkpoints, reading
@@ -280,7 +280,7 @@ def test_a_redacted_text_is_in_no_checkpoint(short_log: JsonlLog, tmp_path: Path
 
 def test_a_pending_redaction_stores_nothing(short_log: JsonlLog) -> None:
     """The text may still be in the log, and must not be written to another file."""
-    write_pending(short_log.folder, PendingRedaction(("an id",), ("text",), "private", HUMAN))
+    add_pending(short_log.folder, ("an id",), ("text",), "private", HUMAN)
     reading.current(short_log)
     assert not caches_of(short_log.folder).exists()
 

@@ -26,7 +26,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PointMatched, PointRated
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
+from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.surfaces import commands
@@ -105,7 +105,7 @@ def test_a_due_prune_is_followed_to_the_update_that_does_it(log: JsonlLog) -> No
 def test_a_pending_redaction_hides_its_text(log: JsonlLog) -> None:
     """While a redaction is unfinished a story shows its text as redacted."""
     ids = [record.id for batch in decode(log.read()) for record in batch.records]
-    write_pending(log.folder, PendingRedaction((ids[1],), ("no such text",), "private", HUMAN))
+    add_pending(log.folder, (ids[1],), ("no such text",), "private", HUMAN)
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")["text"]
 

@@ -67,7 +67,7 @@ def id_of(log: JsonlLog, kind: type[Event], text: str = "") -> str:
 
 def begin_redaction(log: JsonlLog, *ids: str) -> None:
     """Begin a redaction: from now on readers hide the texts."""
-    redaction.write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", BY))
+    redaction.add_pending(log.folder, ids, ("hunter2",), "gone", BY)
 
 
 def finish_redaction(log: JsonlLog, *ids: str) -> None:

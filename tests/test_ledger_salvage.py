@@ -27,7 +27,7 @@ WHOLE = b"".join(batch.raw for batch in BATCHES)
 
 def found_in(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
     """Return the batches and the gaps of a survey of these bytes from a position on."""
-    parts = survey(file_of(data), start, len(data), "log", owed)
+    parts = survey(file_of(data), start, len(data), owed)
     return [found for part in parts for found in (part.batches if isinstance(part, VerifiedRun) else (part,))]
 
 
@@ -182,4 +182,4 @@ def test_the_time_to_salvage_a_planted_log_grows_as_the_log_does(
     plant: Callable[[int], bytes], readings: Count
 ) -> None:
     """Verification, which continues at each valid batch, reads a byte no more often in a longer log."""
-    assert GROWTH > growth(readings, plant, lambda fd, size: list(survey(fd, START, size, "events.jsonl")))
+    assert GROWTH > growth(readings, plant, lambda fd, size: list(survey(fd, START, size)))

@@ -67,7 +67,7 @@ def test_a_text_is_erased_and_all_else_is_unchanged(here: Project, target: Redac
     """The answer names its event; counts, other texts and the chain stay; a head noted before is still valid."""
     before, head = counts(here), commands.verify_and_fold(here)[0].head
     done = redact(here, target, "it was private", HUMAN)
-    assert ([4], (), ()) == ([event.seq for event in done.events], done.erased.remaining, done.bodies)
+    assert ([4], [], ()) == ([event.seq for event in done.events], done.remaining, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
     assert before == counts(here)
@@ -125,7 +125,7 @@ def test_any_text_can_be_erased_from_the_project(
     (here.ledger / "a.json").write_text(json.dumps({"said": said}))
     shown, before, head = texts(here), counts(here), commands.verify_and_fold(here)[0].head
     done = strike(here, secret)
-    assert ((), [], []) == (done.erased.remaining, holding(here, secret), list(done.bodies))
+    assert ([], [], []) == (done.remaining, holding(here, secret), list(done.bodies))
     look = normalize_look(secret)
     is_alike = len(look.strip()) >= MIN_TEXT_CHARS
     gone = [secret in text or (is_alike and look in normalize_look(text)) for text in shown]

@@ -63,10 +63,10 @@ def test_every_file_of_tallybook_loses_the_text(here: Project) -> None:
     upper = here.ledger / "upper.json"
     upper.write_text(f'{{"a": "{UPPER}"}}')
     sizes = {path: path.stat().st_size for path in [*expected, upper]}
-    assert {*expected, upper, here.playbook} == {*find_text(here, RedactionTarget(text=PRIVATE)).erased.files}
+    assert {*expected, upper, here.playbook} == {*find_text(here, RedactionTarget(text=PRIVATE)).files}
     done = strike(here)
-    assert sorted([*expected, upper]) == sorted(done.erased.files)
-    assert ((), (), ()) == (done.erased.remaining, done.erased.foreign, done.erased.unsearched)
+    assert sorted([*expected, upper]) == sorted(done.files)
+    assert ([], [], []) == (done.remaining, done.foreign, done.unsearched)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert sizes == {path: path.stat().st_size for path in sizes}
     assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
@@ -81,7 +81,7 @@ def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(TOLD)
     done = strike(here)
-    assert sorted(others) == sorted(done.erased.foreign)
+    assert sorted(others) == sorted(done.foreign)
     assert [TOLD] * len(others) == [path.read_text() for path in others]
 
 
@@ -89,7 +89,7 @@ def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None
 def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, name: str) -> None:
     """A pending file from an archive hides no text and erases none, and `verify` reports it as ignored."""
     (event,) = (row for row in list_events(here) if row["seq"] == 4)
-    redaction.write_pending(here.ledger, redaction.PendingRedaction((event["id"],), (PRIVATE,), "planted", HUMAN))
+    redaction.add_pending(here.ledger, (event["id"],), (PRIVATE,), "planted", HUMAN)
     note = json.loads((here.ledger / "erasing").read_bytes())
     redaction.remove_pending(here.ledger)
     note["proof"] |= {"boot": "another machine's", "made": note["proof"]["made"] - 3600 * 10**9}
@@ -101,7 +101,7 @@ def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, nam
     verdict = commands.verify_and_fold(here)[0]
     assert ((), ()) == (verdict.problems, verdict.redacted)
     assert (name == "erasing") == any("is ignored" in note for note in verdict.notes)
-    assert ((), [REDACTED]) == (strike(here).erased.remaining, texts(here)[1:2])
+    assert ([], [REDACTED]) == (strike(here).remaining, texts(here)[1:2])
     assert [] == holding(here)
 
 
@@ -126,7 +126,7 @@ def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
         path.parent.mkdir(parents=True)
         path.write_text(TOLD)
     done = strike(here)
-    assert ((beside,), ()) == (done.erased.foreign, done.erased.unsearched)
+    assert ([beside], []) == (done.foreign, done.unsearched)
     assert [TOLD, TOLD] == [path.read_text() for path in (inside, beside)]
 
 
@@ -144,9 +144,9 @@ def test_no_link_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     os.mkfifo(here.ledger / "pipe")
     done = strike(here)
     assert sorted(links) == sorted(
-        str(Path(line.partition(": ")[0]).relative_to(here.claude)) for line in done.erased.unsearched
+        str(Path(line.partition(": ")[0]).relative_to(here.claude)) for line in done.unsearched
     )
-    assert ((), ()) == (done.erased.remaining, done.erased.foreign)
+    assert ([], []) == (done.remaining, done.foreign)
     assert TOLD == (out / "note.txt").read_text()
     assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
 
@@ -156,7 +156,7 @@ def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     (here.ledger / "a.txt").write_text(TOLD)
     backup = here.root / "backup"
     shutil.copytree(here.claude, backup, copy_function=os.link)
-    assert ((), ()) == (strike(here).erased.remaining, strike_nothing(here))
+    assert ([], ()) == (strike(here).remaining, strike_nothing(here))
     left = [path.name for path in backup.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     # The old rendering was replaced, not overwritten: what stands in the backup alone is beyond reach.
     assert ["playbook.json"] == left
@@ -191,7 +191,7 @@ def test_a_text_that_looks_the_same_is_redacted_and_does_not_return(
     path = here.ledger / "a.json"
     path.write_text(json.dumps({"t": [f"Ask {recorded}", *OTHERS]}))
     done = strike(here, given)
-    assert (1, 1, ()) == (len(done.events), done.alike, done.erased.remaining)
+    assert (1, 1, []) == (len(done.events), done.alike, done.remaining)
     assert [REDACTED, *OTHERS] == texts(here)[3:]
     masked, *left = json.loads(path.read_text())["t"]
     assert ("*", OTHERS) == (masked[-1], left)
@@ -234,7 +234,7 @@ def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
     broken = '{"key_points": [\n"Use \\"quotes\\"",\n"an open string,\n"Ask %s first",\n"Test the edges"'
     path.write_text(broken % spelled)
     done = strike(here, NAME)
-    assert ((path,), ()) == (done.erased.files, done.erased.remaining)
+    assert ([path], []) == (done.files, done.remaining)
     data = path.read_text()
     assert len((broken % spelled).encode()) == len(data.encode())
     assert "*" in data
@@ -252,7 +252,7 @@ def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(her
     fd = os.open(here.ledger / "render.lock", os.O_RDWR)
     try:
         assert disk.try_lock(fd)
-        assert "not finished" in strike(here, word).erased.remaining[0]
+        assert "not finished" in strike(here, word).remaining[0]
         payload = {
             "evaluations": [{"name": "kpt_001", "rating": "helpful", "justification": "it found a bug"}],
             "new_key_points": ["Plan before the work"],
@@ -277,6 +277,6 @@ def test_a_word_number_or_digest_of_our_json_is_not_overwritten(here: Project, w
     other = here.ledger / "flags.json"
     other.write_text('{"x": true, "y": null, "z": 1234}')
     done = strike(here, word)
-    assert ((), current) == (done.erased.remaining, replica.read_current(here.ledger))
+    assert ([], current) == (done.remaining, replica.read_current(here.ledger))
     assert {"x": True, "y": None, "z": 1234} == json.loads(other.read_text())
     assert REDACTED == texts(here)[3]

@@ -392,8 +392,7 @@ def erase_listed(copy: Replica, seq: int) -> None:
         CannotWriteError, OutcomeUnknownError: The disk refuses.
     """
     # A copy that is fetched again brings back texts that were erased here, and that the engine still holds.
-    listed = redaction.read_pending(copy.folder)
-    ids = frozenset(listed.ids if listed else ())
+    ids = redaction.pending_ids(copy.folder)
     if ids and not ids.isdisjoint(copy.ids(seq)):
         redaction.erase(copy.log.path, copy.read(), ids)
 

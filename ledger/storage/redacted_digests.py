@@ -273,30 +273,28 @@ def _write(folder: Path, redactions: Redactions) -> None:
     disk.replace_file(own / NAME, dumps(value).encode(), private=True)
 
 
-def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]], at: str, seq: int = 0) -> None:
-    """Note what is about to be redacted; the caller holds the ledger's lock.
+def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]], at: str) -> None:
+    """Note what is about to be redacted; the caller holds the ledger's lock. `name_events` adds the numbers.
 
     Args:
         folder: The ledger's folder.
         part: The text that is redacted wherever it occurs; None where an event is redacted.
         texts: Id of each event that is redacted → its texts.
         at: Now, UTC.
-        seq: Event number of the first ``event.redacted`` if no other process appends before it; `name_events`
-            corrects it.
 
     Raises:
         CannotWriteError: It cannot be noted; nothing was redacted.
         OutcomeUnknownError: The disk did not confirm the note.
     """
     redactions = load(folder, to_change=True)
-    for index, (event, event_texts) in enumerate(texts.items()):
+    for event, event_texts in texts.items():
         for text in event_texts:
             wholes = redactions.whole_digests(text)
-            redactions.digests.setdefault(0, {}).update(dict.fromkeys(wholes, Redaction(at, event, seq + index)))
+            redactions.digests.setdefault(0, {}).update(dict.fromkeys(wholes, Redaction(at, event)))
             # A text that is redacted anew is refused anew, although a person had accepted it.
             redactions.accepted -= wholes
     if part is not None:
-        redaction = Redaction(at, next(iter(texts), ""), seq if texts else 0)
+        redaction = Redaction(at, next(iter(texts), ""))
         look = normalize_look(part)
         # A text of which almost nothing is visible is redacted as it is, not wherever its one letter occurs.
         for form in {part, look if len(look.strip()) >= MIN_TEXT_CHARS else part}:

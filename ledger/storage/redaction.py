@@ -16,7 +16,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
-from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, head_field, sealed_range
+from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, LOG_NAME, SECTION, head_field, sealed_range
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
@@ -55,6 +55,9 @@ class PendingRedaction(NamedTuple):
     texts: tuple[str, ...]
     reason: str
     by: Mapping[str, str]
+
+
+NOTHING_PENDING = PendingRedaction((), (), "", {})
 
 
 def _free_values(data: bytes) -> Iterator[tuple[int, str, int, int]]:
@@ -123,16 +126,13 @@ def _fill(fd: int, offset: int, length: int, first: bytes, path: StrPath) -> Non
         first = b""
 
 
-def check_erased(
-    batch: RawBatch, redacted: Collection[str], find: Callable[[], Collection[str]], source: str
-) -> Collection[str]:
+def check_erased(batch: RawBatch, redacted: Collection[str], find: Callable[[], Collection[str]]) -> Collection[str]:
     """Return the events that are known to be redacted, after checking that they explain each missing text of a batch.
 
     Args:
         batch: The batch.
         redacted: The events known so far.
         find: Returns all of them; mostly no text is missing, so they are looked for only once one is.
-        source: Name of the file in problems.
 
     Raises:
         DamagedLedgerError: A text is missing without a redaction.
@@ -140,15 +140,15 @@ def check_erased(
     erased = find_erased(batch)
     if any(id_ not in redacted for _, id_ in erased):
         redacted = find()
-    if problems := find_unexplained(erased, redacted, source):
+    if problems := find_unexplained(erased, redacted):
         raise DamagedLedgerError(problems)
     return redacted
 
 
-def find_unexplained(erased: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
+def find_unexplained(erased: Iterable[tuple[int, str]], explained: Collection[str]) -> list[Problem]:
     """Return a problem for each text that is erased without a redaction."""
     message = "its text was erased without an event.redacted"
-    return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in erased if id_ not in explained]
+    return [Problem(f"{LOG_NAME}: seq {seq}", message, seq) for seq, id_ in erased if id_ not in explained]
 
 
 def read_pending(folder: StrPath) -> PendingRedaction | None:
@@ -177,15 +177,12 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it lists texts that must be erased: put it back, or delete it and redact again"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
-    return PendingRedaction((), (), "", {}) if os.path.lexists(os.path.join(folder, FINISHED_FILE)) else None
+    return NOTHING_PENDING if os.path.lexists(os.path.join(folder, FINISHED_FILE)) else None
 
 
 def is_foreign(folder: StrPath) -> bool:
     """Return whether the ledger's folder has a pending file that was not written on this machine, so is ignored."""
-    if not os.path.lexists(os.path.join(folder, PENDING_FILE)):
-        return False
-    redaction = read_pending(folder)
-    return redaction is None or not redaction.by
+    return os.path.lexists(os.path.join(folder, PENDING_FILE)) and not (read_pending(folder) or NOTHING_PENDING).by
 
 
 def _parse_pending(data: bytes, fd: int) -> PendingRedaction | None:
@@ -224,19 +221,19 @@ def _is_proven(proof: object, fd: int) -> bool:
 
 def pending_ids(folder: StrPath) -> frozenset[str]:
     """Return the events whose text readers must treat as erased although it may still be on disk."""
-    redaction = read_pending(folder)
-    return frozenset() if redaction is None else frozenset(redaction.ids)
+    return frozenset((read_pending(folder) or NOTHING_PENDING).ids)
 
 
-def write_pending(folder: StrPath, pending: PendingRedaction) -> None:
-    """Write the pending file durably, before anything is erased.
+def add_pending(folder: StrPath, ids: Iterable[str], texts: Iterable[str], reason: str, by: Mapping[str, str]) -> None:
+    """Add events and texts to the pending redaction, or begin one with them, durably, before anything is erased.
 
     Raises:
         CannotWriteError: It cannot be written; nothing was redacted.
         OutcomeUnknownError: The disk did not confirm its name.
     """
-    path = os.path.join(folder, PENDING_FILE)
-    value = {"ids": list(pending.ids), "texts": list(pending.texts), "reason": pending.reason, "by": dict(pending.by)}
+    path, before = os.path.join(folder, PENDING_FILE), read_pending(folder) or NOTHING_PENDING
+    every, erased = (list(dict.fromkeys(values)) for values in ((*before.ids, *ids), (*before.texts, *texts)))
+    value = {"ids": every, "texts": erased, "reason": reason, "by": dict(by)}
     if len(dumps(value)) > _MAX_PENDING_CHARS:
         raise CannotWriteError(path, f"would hold more than {_MAX_PENDING_CHARS:,} characters", "nothing was redacted")
     try:
@@ -244,15 +241,8 @@ def write_pending(folder: StrPath, pending: PendingRedaction) -> None:
     except CannotWriteError as error:
         raise CannotWriteError(path, error.reason, "nothing was redacted") from error
     # Readers ignore a file that proves nothing, and texts erased without a redaction that they know are damage.
-    if read_pending(folder) != pending:
+    if read_pending(folder) != (tuple(every), tuple(erased), reason, by):
         raise CannotWriteError(path, "may be a file from elsewhere", "nothing was redacted")
-
-
-def add_pending(folder: StrPath, ids: Iterable[str], texts: Iterable[str], reason: str, by: Mapping[str, str]) -> None:
-    """Add events and texts to the pending redaction, or begin one with them; raises as ``write_pending``."""
-    before = read_pending(folder) or PendingRedaction((), (), "", {})
-    every, erased = (tuple(dict.fromkeys(values)) for values in ((*before.ids, *ids), (*before.texts, *texts)))
-    write_pending(folder, PendingRedaction(every, erased, reason, by))
 
 
 def remove_pending(folder: StrPath) -> None:

@@ -385,19 +385,19 @@ def _print_redaction(
     from tallybook.projections.surfaces.selection import find_blocks
     from tallybook.projections.surfaces.sharing import membership
 
-    erased, pages = done.erased, list(map(str, find_pages(project)))
+    pages = list(map(str, find_pages(project)))
     texts = (getattr(event.event, "text", None) for event in done.events)
     blocks = find_blocks(project, filter(None, texts))
     value = {
         "events": [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events],
-        "files": list(map(str, erased.files)),
-        "stands": erased.remaining,
+        "files": list(map(str, done.files)),
+        "stands": done.remaining,
         "bodies": done.bodies,
         "alike": done.alike,
         "unrecorded": done.unrecorded,
         "mine": done.mine and str(done.mine),
-        "foreign": list(map(str, erased.foreign)),
-        "unsearched": erased.unsearched,
+        "foreign": list(map(str, done.foreign)),
+        "unsearched": done.unsearched,
         "pages": pages,
         "blocks": blocks,
         "beyond": OUT_OF_REACH,
@@ -419,7 +419,7 @@ def _print_redaction(
         need = f"; off a terminal, --text needs --yes --expect {number}" if target.text is not None else ""
         lines.append(f"note: {output.format_count(number, 'event')} in all{waiting}{need}")
     output.reply(value, lines, as_json=as_json)
-    return EXIT_NOT_WRITTEN if erased.remaining else 0
+    return EXIT_NOT_WRITTEN if done.remaining else 0
 
 
 def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
@@ -429,18 +429,18 @@ def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
         yield f"{result}: event {event.seq}, {kind_of(event.event)[0]}{f' {name}' if name else ''}"
     if done.alike:
         yield f"note: {output.format_count(done.alike, 'event')} of these only in what looks the same"
-    for path in done.erased.files:
+    for path in done.files:
         yield f"{result}: {path}"
-    for line in done.erased.remaining:
+    for line in done.remaining:
         yield f"not erased: {line}"
     for seq in done.bodies:
         why = "these cannot be erased without breaking the chain"
         yield f"not redacted: event {seq} has the text in a name, a rating or its author; {why}"
-    for path in done.erased.foreign:
+    for path in done.foreign:
         yield f"not redacted: {path} holds it and is not a file of Tallybook's"
     if done.mine is not None:
         yield f"not redacted: your own playbook, {done.mine}, holds it as well; run the same command with --mine"
-    for line in done.erased.unsearched:
+    for line in done.unsearched:
         yield f"not searched: {line}"
     yield f"note: {OUT_OF_REACH}"
 

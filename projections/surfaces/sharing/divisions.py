@@ -238,7 +238,7 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
     redacted |= {*redaction.pending_ids(project.ledger)}
     elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
     erased = [one for batch in batches for one in redaction.find_erased(batch) if one[1] not in redacted]
-    if problems := redaction.find_unexplained(erased, elsewhere, LOG_NAME):
+    if problems := redaction.find_unexplained(erased, elsewhere):
         raise errors.DamagedLedgerError(problems)
     if missing := dict.fromkeys(id_ for _, id_ in erased):
         # The redaction is an event of another history; without one here, the text would count as damaged.

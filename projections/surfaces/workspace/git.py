@@ -253,7 +253,7 @@ class Copy:
         Raises:
             ValueError: It is damaged, or no ledger at all.
         """
-        scan = Scan(self.fd, START, self.size, LOG_NAME, redacted)
+        scan = Scan(self.fd, START, self.size, redacted)
         yield from scan
         if scan.stop is not None and not damage.is_unclean(self.fd, scan.stop.position, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")

@@ -617,13 +617,13 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
     """
     require_person("proposals accept", by.get("rater"))
     event: Any = proposal.event
-    remaining: tuple[str, ...] = ()
+    remaining: list[str] = []
     if event.verb == REDACT:
         # First: a text that is gone with an open proposal is better than a closed proposal without its redaction.
         from tallybook.projections.surfaces.writing import redact
 
         target = redact.RedactionTarget(event.text)
-        remaining = redact.redact(project, target, event.reason, by).erased.remaining
+        remaining = redact.redact(project, target, event.reason, by).remaining
     answer = PersonAnswer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
     outcome = commands.record_request(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))

@@ -1,37 +1,27 @@
-"""Erasure of redacted texts: find a text in the project's files in every spelling, and overwrite it in place.
-
-A pending redaction is finished in this order: append its event, overwrite the files, then the log. Any command that
-writes finishes one that was interrupted.
-"""
+"""Search for texts in the project's files, in every spelling, and overwriting them in place."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 from functools import cached_property
 import json
 import os
 from pathlib import Path
 import re
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
-
-from tallybook.ledger import codec, errors
+from tallybook.ledger import errors
 from tallybook.ledger.decisions.curation import APPLY, PERSON, PROPOSE
-from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
+from tallybook.ledger.events import EVENT_TYPES, RATINGS
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME, RawBatch
-from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
 from tallybook.ledger.names import PREFIX, SECTIONS
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
+from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
-from tallybook.ledger.storage.redaction import PendingRedaction
-from tallybook.projections.surfaces.history import checkpoints
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -60,8 +50,8 @@ READ, CUT = "read", "cut"
 _READ = ("ledger/", "metrics/")
 
 
-def files(project: Project) -> Iterator[tuple[Path, bool]]:
-    """Yield every file in the agent's folder but the log and the playbook, and whether it is Tallybook's.
+def files(project: Project) -> Iterator[tuple[Path, bool, str]]:
+    """Yield every file in the agent's folder but the log and the playbook, whether it is Tallybook's, and its kind.
 
     Folders that cannot be listed and links that lead out of the folder are among them: they cannot be searched.
     Checkouts are left out: what is Tallybook's in them belongs to another folder.
@@ -76,9 +66,13 @@ def files(project: Project) -> Iterator[tuple[Path, bool]]:
             path = Path(folder, name)
             place = path.relative_to(claude).as_posix()
             if place not in _APART and not _COPY.fullmatch(place) and _may_hold(path, claude):
-                yield path, _is_own(path, place) and not path.is_symlink()
+                own, kind = (
+                    _is_own(path, place) and not path.is_symlink(),
+                    CUT if path.parent.name == "diagnostic" else "",
+                )
+                yield path, own, READ if own and place.startswith(_READ) else kind
     # What cannot be listed may hold files of ours.
-    yield from ((path, path.relative_to(claude).as_posix().startswith(_FOLDERS)) for path in closed)
+    yield from ((path, path.relative_to(claude).as_posix().startswith(_FOLDERS), "") for path in closed)
 
 
 def _is_own(path: Path, place: str) -> bool:
@@ -161,154 +155,6 @@ def _places(fd: int, span: tuple[int, int], needles: Collection[bytes]) -> Itera
     for position in range(*span, _WINDOW_BYTES):
         window = read_at(fd, min(_WINDOW_BYTES + overlap, span[1] - position), position)
         yield from ((position + begin, position + end) for begin, end in find_bytes(window, needles))
-
-
-@attrs.frozen
-class Erasure:
-    """What a redaction erased on disk.
-
-    Attributes:
-        files: Files in which the text was overwritten.
-        remaining: Where the text still is, and why, a line each.
-        foreign: Files in the agent's folder that hold it and are not Tallybook's.
-        unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
-    """
-
-    files: tuple[Path, ...] = ()
-    remaining: tuple[str, ...] = ()
-    foreign: tuple[Path, ...] = ()
-    unsearched: tuple[str, ...] = ()
-
-
-def finish(project: Project, log: JsonlLog) -> Erasure:
-    """Finish the pending redaction: append its events, overwrite the texts in the files, and last in the log.
-
-    If it is killed at any point, the next writer begins it again; readers leave the texts out all the while.
-
-    Raises:
-        TallybookError: The ledger is held, damaged, or could not be written.
-    """
-    pending = redaction.read_pending(log.folder)
-    if pending is None:
-        return Erasure()
-    # Of a shared project: event numbers and offsets are those of the own ledger alone.
-    log = JsonlLog(log.folder, log.now)
-    _note_in_copies(log.folder, pending)
-    with log.transaction() as tx:
-        redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
-        drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
-        if drafts and (batch := tx.append(drafts, pending.by)) is not None:
-            redacted |= _redacted_by([batch])
-        redacted_digests.name_events(log.folder, redacted)
-    _await_rendering(project)
-    # Checkpoints hold texts; one from before a redaction is never used again.
-    uncleared = checkpoints.clear(log.folder)
-    done = search(project, pending.texts, overwriting=True)
-    remaining = (*done.remaining, *uncleared, *_erase_in_copies(log.folder, pending))
-    done = attrs.evolve(done, remaining=remaining)
-    try:
-        with log.transaction() as tx:
-            redaction.erase(log.path, tx.read(), frozenset(pending.ids))
-            # Another process may have finished it, and a third may have requested more since.
-            if not done.remaining and redaction.read_pending(log.folder) == pending:
-                redaction.remove_pending(log.folder)
-    except (errors.CannotWriteError, errors.OutcomeUnknownError) as error:
-        return attrs.evolve(done, remaining=(*done.remaining, str(error)))
-    finally:
-        log.close()
-    return done
-
-
-def copies(ledger: Path) -> list[Path]:
-    """Return the folders of every copy of a shared book, those that were set aside included."""
-    return sorted(path.parent for path in ledger.glob(f"{replica.FOLDER}/*/{LOG_NAME}"))
-
-
-def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
-    """List the events in each copy of a shared book, so that nobody reads their texts there from now on.
-
-    The list stays, because the book may not say yet that they are redacted.
-    """
-    for folder in copies(ledger):
-        with suppress(errors.TallybookError):
-            # Without the texts: the file stays.
-            redaction.add_pending(folder, pending.ids, (), pending.reason or "redacted", pending.by)
-            checkpoints.clear(folder)
-
-
-def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
-    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each."""
-    _note_in_copies(ledger, pending)
-    remaining: list[str] = []
-    folders = copies(ledger)
-    if not folders:
-        return remaining
-    try:
-        # Who takes the lock of syncs removes what an interrupted append left; a sync that runs has done it.
-        with suppress(errors.LockHeldError), replica.lock(ledger, 0):
-            pass
-    except errors.TallybookError as error:
-        remaining.append(str(error))
-    for folder in folders:
-        copy = JsonlLog(folder)
-        try:
-            listed = redaction.read_pending(folder)
-            ids = (*(listed.ids if listed else ()), *pending.ids)
-            redaction.erase(copy.path, copy.read(), frozenset(ids))
-        except errors.DamagedLedgerError:
-            # One that was set aside: its bytes prove nothing, and are searched like those of any file.
-            overwrite(copy.path, TextSearch(pending.texts))
-        except errors.TallybookError as error:
-            remaining.append(f"{copy.path}: not erased: {error}")
-    return remaining
-
-
-def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:
-    """Return id of a redacted event → number of the event that records its redaction."""
-    records = (record for batch in codec.decode(batches) for record in batch.records)
-    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
-
-
-def _await_rendering(project: Project) -> None:
-    """Wait for a rendering or a checkpoint that may have begun before the event; later ones hold no such text.
-
-    A temporary file that still holds it belongs to a killed process, and is never renamed.
-
-    Raises:
-        LockHeldError: It takes too long.
-    """
-    locks = {project.ledger / "render.lock": True}
-    cache = caches.find_folder(project.ledger)
-    if cache is not None:
-        locks[Path(cache, checkpoints.LOCK)] = False
-    for path, create in locks.items():
-        # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
-        with suppress(FileNotFoundError), disk.hold_open(path, write=True, create=create) as fd:
-            disk.lock(fd, path, disk.LOCK_WAIT_MS)
-
-
-def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:
-    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
-    done: dict[str, list[Any]] = {"files": [], "remaining": [], "foreign": [], "unsearched": []}
-    wanted = TextSearch(texts)
-    for path, own in files(project) if texts else ():
-        kind = CUT if path.parent.name == "diagnostic" else ""
-        if own and path.relative_to(project.claude).as_posix().startswith(_READ):
-            kind = READ
-        try:
-            if not own:
-                done["foreign"] += [path] if holds(path, wanted, kind=kind) else []
-                continue
-            if overwrite(path, wanted, kind) if overwriting else holds(path, wanted, kind=kind):
-                done["files"].append(path)
-            if overwriting and holds(path, wanted, kind=kind):
-                what = "contains it in a spelling that cannot be overwritten; delete the file"
-                done["remaining"].append(f"{path}: {what}")
-        except (errors.TallybookError, OSError) as error:
-            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
-            if path.exists():
-                done["remaining" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
-    return Erasure(**{field: tuple(paths) for field, paths in done.items()})
 
 
 # Searching a text

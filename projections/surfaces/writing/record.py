@@ -121,11 +121,11 @@ def write(
                 return writing
             writing.problems += former_ledger(project)
         if redaction.read_pending(project.ledger) is not None:
-            from tallybook.projections.surfaces.writing import erasure
+            from tallybook.projections.surfaces.writing import redact
 
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(errors.TallybookError):
-                erasure.finish(project, opened.log)
+                redact.finish(project, opened.log)
         if not writing.run(requests, cold=cold):
             return writing
         writing.render()

@@ -1,4 +1,8 @@
-"""Redaction: find the events and files of a project that hold a text, and erase it from all of them."""
+"""Redaction: find the events and files of a project that hold a text, and erase it from all of them.
+
+A redaction is noted under the ledger's lock. Then its events are appended, the text is overwritten in the files, and
+last in the log. Any command that writes finishes one that was interrupted.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,23 @@ import attrs
 
 from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.update import text_fault
-from tallybook.ledger.events import Event, LogRecovered, RedactionLinked
-from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chained_bytes
+from tallybook.ledger.events import Event, EventRedacted, LogRecovered, RedactionLinked
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, LOG_NAME, SEAL, RawBatch, chained_bytes
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
+from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.landing import SHARED, redaction_links
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
-from tallybook.ledger.sharing.replica import FOLDER, copy_names
-from tallybook.ledger.storage import disk, redacted_digests, redaction
+from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
-from tallybook.projections.surfaces.history import reading
+from tallybook.ledger.storage.redaction import NOTHING_PENDING, PendingRedaction
+from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.erasure import Erasure, TextSearch
+from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.requests import check_provenance
 
 NOTHING = "nothing was redacted"
@@ -65,25 +70,36 @@ class RedactionTarget:
     text: str | None = None
 
 
-@attrs.frozen
+@attrs.define
 class RedactionResult:
-    """The result of a redaction.
+    """What holds a text, or what a redaction erased.
 
     Attributes:
         events: The events that held the text, in order.
-        erased: What was erased on disk.
         bodies: Numbers of events that hold it outside their free text, where it cannot be erased.
+        files: Tallybook's files that hold it, or in which it was overwritten.
+        remaining: Where the text still is, and why, a line each.
+        foreign: Files in the agent's folder that hold it and are not Tallybook's.
+        unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
         alike: How many of the events hold only what looks the same.
         unrecorded: How many of the events are not in the ledger yet: they wait in the spool, or are a manual edit.
         mine: The folder of the person's own playbook, which holds it as well; None where it does not.
     """
 
-    events: tuple[EventRecord, ...]
-    erased: Erasure
-    bodies: tuple[int, ...]
+    events: tuple[EventRecord, ...] = ()
+    bodies: tuple[int, ...] = ()
+    files: list[Path] = attrs.field(factory=list)
+    remaining: list[str] = attrs.field(factory=list)
+    foreign: list[Path] = attrs.field(factory=list)
+    unsearched: list[str] = attrs.field(factory=list)
     alike: int = 0
     unrecorded: int = 0
     mine: Path | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing holds the text."""
+        return not (self.events or self.bodies or self.files or self.remaining or self.foreign)
 
 
 def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
@@ -94,15 +110,14 @@ def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
 
 def _find(project: Project, texts: Collection[str], event: str | None) -> RedactionResult:
     """Return what holds one of these texts; ``event`` is the id or number of an event that is redacted in any case."""
-    log = reading.open_log(project)
+    log, done = reading.open_log(project), _search_files(project, texts, overwriting=False)
     pending = recording.preview(project, log)
-    events, bodies = _search_all(log, texts, event, pending)
+    done.events, done.bodies = _search_all(log, texts, event, pending)
     ids = {record.id for record in _iter_records(pending)}
-    erased = erasure.search(project, texts, overwriting=False)
+    done.unrecorded = sum(event.id in ids for event in done.events)
     if _describe_match(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
-        erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
-    done = RedactionResult(events, erased, bodies, unrecorded=sum(event.id in ids for event in events))
+        done.files.append(project.playbook)
     return _complete(project, texts, done)
 
 
@@ -111,14 +126,14 @@ def _complete(project: Project, texts: Collection[str], done: RedactionResult) -
     wanted = TextSearch(texts)
     # A sealed range is not told apart.
     events = [event.event for event in done.events if texts and not isinstance(event.event, LogRecovered)]
-    alike = sum(not any(map(wanted.is_spelled_in, codec.texts_of(event).values())) for event in events)
-    mine, unsearched = personal.find(project), done.erased.unsearched
+    done.alike = sum(not any(map(wanted.is_spelled_in, codec.texts_of(event).values())) for event in events)
+    mine = personal.find(project)
     try:
-        found = mine is not None and _has_match(_find(mine, texts, None))
+        if mine is not None and not _find(mine, texts, None).is_empty:
+            done.mine = mine.root
     except errors.TallybookError as error:
-        found, unsearched = False, (*unsearched, f"your own playbook: {error}")
-    erased = attrs.evolve(done.erased, unsearched=unsearched)
-    return attrs.evolve(done, erased=erased, alike=alike, mine=mine.root if mine is not None and found else None)
+        done.unsearched.append(f"your own playbook: {error}")
+    return done
 
 
 def check_reason(project: Project, target: RedactionTarget, reason: str, by: Mapping[str, str]) -> None:
@@ -160,27 +175,27 @@ def redact(
             texts = _texts(project, tx.read(), target)
             _check(reason, by, texts)
             events, bodies = _search_all(log, texts, target.event)
-            before = redaction.read_pending(log.folder)
+            before = redaction.read_pending(log.folder) or NOTHING_PENDING
             # The events of a redaction that could not be finished hold the text no more.
-            if expected not in {None, len(events)} and not {*texts} <= {*(before.texts if before else ())}:
+            if expected not in {None, len(events)} and not {*texts} <= {*before.texts}:
                 find_text(project, target)
                 raise UnexpectedNumberError(len(events))
-            found = Erasure() if events else erasure.search(project, texts, overwriting=False)
-            if events or found.files or found.remaining:
-                _remember(log, target, events)
+            found = RedactionResult(events) if events else _search_files(project, texts, overwriting=False)
+            if found.events or found.files or found.remaining:
+                _remember(log, target.text, events)
             if reading.has_book(log):
-                _append_links(tx, _find_links(events, {}), by)
+                _append_links(tx, _find_links(events), by)
             redaction.add_pending(log.folder, (event.id for event in events), texts, reason, by)
-        erased = _finish(project, log)
+        done = finish(project, log)
+    done.events, done.bodies = events, bodies
     try:
         error: Exception | None = recording.write(project, []).unrendered
     except errors.TallybookError as failed:
         error = failed
     if (fault := _describe_match(project.playbook, texts)) is not None:
         why = "" if error is None else f" ({error})"
-        line = f"{project.playbook}: {fault}{why}; `tallybook replay` writes it"
-        erased = attrs.evolve(erased, remaining=(*erased.remaining, line))
-    return _require_match(_complete(project, texts, RedactionResult(events, erased, bodies)), target)
+        done.remaining.append(f"{project.playbook}: {fault}{why}; `tallybook replay` writes it")
+    return _require_match(_complete(project, texts, done), target)
 
 
 def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str]) -> tuple[str, ...]:
@@ -197,9 +212,9 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
     # Also in a first sync, before the own ledger says that it is in a book.
     with closing(reading.open_own_log(project)) as log:
         # All copies: another history of the book is read before it becomes the present one.
-        folders = [Path(log.folder, FOLDER, name) for name in copy_names(log.folder)]
+        folders = [Path(log.folder, replica.FOLDER, name) for name in replica.copy_names(log.folder)]
         rows = [*log.read(), *_read_copies(folders)]
-        former = list(_read_copies(erasure.copies(Path(log.folder))))
+        former = list(_read_copies(_list_copies(log.folder)))
         known = redacted_digests.load(log.folder)
         texts = {
             text
@@ -207,30 +222,31 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             if record.id in ids
             for text in codec.texts_of(record.event).values()
             # A manual edit that left the text has that of its entry, which others may have changed.
-            if text and (getattr(record.event, "change", "") != "kept" or known.refusal(text) is not None)
+            if getattr(record.event, "change", "") != "kept" or known.refusal(text) is not None
             # A text that was redacted before it was published equals no other one.
-            if text and text != REDACTED
+            if text != REDACTED
         }
-        events = _find_holders(rows, texts)
-        standing = list(events.values())
-        events |= _find_holders(former, texts)
+        standing = _find_holders(rows, texts)
+        events = standing | _find_holders(former, texts)
         if not events:
-            if redaction.read_pending(log.folder) is not None:
-                _finish(project, log)
+            finish(project, log)
             return ()
-        with JsonlLog(log.folder).transaction() as tx:
-            earlier = _redacted_before(Path(log.folder), rows, texts)
+        with log.transaction() as tx:
             links = redaction_links(rows)
-            groups = _find_links(standing, earlier)
+            groups = _find_links(standing.values(), rows, known)
             _append_links(tx, (group for group in groups if not any(link.issuperset(group) for link in links)), by)
-            held = {event.id: codec.texts_of(event.event).values() for event in events.values()}
-            redacted_digests.remember(log.folder, None, held, log.now().at, 0)
-            before = redaction.read_pending(log.folder)
-            reason = (before and before.reason) or "equals a text that was redacted, here or on another machine"
+            _remember(log, None, events.values())
+            before = redaction.read_pending(log.folder) or NOTHING_PENDING
+            reason = before.reason or "equals a text that was redacted, here or on another machine"
             erasable = (text for text in texts if len(text) >= MIN_TEXT_CHARS)
-            redaction.add_pending(log.folder, events, erasable, reason, (before and before.by) or by)
-        _finish(project, log)
+            redaction.add_pending(log.folder, events, erasable, reason, before.by or by)
+        finish(project, log)
     return tuple(events)
+
+
+def _list_copies(ledger: Path) -> list[Path]:
+    """Return the folders of every copy of a shared book, those that were set aside included."""
+    return sorted(path.parent for path in ledger.glob(f"{replica.FOLDER}/*/{LOG_NAME}"))
 
 
 def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
@@ -240,14 +256,10 @@ def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
             yield from JsonlLog(folder).read()
 
 
-def _find_holders(batches: Iterable[RawBatch], texts: Collection[str]) -> dict[str, EventRecord]:
+def _find_holders(batches: Iterable[RawBatch], texts: set[str]) -> dict[str, EventRecord]:
     """Return the events of which a text is one of these, by their ids."""
     records = _iter_records(batches)
-    return {
-        record.id: record
-        for record in records
-        if any(text in texts for text in codec.texts_of(record.event).values() if text)
-    }
+    return {record.id: record for record in records if not texts.isdisjoint(codec.texts_of(record.event).values())}
 
 
 def returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
@@ -257,20 +269,10 @@ def returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
     def find(batch: RawBatch) -> Iterator[str]:
         if redactions.digests and FREE_MARK in batch.data:
             for record in _iter_records([batch]):
-                if any(text and redactions.refusal(text) is not None for text in codec.texts_of(record.event).values()):
+                if any(redactions.refusal(text) is not None for text in codec.texts_of(record.event).values()):
                     yield record.id
 
     return find
-
-
-def _redacted_before(folder: Path, rows: Iterable[RawBatch], texts: Collection[str]) -> dict[str, str]:
-    """Return which shared event had a text that was redacted here before: text → id."""
-    redactions = redacted_digests.load(folder)
-    former = {text: id_ for text in texts if (id_ := redactions.former(text))}
-    if not former:
-        return {}
-    shared = {record.id for record in _iter_records(rows) if type(record.event) in SHARED}
-    return {text: id_ for text, id_ in former.items() if id_ in shared}
 
 
 def _append_links(tx: Transaction, groups: Iterable[tuple[str, ...]], by: Mapping[str, str]) -> None:
@@ -279,26 +281,38 @@ def _append_links(tx: Transaction, groups: Iterable[tuple[str, ...]], by: Mappin
         tx.append(links, by)
 
 
-def _find_links(records: Collection[EventRecord], before: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the ids of shared events whose texts are equal, with those that had the same text before."""
+def _find_links(
+    records: Iterable[EventRecord],
+    rows: Iterable[RawBatch] = (),
+    known: redacted_digests.Redactions = redacted_digests.NO_REDACTIONS,
+) -> list[tuple[str, ...]]:
+    """Return the ids of shared events whose texts are equal, with those that had the same text before.
+
+    Args:
+        records: The events.
+        rows: Where an event may be that had such a text before.
+        known: The texts that were redacted here before.
+    """
     groups: dict[str, dict[str, None]] = {}
     for record in records:
         text = getattr(record.event, "text", None)
         if text and text != REDACTED and type(record.event) in SHARED:
             groups.setdefault(text, {})[record.id] = None
-            if text in before:
-                groups[text][before[text]] = None
-    yield from (tuple(group) for group in groups.values() if len(group) > 1)
+    earlier = {id_: text for text in groups if (id_ := known.former(text))}
+    for record in _iter_records(rows if earlier else ()):
+        if record.id in earlier and type(record.event) in SHARED:
+            groups[earlier[record.id]][record.id] = None
+    return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def _remember(log: JsonlLog, target: RedactionTarget, events: Collection[EventRecord]) -> None:
+def _remember(log: JsonlLog, part: str | None, events: Iterable[EventRecord]) -> None:
     """Remember what is redacted, so that it is refused later; call it under the ledger's lock."""
     texts = {event.id: codec.texts_of(event.event).values() for event in events}
-    redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
+    redacted_digests.remember(log.folder, part, texts, log.now().at)
 
 
 def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
-    """Refuse a reason or provenance that no event could carry, or that holds the text itself."""
+    """Refuse a reason or provenance that no event could carry, or that holds one of the texts."""
     check_provenance(by)
     if (fault := text_fault(reason)) is not None:
         raise errors.BadInputError("--reason", fault, NOTHING)
@@ -307,24 +321,131 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
             raise errors.BadInputError(f"--{option}", "contains the text itself", "use other words")
 
 
-def _finish(project: Project, log: JsonlLog) -> Erasure:
-    """Finish the redaction just noted; after an error the next writer finishes it."""
+def finish(project: Project, log: JsonlLog) -> RedactionResult:
+    """Finish the pending redaction: append its events, overwrite the texts in the files, and last in the log.
+
+    If it is killed at any point, or refused, the next writer begins it again; readers leave the texts out all the
+    while.
+
+    Raises:
+        TallybookError: The ledger is damaged.
+    """
+    pending, done = redaction.read_pending(log.folder), RedactionResult()
+    if pending is None:
+        return done
+    # Of a shared project: event numbers and offsets are those of the own ledger alone.
+    log = JsonlLog(log.folder, log.now)
     try:
-        return erasure.finish(project, log)
+        _note_in_copies(log.folder, pending)
+        with log.transaction() as tx:
+            redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
+            drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
+            if drafts and (batch := tx.append(drafts, pending.by)) is not None:
+                redacted |= _redacted_by([batch])
+            redacted_digests.name_events(log.folder, redacted)
+        _await_rendering(project)
+        # Checkpoints hold texts; one from before a redaction is never used again.
+        uncleared = checkpoints.clear(log.folder)
+        done = _search_files(project, pending.texts, overwriting=True)
+        done.remaining += [*uncleared, *_erase_in_copies(log.folder, pending)]
+        with log.transaction() as tx:
+            redaction.erase(log.path, tx.read(), frozenset(pending.ids))
+            # Another process may have finished it, and a third may have requested more since.
+            if not done.remaining and redaction.read_pending(log.folder) == pending:
+                redaction.remove_pending(log.folder)
     except (errors.LockHeldError, errors.CannotWriteError, errors.OutcomeUnknownError) as error:
-        return Erasure(remaining=(f"{log.path}: not finished, the next command that writes continues: {error}",))
+        done.remaining.append(f"{log.path}: not finished, the next command that writes continues: {error}")
+    finally:
+        log.close()
+    return done
+
+
+def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
+    """List the events in each copy of a shared book, so that nobody reads their texts there from now on.
+
+    The list stays, because the book may not say yet that they are redacted.
+    """
+    for folder in _list_copies(ledger):
+        with suppress(errors.TallybookError):
+            # Without the texts: the file stays.
+            redaction.add_pending(folder, pending.ids, (), pending.reason or "redacted", pending.by)
+            checkpoints.clear(folder)
+
+
+def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
+    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each."""
+    _note_in_copies(ledger, pending)
+    remaining: list[str] = []
+    folders = _list_copies(ledger)
+    if not folders:
+        return remaining
+    try:
+        # Who takes the lock of syncs removes what an interrupted append left; a sync that runs has done it.
+        with suppress(errors.LockHeldError), replica.lock(ledger, 0):
+            pass
+    except errors.TallybookError as error:
+        remaining.append(str(error))
+    for folder in folders:
+        copy = JsonlLog(folder)
+        try:
+            redaction.erase(copy.path, copy.read(), redaction.pending_ids(folder).union(pending.ids))
+        except errors.DamagedLedgerError:
+            # One that was set aside: its bytes prove nothing, and are searched like those of any file.
+            erasure.overwrite(copy.path, TextSearch(pending.texts))
+        except errors.TallybookError as error:
+            remaining.append(f"{copy.path}: not erased: {error}")
+    return remaining
+
+
+def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:
+    """Return id of a redacted event → number of the event that records its redaction."""
+    records = (record for batch in codec.decode(batches) for record in batch.records)
+    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
+
+
+def _await_rendering(project: Project) -> None:
+    """Wait for a rendering or a checkpoint that may have begun before the event; later ones hold no such text.
+
+    A temporary file that still holds it belongs to a killed process, and is never renamed.
+
+    Raises:
+        LockHeldError: It takes too long.
+    """
+    locks = {project.ledger / "render.lock": True}
+    cache = caches.find_folder(project.ledger)
+    if cache is not None:
+        locks[Path(cache, checkpoints.LOCK)] = False
+    for path, create in locks.items():
+        # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
+        with suppress(FileNotFoundError), disk.hold_open(path, write=True, create=create) as fd:
+            disk.lock(fd, path, disk.LOCK_WAIT_MS)
+
+
+def _search_files(project: Project, texts: Collection[str], *, overwriting: bool) -> RedactionResult:
+    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
+    done, wanted = RedactionResult(), TextSearch(texts)
+    for path, own, kind in erasure.files(project) if texts else ():
+        try:
+            if not own:
+                done.foreign += [path] if erasure.holds(path, wanted, kind=kind) else []
+                continue
+            if erasure.overwrite(path, wanted, kind) if overwriting else erasure.holds(path, wanted, kind=kind):
+                done.files.append(path)
+            if overwriting and erasure.holds(path, wanted, kind=kind):
+                done.remaining.append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
+        except (errors.TallybookError, OSError) as error:
+            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
+            if path.exists():
+                lines = done.remaining if own else done.unsearched
+                lines.append(f"{path}: could not be searched: {error}")
+    return done
 
 
 def _require_match(done: RedactionResult, target: RedactionTarget) -> RedactionResult:
     """Return the result, or raise if nothing holds the text."""
-    if not _has_match(done):
+    if done.is_empty:
         raise NothingToRedactError("--text" if target.event is None else target.event, done.mine)
     return done
-
-
-def _has_match(done: RedactionResult) -> bool:
-    """Return whether anything holds the text."""
-    return bool(done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign)
 
 
 def _describe_match(path: Path, texts: Collection[str]) -> str | None:
@@ -370,7 +491,7 @@ def _search_all(
     own = log.own.read() if reading.has_book(log) else ()
     events, bodies = _search(log, chain(log.read(), own, pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
-    copied, _ = _search(log, _read_copies(erasure.copies(Path(log.folder))), texts, None)
+    copied, _ = _search(log, _read_copies(_list_copies(log.folder)), texts, None)
     shown = {event.id for event in events}
     # A number of a copy is one of the book.
     others = (attrs.evolve(copy, seq=shared_number(BOOK + copy.seq)) for copy in copied if copy.id not in shown)
