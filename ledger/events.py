@@ -40,24 +40,12 @@ PERCENT: Final = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.
 NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
-EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {}
-"""Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
-
-
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(attrs.field,))
 class Event:
-    """Base of every event class: events are shown, compared and hashed by the values of their fields.
-
-    A class names its kind on disk, and the version of its fields that this Tallybook writes.
-    """
+    """Base of every event class: events are shown, compared and hashed by the values of their fields."""
 
     # What makes a class one of attrs, for the type checker.
     __attrs_attrs__: ClassVar[Any]
-
-    def __init_subclass__(cls, kind: str = "", version: int = 1) -> None:
-        """Give the class its row in the table of kinds; one without a kind is a base of others."""
-        if kind:
-            EVENT_TYPES[kind] = cls, version
 
     def evolve(self, **changes: Any) -> Self:
         """Return the same event with other values in these fields."""
@@ -149,7 +137,7 @@ EDITS: Final = ("", "kept", "changed", "new", "copied")
 # ---- The ledger ----
 
 
-class LedgerOpened(Event, kind="ledger.opened"):
+class LedgerOpened(Event):
     """The first line of every ledger.
 
     Attributes:
@@ -161,7 +149,7 @@ class LedgerOpened(Event, kind="ledger.opened"):
     format: int = attrs.field(validator=check_count)
 
 
-class EventRedacted(Event, kind="event.redacted"):
+class EventRedacted(Event):
     """The free text of an earlier event is erased from disk; its proof remains.
 
     From this line on readers accept that the text is missing. A missing text without such a line is damage.
@@ -175,7 +163,7 @@ class EventRedacted(Event, kind="event.redacted"):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class LogRecovered(Event, kind="log.recovered"):
+class LogRecovered(Event):
     """A range of bytes that was never acknowledged and does not verify is sealed: readers skip exactly this range.
 
     Attributes:
@@ -226,7 +214,7 @@ class Entry:
     harmful: int = 0
 
 
-class PlaybookAdopted(Event, kind="playbook.adopted"):
+class PlaybookAdopted(Event):
     """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
 
     Attributes:
@@ -241,7 +229,7 @@ class PlaybookAdopted(Event, kind="playbook.adopted"):
     top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
 
 
-class PointSeeded(Event, kind="point.seeded"):
+class PointSeeded(Event):
     """An entry of a legacy file, a synthetic event for its history before the ledger.
 
     Attributes:
@@ -261,7 +249,7 @@ class PointSeeded(Event, kind="point.seeded"):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class ItemSkipped(Event, kind="item.skipped"):
+class ItemSkipped(Event):
     """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
 
     Attributes:
@@ -275,7 +263,7 @@ class ItemSkipped(Event, kind="item.skipped"):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointAdded(Event, kind="point.added"):
+class PointAdded(Event):
     """A new entry; it starts without ratings.
 
     Attributes:
@@ -291,7 +279,7 @@ RATINGS: Final = ("helpful", "harmful", "neutral")
 """The ratings that Tallybook knows; any other is recorded and has no effect."""
 
 
-class PointRated(Event, kind="point.rated"):
+class PointRated(Event):
     """A rating of an entry, recorded as received.
 
     Attributes:
@@ -304,7 +292,7 @@ class PointRated(Event, kind="point.rated"):
     rating: str
 
 
-class PlaybookUpdated(Event, kind="playbook.updated"):
+class PlaybookUpdated(Event):
     """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
 
     Attributes:
@@ -319,7 +307,7 @@ class PlaybookUpdated(Event, kind="playbook.updated"):
     ignored: int = attrs.field(validator=check_count)
 
 
-class PointEdited(Event, kind="point.edited", version=2):
+class PointEdited(Event):
     """A manual edit of ``playbook.json`` gave an entry these values.
 
     Attributes:
@@ -343,7 +331,7 @@ class PointEdited(Event, kind="point.edited", version=2):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointRemoved(Event, kind="point.removed"):
+class PointRemoved(Event):
     """A manual edit removed an entry from ``playbook.json``.
 
     Attributes:
@@ -353,7 +341,7 @@ class PointRemoved(Event, kind="point.removed"):
     name: str
 
 
-class PlaybookOrdered(Event, kind="playbook.ordered"):
+class PlaybookOrdered(Event):
     """A new order of entries, in effect from the ``playbook.edited`` of the same batch.
 
     A long order is split over several events; their names are concatenated.
@@ -366,7 +354,7 @@ class PlaybookOrdered(Event, kind="playbook.ordered"):
     names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-class PlaybookEdited(Event, kind="playbook.edited"):
+class PlaybookEdited(Event):
     """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
 
     Attributes:
@@ -384,7 +372,7 @@ class PlaybookEdited(Event, kind="playbook.edited"):
 # ---- Curation, by people and curators ----
 
 
-class PointNoted(Event, kind="point.noted"):
+class PointNoted(Event):
     """A remark that came with a rating or a citation; it has no effect.
 
     Attributes:
@@ -408,7 +396,7 @@ class CurationEvent(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointReworded(CurationEvent, kind="point.reworded"):
+class PointReworded(CurationEvent):
     """An entry gets another text; its counts stay.
 
     Attributes:
@@ -418,23 +406,23 @@ class PointReworded(CurationEvent, kind="point.reworded"):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointRetired(CurationEvent, kind="point.retired"):
+class PointRetired(CurationEvent):
     """An entry leaves the playbook by decision; it can be restored."""
 
 
-class PointRestored(CurationEvent, kind="point.restored"):
+class PointRestored(CurationEvent):
     """An entry returns with the text and counts that it had last; only a later harmful rating can prune it again."""
 
 
-class PointPinned(CurationEvent, kind="point.pinned"):
+class PointPinned(CurationEvent):
     """An entry is exempt from pruning, whatever its ratings."""
 
 
-class PointUnpinned(CurationEvent, kind="point.unpinned"):
+class PointUnpinned(CurationEvent):
     """A pinned entry can be pruned again, from the next update on."""
 
 
-class PointPlaced(CurationEvent, kind="point.placed"):
+class PointPlaced(CurationEvent):
     """An entry is put into a section of the playbook, in place of the one that it had.
 
     Attributes:
@@ -445,7 +433,7 @@ class PointPlaced(CurationEvent, kind="point.placed"):
     section: str
 
 
-class PointLimited(CurationEvent, kind="point.limited"):
+class PointLimited(CurationEvent):
     """An entry holds until a day, in place of the one that it had: after it, it stays and is not injected.
 
     Attributes:
@@ -456,7 +444,7 @@ class PointLimited(CurationEvent, kind="point.limited"):
     until: str = attrs.field(validator=check_day)
 
 
-class PointMerged(Event, kind="point.merged"):
+class PointMerged(Event):
     """Entries that say the same are merged into one, which gets their counts and their later ratings.
 
     Attributes:
@@ -470,7 +458,7 @@ class PointMerged(Event, kind="point.merged"):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class EventsVoided(Event, kind="events.voided"):
+class EventsVoided(Event):
     """Undo: from this line on views fold the log without these events; ids, keys and names remain used.
 
     Attributes:
@@ -485,7 +473,7 @@ class EventsVoided(Event, kind="events.voided"):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointProposed(Event, kind="point.proposed", version=2):
+class PointProposed(Event):
     """A change of an entry is proposed; it changes nothing until a person accepts it.
 
     Attributes:
@@ -510,7 +498,7 @@ class PointProposed(Event, kind="point.proposed", version=2):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class ProposalDecided(Event, kind="playbook.decided"):
+class ProposalDecided(Event):
     """A proposal was accepted, with the change in the same batch, or rejected.
 
     Attributes:
@@ -524,7 +512,7 @@ class ProposalDecided(Event, kind="playbook.decided"):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class PointReviewed(Event, kind="point.reviewed"):
+class PointReviewed(Event):
     """A person decided about entries in a review; a change of them is in the same batch.
 
     Attributes:
@@ -555,7 +543,7 @@ def _check_draw(event: PlaybookInjected, _field: object, probability: float) -> 
         raise ValueError("entries are held for a question only")
 
 
-class PlaybookInjected(Event, kind="playbook.injected", version=3):
+class PlaybookInjected(Event):
     """A session received the playbook, or what a draw left of it; a fork, nothing: it has what its parent was given.
 
     Attributes:
@@ -585,7 +573,7 @@ class PlaybookInjected(Event, kind="playbook.injected", version=3):
     file: str = ""
 
 
-class PointCited(Event, kind="point.cited"):
+class PointCited(Event):
     """An agent named an entry in a message or in a tool call. It shows use, not approval, so it is not a rating.
 
     Attributes:
@@ -600,7 +588,7 @@ class PointCited(Event, kind="point.cited"):
 # ---- Reflection: a model rates a session ----
 
 
-class ReflectionRequested(Event, kind="reflection.requested"):
+class ReflectionRequested(Event):
     """A transcript awaits reflection up to an offset; ranges that were read before are not read again.
 
     Attributes:
@@ -614,7 +602,7 @@ class ReflectionRequested(Event, kind="reflection.requested"):
     transcript: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class ReflectionStarted(Event, kind="reflection.started"):
+class ReflectionStarted(Event):
     """A model is about to be called. Without a later completion or failure the call was interrupted.
 
     Attributes:
@@ -627,7 +615,7 @@ class ReflectionStarted(Event, kind="reflection.started"):
     tokens: int = attrs.field(validator=check_count)
 
 
-class TranscriptRead(Event, kind="transcript.read"):
+class TranscriptRead(Event):
     """A range of a transcript was evaluated; its ratings are in the same batch.
 
     Attributes:
@@ -649,7 +637,7 @@ class TranscriptRead(Event, kind="transcript.read"):
     rater: str
 
 
-class ReflectionCompleted(Event, kind="reflection.completed"):
+class ReflectionCompleted(Event):
     """A model's answer was recorded; the ranges and ratings of this batch come from it.
 
     Attributes:
@@ -663,7 +651,7 @@ class ReflectionCompleted(Event, kind="reflection.completed"):
     output_tokens: int = attrs.field(validator=check_count)
 
 
-class ReflectionFailed(Event, kind="reflection.failed"):
+class ReflectionFailed(Event):
     """A reflection gave no result; it is tried again later, unless its transcript is gone.
 
     Attributes:
@@ -687,7 +675,7 @@ class ReflectionFailed(Event, kind="reflection.failed"):
 # configuration maps it to a component.
 
 
-class MetricsRecorded(Event, kind="metrics.recorded"):
+class MetricsRecorded(Event):
     """Metrics of a component.
 
     Attributes:
@@ -708,7 +696,7 @@ def _check_passed(event: BenchmarkRecorded, _field: object, total: int) -> None:
         raise ValueError(f"{event.passed} of {total} cases cannot have passed")
 
 
-class BenchmarkRecorded(Event, kind="benchmark.recorded"):
+class BenchmarkRecorded(Event):
     """The result of a benchmark of a component.
 
     Attributes:
@@ -724,7 +712,7 @@ class BenchmarkRecorded(Event, kind="benchmark.recorded"):
     total: int = attrs.field(validator=(check_count, _check_passed))
 
 
-class FeedbackRecorded(Event, kind="feedback.recorded"):
+class FeedbackRecorded(Event):
     """A person's judgement of a component, or of a session as a whole.
 
     Attributes:
@@ -740,7 +728,7 @@ class FeedbackRecorded(Event, kind="feedback.recorded"):
     note: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class BaselineSet(Event, kind="baseline.set"):
+class BaselineSet(Event):
     """The value that a score is compared with from now on; earlier drops of the score are accepted.
 
     Attributes:
@@ -762,7 +750,7 @@ def _check_measures(_event: object, _field: object, numbers: Numbers) -> None:
         raise ValueError(f"numbers must be from 0, and no more can fail than there are: {dict(numbers)}")
 
 
-class SessionMeasured(Event, kind="session.measured"):
+class SessionMeasured(Event):
     """What the transcript of a session says about its work, without its subagents; a later event replaces it.
 
     Attributes:
@@ -777,7 +765,7 @@ class SessionMeasured(Event, kind="session.measured"):
     numbers: Numbers = attrs.field(validator=_check_measures)
 
 
-class SessionEnded(Event, kind="session.ended"):
+class SessionEnded(Event):
     """A session ended.
 
     Attributes:
@@ -787,7 +775,7 @@ class SessionEnded(Event, kind="session.ended"):
     version: str
 
 
-class TelemetryKept(Event, kind="telemetry.kept"):
+class TelemetryKept(Event):
     """A telemetry event without a scored value; kept as evidence, and counted.
 
     Attributes:
@@ -806,7 +794,7 @@ class TelemetryKept(Event, kind="telemetry.kept"):
 _SHARE = attrs.validators.and_(attrs.validators.gt(0), attrs.validators.le(1))
 
 
-class LiftAsked(Event, kind="lift.asked"):
+class LiftAsked(Event):
     """A person asks whether something helps; sessions that begin from here on are drawn for it.
 
     Attributes:
@@ -827,7 +815,7 @@ class LiftAsked(Event, kind="lift.asked"):
     scoring: str
 
 
-class LiftStopped(Event, kind="lift.stopped"):
+class LiftStopped(Event):
     """A question is closed: nothing is withheld for it any more, and what is known stays.
 
     Attributes:
@@ -840,7 +828,7 @@ class LiftStopped(Event, kind="lift.stopped"):
 # ---- A book that several machines share, and what landing in it makes of an event ----
 
 
-class BookOpened(Event, kind="book.opened"):
+class BookOpened(Event):
     """The first line of every book.
 
     Attributes:
@@ -856,7 +844,7 @@ class BookOpened(Event, kind="book.opened"):
     rules: int = attrs.field(validator=check_count)
 
 
-class BookRules(Event, kind="book.rules"):
+class BookRules(Event):
     """From here on the book is folded by other rules; a program that does not know them stops here.
 
     Attributes:
@@ -866,7 +854,7 @@ class BookRules(Event, kind="book.rules"):
     rules: int = attrs.field(validator=check_count)
 
 
-class BookBlock(Event, kind="book.block"):
+class BookBlock(Event):
     """Numbers of names that belong to the writer of this line, so that two machines never give an entry the same name.
 
     Attributes:
@@ -879,7 +867,7 @@ class BookBlock(Event, kind="book.block"):
     last: int = attrs.field(validator=check_count)
 
 
-class PointMatched(Event, kind="point.matched"):
+class PointMatched(Event):
     """An added or imported entry whose text another entry has already; its later ratings count for that one.
 
     If the other entry was undone, this event adds the entry itself.
@@ -900,7 +888,7 @@ class PointMatched(Event, kind="point.matched"):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-class EventRepeated(Event, kind="event.repeated"):
+class EventRepeated(Event):
     """An event of a delivery that the book has already from another machine; it has no effect.
 
     Attributes:
@@ -910,7 +898,7 @@ class EventRepeated(Event, kind="event.repeated"):
     kind: str
 
 
-class RedactionLinked(Event, kind="redaction.linked"):
+class RedactionLinked(Event):
     """Events whose text was equal before it was redacted; landing takes their texts as equal.
 
     Attributes:
@@ -923,7 +911,7 @@ class RedactionLinked(Event, kind="redaction.linked"):
 # ---- In the own ledger of a machine that shares a book ----
 
 
-class BookTaken(Event, kind="book.taken"):
+class BookTaken(Event):
     """From here on this machine's playbook contains the book up to an event: the machine's frontier.
 
     Attributes:
@@ -941,7 +929,7 @@ class BookTaken(Event, kind="book.taken"):
     new_names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-class NamesMeant(Event, kind="names.meant"):
+class NamesMeant(Event):
     """The names in this batch, in a project that shares a book, and the entries that they mean.
 
     A name of a pending entry can mean another one once the book has moved on, so the ids decide.
@@ -955,8 +943,61 @@ class NamesMeant(Event, kind="names.meant"):
     ids: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-# ---- All kinds ----
+# ---- The table of kinds ----
 
+EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
+    "ledger.opened": (LedgerOpened, 1),
+    "event.redacted": (EventRedacted, 1),
+    "log.recovered": (LogRecovered, 1),
+    "playbook.adopted": (PlaybookAdopted, 1),
+    "point.seeded": (PointSeeded, 1),
+    "item.skipped": (ItemSkipped, 1),
+    "point.added": (PointAdded, 1),
+    "point.rated": (PointRated, 1),
+    "playbook.updated": (PlaybookUpdated, 1),
+    "point.edited": (PointEdited, 2),
+    "point.removed": (PointRemoved, 1),
+    "playbook.ordered": (PlaybookOrdered, 1),
+    "playbook.edited": (PlaybookEdited, 1),
+    "point.noted": (PointNoted, 1),
+    "point.reworded": (PointReworded, 1),
+    "point.retired": (PointRetired, 1),
+    "point.restored": (PointRestored, 1),
+    "point.pinned": (PointPinned, 1),
+    "point.unpinned": (PointUnpinned, 1),
+    "point.placed": (PointPlaced, 1),
+    "point.limited": (PointLimited, 1),
+    "point.merged": (PointMerged, 1),
+    "events.voided": (EventsVoided, 1),
+    "point.proposed": (PointProposed, 2),
+    "playbook.decided": (ProposalDecided, 1),
+    "point.reviewed": (PointReviewed, 1),
+    "playbook.injected": (PlaybookInjected, 3),
+    "point.cited": (PointCited, 1),
+    "reflection.requested": (ReflectionRequested, 1),
+    "reflection.started": (ReflectionStarted, 1),
+    "transcript.read": (TranscriptRead, 1),
+    "reflection.completed": (ReflectionCompleted, 1),
+    "reflection.failed": (ReflectionFailed, 1),
+    "metrics.recorded": (MetricsRecorded, 1),
+    "benchmark.recorded": (BenchmarkRecorded, 1),
+    "feedback.recorded": (FeedbackRecorded, 1),
+    "baseline.set": (BaselineSet, 1),
+    "session.measured": (SessionMeasured, 1),
+    "session.ended": (SessionEnded, 1),
+    "telemetry.kept": (TelemetryKept, 1),
+    "lift.asked": (LiftAsked, 1),
+    "lift.stopped": (LiftStopped, 1),
+    "book.opened": (BookOpened, 1),
+    "book.rules": (BookRules, 1),
+    "book.block": (BookBlock, 1),
+    "point.matched": (PointMatched, 1),
+    "event.repeated": (EventRepeated, 1),
+    "redaction.linked": (RedactionLinked, 1),
+    "book.taken": (BookTaken, 1),
+    "names.meant": (NamesMeant, 1),
+}
+"""Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 KIND_OF: Final = {cls: kind for kind, (cls, _) in EVENT_TYPES.items()}
 """Class of an event → its kind on disk."""
 
