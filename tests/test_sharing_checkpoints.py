@@ -18,8 +18,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints, stories
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
-from tallybook.projections.surfaces.sharing import own_history
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog, add_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +66,7 @@ def read_stories(machine: SharedMachine) -> dict[str, Any]:
             return fold_history(entries_view({name}), lambda: batches, until).stories[name]
 
         answers[name] = explain(tell(None), state, tell)
-        own_history.add_arrivals(log.own, answers[name])
+        add_arrivals(log.own, answers[name])
     return answers
 
 

@@ -160,7 +160,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
 
 
 def _read_book(log: SharedLog, number: int) -> Iterator[RawBatch]:
-    from tallybook.projections.surfaces.sharing.own_history import renumber
+    from tallybook.projections.surfaces.sharing.shared_log import renumber
 
     return (renumber(raw, range(BOOK + raw.first, BOOK + raw.last + 1)) for raw in log.read_book(number))
 

@@ -239,10 +239,10 @@ def compare(project: Project, first: str, second: str | None) -> Difference:
     before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
     log, numbers = open_log(project), [side.state.book.stamp[0] for side in (before, after)]
     if has_book(log) and all(numbers) and not (before.commit or after.commit):
-        from tallybook.projections.surfaces.sharing import own_history
+        from tallybook.projections.surfaces.sharing import shared_log
 
         # Entries that the shared book has under another name are the same.
-        renamed = own_history.find_renamed(log.own, *numbers)
+        renamed = shared_log.find_renamed(log.own, *numbers)
         book = before.state.book
         names = {name: renamed.get(name, name) for name in book.entries}
         entries = {names[name]: attrs.evolve(entry, name=names[name]) for name, entry in book.entries.items()}
@@ -317,9 +317,9 @@ def explain_entry(project: Project, words: str, moment: Moment | None = None) ->
             folded = fold_as_of(end)
     answer = explain(folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name])
     if has_book(opened):
-        from tallybook.projections.surfaces.sharing import own_history
+        from tallybook.projections.surfaces.sharing import shared_log
 
-        own_history.add_arrivals(opened.own, answer)
+        shared_log.add_arrivals(opened.own, answer)
     return answer, state
 
 

@@ -43,7 +43,7 @@ from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, Film, fold_film
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.sharing.own_history import renumber
+from tallybook.projections.surfaces.sharing.shared_log import renumber
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 from tallybook.projections.surfaces.writing.secrets import mask

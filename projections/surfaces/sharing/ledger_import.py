@@ -36,8 +36,14 @@ from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing import divisions
-from tallybook.projections.surfaces.sharing.own_history import ids_of_session, renumber
-from tallybook.projections.surfaces.sharing.shared_log import BOOK_VIEW, BookState, SharedLog, make_ground
+from tallybook.projections.surfaces.sharing.shared_log import (
+    BOOK_VIEW,
+    BookState,
+    SharedLog,
+    ids_of_session,
+    make_ground,
+    renumber,
+)
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
 from tallybook.projections.surfaces.writing import record as recording

@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain, groupby, takewhile
+import json
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from tallybook.ledger import clock
+from tallybook.ledger import clock, events, line
 from tallybook.ledger.codec import decode, encode, join
 from tallybook.ledger.errors import DamagedLedgerError, MissingLinesError
 from tallybook.ledger.events import KIND_OF, MAKERS, BookTaken, EventsVoided, NamesMeant, PointEdited, PointMatched
-from tallybook.ledger.line import FREE_MARK, START, Draft, Position, RawBatch, head_field, normalize_key
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.playbook_constants import REDACTED
@@ -25,21 +30,275 @@ from tallybook.ledger.scan import bytes_of, find_batches, find_or_read, read_bat
 from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing import landing, replica
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, last_shown, own_id, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, book_number, last_shown, own_id, shared_number
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
-from tallybook.projections.fold import State, UndoneEvent, View, fold, fold_history
+from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
-from tallybook.projections.surfaces.sharing import own_history
 
 if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
 
     Landing = list[tuple[landing.Landed, RawBatch | None]]
 
+
+SHARED_KINDS: Final = tuple(bytes_of("kind", KIND_OF[cls]) for cls in landing.SHARED)
+# Views have no use for the ids of names.
+_HIDDEN: Final = (*SHARED_KINDS, bytes_of("kind", KIND_OF[NamesMeant]))
+_CONTINUED: Final = bytes_of("kind", line.CONTINUED)
+_TAKEN: Final = bytes_of("kind", KIND_OF[BookTaken])
+_PART: Final = b',"part":['
+
+
+@attrs.frozen
+class Frontier:
+    """Up to where the playbook of a machine contains the book.
+
+    Attributes:
+        seq: The last event number of the book that is contained, 0 for none.
+        chain: The chain value of the book there; empty for none.
+        upto: Own batches up to this event number are in the book.
+        number: The own event number of the event that says so, 0 for none.
+    """
+
+    seq: int = 0
+    chain: str = ""
+    upto: int = 0
+    number: int = 0
+
+
+@attrs.frozen
+class OwnHistory:
+    """What a machine's own ledger says of its book, up to a moment.
+
+    Attributes:
+        frontier: The frontier there.
+        pending: The batches after those that are known to be in the book, in order.
+        positions: The position before each pending batch, and the one at the end.
+        end: The position at the end.
+        stamp: Number and chain value of the last own batch that changes the playbook, (0, "") for none.
+    """
+
+    frontier: Frontier
+    pending: tuple[landing.Sent, ...]
+    positions: tuple[Position, ...]
+    end: Position
+    stamp: tuple[int, str]
+
+
+def read_history(
+    read: Callable[[Position], Iterable[RawBatch]], start: Position = START, taken: int = 0, until: int | None = None
+) -> OwnHistory:
+    """Return what the own ledger says of the book.
+
+    Args:
+        read: Reads the own ledger after a position.
+        start: A position up to which all shared batches are in the book.
+        taken: The frontier's event number there.
+        until: The own event number of the moment; None for the end.
+    """
+
+    def find_session(session: str, seq: int) -> list[str]:
+        before = takewhile(lambda batch: batch.last < seq, decode(read(START)))
+        return list(ids_of_session(before, session))
+
+    def find_made() -> dict[str, str]:
+        before = landing.Reader(find_session)
+        deque(map(before.read, takewhile(lambda batch: batch.last <= start.seq, decode(read(START)))), maxlen=0)
+        return before.made
+
+    reader = landing.Reader(find_session, (taken, ""), find_made)
+    frontier, end, stamp = Frontier(taken), start, (0, "")
+    found: list[tuple[Position, landing.Sent]] = []
+    for batch in decode(read(start)):
+        if until is not None and batch.last > until:
+            break
+        taken_here = [event for event in batch.events if isinstance(event, BookTaken)]
+        for event in taken_here:
+            frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
+        is_shared = any(type(event) in landing.SHARED for event in batch.events)
+        if is_shared or taken_here:
+            sent, stamp = reader.read(batch), (batch.last, batch.chain)
+            if is_shared:
+                found.append((end, sent))
+        end = Position(batch.last, batch.chain, batch.end)
+    waiting = [(position, sent) for position, sent in found if sent.records[-1].seq > frontier.upto]
+    positions = (*(position for position, _ in waiting), end)
+    return OwnHistory(frontier, tuple(sent for _, sent in waiting), positions, end, stamp)
+
+
+def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:
+    """Yield the ids of a session's events that can be undone."""
+    for batch in batches:
+        if batch.may_contain_text(session):
+            for record in batch.records:
+                kind = type(record.event)
+                if record.by.session == session and kind in UNDOABLE and kind is not EventsVoided:
+                    yield record.id
+
+
+# ---- Lines under other numbers ----
+
+
+def renumber(batch: RawBatch, numbers: Sequence[int]) -> RawBatch:
+    """Return a batch with other event numbers, one for each line; its bytes no longer prove themselves."""
+    lines = [_set_number(raw_line, number) for raw_line, number in zip(batch.lines, numbers, strict=True)]
+    return batch._replace(first=SharedNumber(numbers[0]), last=SharedNumber(numbers[-1]), lines=lines)
+
+
+def _set_number(raw_line: bytes, number: int) -> bytes:
+    return raw_line[: line.CRC_BYTES] + b'"seq":%d' % number + raw_line[raw_line.index(b",", line.CRC_BYTES) :]
+
+
+def without_shared(batch: RawBatch) -> Iterator[RawBatch]:
+    """Yield the lines of a batch that the book does not share, as batches of their own: consecutive lines together."""
+    if not any(kind in raw_line for raw_line in batch.lines for kind in _HIDDEN):
+        yield batch
+        return
+    is_shared = False
+    rows: list[tuple[bool, int, bytes]] = []
+    for seq, raw_line in enumerate(batch.lines, batch.first):
+        what = raw_line.partition(line.SECTION)[2]
+        # A continued text belongs to the line that it continues.
+        is_shared = is_shared if what.startswith(_CONTINUED) else what.startswith(_HIDDEN)
+        rows.append((is_shared, seq, raw_line))
+    for hidden, group in groupby(rows, itemgetter(0)):
+        _, numbers, lines = zip(*group, strict=True)
+        if not hidden:
+            yield _as_batch(batch, numbers[0], lines)
+
+
+def _as_batch(batch: RawBatch, first: int, lines: Sequence[bytes]) -> RawBatch:
+    parted = []
+    for index, raw_line in enumerate(lines, 1):
+        begin, mark, rest = raw_line.partition(_PART)
+        parted.append(b"%b%b%d,%d]%b" % (begin, mark, index, len(lines), rest.partition(b"]")[2]))
+    return batch._replace(first=first, last=first + len(lines) - 1, lines=parted)
+
+
+class PastSync(NamedTuple):
+    """One sync of this machine.
+
+    Attributes:
+        number: Own number of the event that says so.
+        taken: The book's event number that the playbook contains from there on.
+        renamed: Own name → name in the book, of the entries that it published under another name.
+        at: Its time.
+    """
+
+    number: int
+    taken: int
+    renamed: Mapping[str, str]
+    at: str
+
+
+def read_syncs(own: JsonlLog) -> list[PastSync]:
+    """Return the syncs of this machine, in order."""
+    return [
+        PastSync(record.seq, event.seq, dict(zip(event.names, event.new_names, strict=False)), record.at)
+        for batch in decode(find_or_read(own, (_TAKEN,)))
+        for record in batch.records
+        if isinstance(event := record.event, BookTaken)
+    ]
+
+
+def find_renamed(own: JsonlLog, before: int, after: int) -> dict[str, str]:
+    """Return the entries that syncs between two own events published under another name: own name → name there."""
+    renamed: dict[str, str] = {}
+    for sync in read_syncs(own):
+        if before < sync.number <= after:
+            renamed = {name: sync.renamed.get(new, new) for name, new in renamed.items()} | dict(sync.renamed)
+    return renamed
+
+
+def add_arrivals(own: JsonlLog, value: Any) -> None:
+    """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
+    syncs = read_syncs(own)
+
+    def add(value: Any) -> None:
+        if isinstance(value, list | dict):
+            for child in list(value.values()) if isinstance(value, dict) else value:
+                add(child)
+        seq = value.get("seq") if isinstance(value, dict) else None
+        number = book_number(seq) if isinstance(seq, SharedNumber) else None
+        place = len(syncs) if number is None else bisect_left(syncs, number, key=lambda sync: sync.taken)
+        if place < len(syncs):
+            value["taken"] = {"seq": syncs[place].number, "at": syncs[place].at}
+
+    add(value)
+
+
+# ---- Names in own events that the book does not share ----
+
+_NAMING: Final = tuple(
+    bytes_of("kind", KIND_OF[cls])
+    for cls in (
+        events.LiftAsked,
+        events.PlaybookInjected,
+        events.PointCited,
+        events.PointNoted,
+        events.PointProposed,
+        events.PointReviewed,
+    )
+)
+_BODY: Final = b'"body":'
+_DECODER: Final = json.JSONDecoder()
+
+
+class OwnNames:
+    """The names in one reading of the own ledger.
+
+    A name means what it meant when its event was recorded: an own entry, unless the book had the name by then.
+
+    Attributes:
+        has_renames: Whether an entry was published under another name.
+    """
+
+    def __init__(self, own: JsonlLog, until: int | None, names_at: Callable[[int], Collection[str]]) -> None:
+        """Read which entries were renamed.
+
+        Args:
+            own: The own ledger.
+            until: The own event number of the moment; None for the end.
+            names_at: Returns the names that the book had at one of its event numbers.
+        """
+        self._names_at = names_at
+        self._syncs = [sync for sync in read_syncs(own) if until is None or sync.number <= until]
+        self.has_renames = any(sync.renamed for sync in self._syncs)
+
+    def rename(self, batch: RawBatch) -> RawBatch:
+        """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
+        if not self.has_renames or not any(kind in raw_line for raw_line in batch.lines for kind in _NAMING):
+            return batch
+        return batch._replace(lines=[self._line(raw_line, batch.first) for raw_line in batch.lines])
+
+    def _line(self, raw_line: bytes, number: int) -> bytes:
+        if not any(kind in raw_line for kind in _NAMING):
+            return raw_line
+        begin = raw_line.index(_BODY) + len(_BODY)
+        text = raw_line[begin:].decode()
+        body, end = _DECODER.raw_decode(text)
+        if "name" in body:
+            body["name"] = self._name(body["name"], number)
+        for field in ("names", "held", "units", "merged"):
+            if field in body:
+                body[field] = [self._name(name, number) for name in body[field]]
+        return raw_line[:begin] + dumps(body).encode() + text[end:].encode()
+
+    def _name(self, name: str, number: int) -> str:
+        """Return the present name of the entry that a name meant at an own event."""
+        later = next((sync for sync in self._syncs if sync.number > number and name in sync.renamed), None)
+        if later is None:
+            return name
+        taken = max((sync.taken for sync in self._syncs if sync.number < number), default=0)
+        had = taken and name in self._names_at(taken)
+        return name if had else later.renamed[name]
+
+
+# ---- The history ----
 
 _NO_REASON: Final = b'"reason":""'
 _REASONED: Final = tuple(bytes_of("kind", KIND_OF[cls]) for cls in landing.SHARED if "reason" in attrs.fields_dict(cls))
@@ -91,7 +350,7 @@ def make_ground(state: BookState, read: Callable[[], Iterable[RawBatch]], **fact
 def _advance(ground: landing.Ground, landed: landing.Landed, raw: RawBatch) -> None:
     """Fold a landed batch; all of history anew where it undoes something."""
     # A text can be masked in the bytes. Without one they say what landed, and decoding takes a fifth of a first sync.
-    batch = next(decode([raw])) if FREE_MARK in raw.data else join(raw, [event.event for event in landed.events])
+    batch = next(decode([raw])) if line.FREE_MARK in raw.data else join(raw, [event.event for event in landed.events])
     state: Any = ground.state
     if any(isinstance(event, EventsVoided) for event in batch.events):
         state = fold_history(BOOK_VIEW, lambda: decode([*ground.read(), *ground.landed]))
@@ -123,7 +382,7 @@ class SharedLog(JsonlLog):
 
     def _forget(self) -> None:
         """Forget what was read, because the own ledger has grown."""
-        self._history: own_history.OwnHistory | None = None
+        self._history: OwnHistory | None = None
         self._landing: tuple[landing.Ground, Landing] | None = None
 
     @property
@@ -139,11 +398,11 @@ class SharedLog(JsonlLog):
     # ---- The own part ----
 
     @property
-    def history(self) -> own_history.OwnHistory:
+    def history(self) -> OwnHistory:
         """Return what the own ledger says of the book at this moment."""
         if self._history is None:
             start, taken = self._start() if self.until is None else (START, 0)
-            self._history = own_history.read_history(super().read, start, taken, self.until)
+            self._history = read_history(super().read, start, taken, self.until)
         return self._history
 
     def _start(self) -> tuple[Position, int]:
@@ -209,18 +468,18 @@ class SharedLog(JsonlLog):
         """Yield batches of the own ledger, batches of the book, and all pending ones, as views read them."""
         yield from self._own_part(own)
         for batch in book:
-            yield self._with_reasons(own_history.renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1)))
+            yield self._with_reasons(renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1)))
         yield from (self._with_reasons(raw) for _, raw in self.landed() if raw is not None)
 
     def _with_reasons(self, batch: RawBatch) -> RawBatch:
         """Return a batch with the reasons of this machine's events, which stay in the own ledger."""
-        if not any(_NO_REASON in line for line in batch.lines):
+        if not any(_NO_REASON in raw_line for raw_line in batch.lines):
             return batch
-        return batch._replace(lines=[self._with_reason(line) for line in batch.lines])
+        return batch._replace(lines=[self._with_reason(raw_line) for raw_line in batch.lines])
 
-    def _with_reason(self, line: bytes) -> bytes:
-        reason = self._find_reason(head_field(line, b"id")) if _NO_REASON in line else None
-        return line.replace(_NO_REASON, bytes_of("reason", reason)) if reason else line
+    def _with_reason(self, raw_line: bytes) -> bytes:
+        reason = self._find_reason(line.head_field(raw_line, b"id")) if _NO_REASON in raw_line else None
+        return raw_line.replace(_NO_REASON, bytes_of("reason", reason)) if reason else raw_line
 
     def _find_reason(self, id_: str) -> str | None:
         """Return the reason of an event of this machine; None where the own ledger has none."""
@@ -241,11 +500,11 @@ class SharedLog(JsonlLog):
         for batch in batches:
             if self.until is not None and batch.last > self.until:
                 break
-            yield from map(names.rename, own_history.without_shared(batch))
+            yield from map(names.rename, without_shared(batch))
 
     @property
-    def _names(self) -> own_history.OwnNames:
-        return own_history.OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
+    def _names(self) -> OwnNames:
+        return OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
 
     def read_book(self, until: int | None = None, after: Position | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
@@ -447,7 +706,7 @@ class SharedLog(JsonlLog):
         log, history = SharedLog(self.ledger_folder, self.now), self.history
         log._history = attrs.evolve(
             history,
-            frontier=own_history.Frontier(end.seq, end.chain, upto, history.frontier.number),
+            frontier=Frontier(end.seq, end.chain, upto, history.frontier.number),
             pending=tuple(sent for sent in history.pending if sent.records[-1].seq > upto),
         )
         return log
@@ -506,18 +765,18 @@ class SharedTransaction(Transaction):
         """Return the batch that has an idempotency key, of the book as well where the caller gave the key."""
         own = super().find_delivery(key)
         if own is not None:
-            batches = find_batches(self._shared.own, (b',"key":"%b' % normalize_key(key).encode(),))
+            batches = find_batches(self._shared.own, (b',"key":"%b' % line.normalize_key(key).encode(),))
             return next((own._replace(last=last_shown(raw)) for raw in batches if raw.first == own.first), own)
         if not payload:
             return None
-        shared = self._shared.copy.find_delivery(normalize_key(key))
+        shared = self._shared.copy.find_delivery(line.normalize_key(key))
         if shared is None or shared.last > self._shared.history.frontier.seq:
             return None
         first, last = (shared_number(BOOK + seq) for seq in shared[:2])
         return shared._replace(first=first, last=last)
 
     def append(
-        self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
+        self, drafts: Sequence[line.Draft], by: Mapping[str, str], key: str | None = None, payload: str = ""
     ) -> RawBatch | None:
         """Add a batch; it says by id which entries its names mean, for the book may give another entry such a name."""
         if self._ids is None:
@@ -534,7 +793,7 @@ class SharedTransaction(Transaction):
         return raw
 
 
-def _names_in(drafts: Iterable[Draft]) -> Iterator[str]:
+def _names_in(drafts: Iterable[line.Draft]) -> Iterator[str]:
     for draft in drafts:
         for field in ("name", "to"):
             if field in draft.body:
@@ -549,8 +808,8 @@ def _with_own_numbers(raw: RawBatch, landed: landing.Landed, last: int) -> RawBa
     """Return a batch as it lands, after another one, with the numbers that its events have in the own ledger."""
     seqs = {event.record.id: PENDING + event.record.seq for event in landed.events}
     numbers: list[int] = []
-    for line in raw.lines:
+    for raw_line in raw.lines:
         # Landing may make several events of a long undo, and views tell events apart by their numbers.
-        last = max(last + 1, seqs[own_id(head_field(line, b"id"))])
+        last = max(last + 1, seqs[own_id(line.head_field(raw_line, b"id"))])
         numbers.append(last)
-    return own_history.renumber(raw, numbers)
+    return renumber(raw, numbers)

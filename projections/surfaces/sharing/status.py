@@ -29,8 +29,7 @@ from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, operations
 from tallybook.projections.surfaces.sharing.membership import Membership, share_command
 from tallybook.projections.surfaces.sharing.operations import BookCheck
-from tallybook.projections.surfaces.sharing.own_history import find_renamed, read_syncs
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog, find_renamed, read_syncs
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, longest_wait, mask
 from tallybook.projections.surfaces.workspace.project import Project
 

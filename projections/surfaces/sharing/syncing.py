@@ -39,8 +39,7 @@ from tallybook.projections.history.event_rows import summary
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import LIMIT_S, Membership, share_command
-from tallybook.projections.surfaces.sharing.own_history import SHARED_KINDS
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.shared_log import SHARED_KINDS, SharedLog
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact, secrets
 
