@@ -26,8 +26,8 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.sharing import divisions
-from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
+from tallybook.projections.surfaces.sharing import ledger_copies
+from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 
@@ -56,7 +56,7 @@ def here(project: Path) -> Project:
 
 def what_happened(here: Project) -> str:
     """Return the line that people see, empty where nothing is recognised."""
-    division = divisions.recognize(here)
+    division = ledger_copies.recognize(here)
     return "" if division is None else str(division)
 
 
@@ -310,7 +310,7 @@ def test_a_crash_after_any_step_of_the_repair_loses_nothing(
                 import_ledger(here, str(here.ledger / "events.jsonl"), dry_run=False, accept_loss=False)
         assert damaged in {path.read_bytes() for path in (here.ledger / "quarantine").iterdir()}
     with monkeypatch.context() as patch:
-        patch.setattr("tallybook.projections.surfaces.sharing.ledger_import._land", _crash)
+        patch.setattr("tallybook.projections.surfaces.sharing.ledger_copies._land", _crash)
         with pytest.raises(KeyboardInterrupt):
             import_ledger(here, "git:side", dry_run=False, accept_loss=False)
     join(run, "git:side")
@@ -369,7 +369,7 @@ class Clones:
         try:
             commands.show(here)
         except DamagedLedgerError as error:
-            said = str(divisions.explain(here, error))
+            said = str(ledger_copies.explain(here, error))
             assert "`tallybook import --ledger " in said
             source = said.partition("`tallybook import --ledger ")[2].partition("`")[0]
             import_ledger(here, source, dry_run=False, accept_loss=False)

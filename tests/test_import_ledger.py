@@ -16,14 +16,14 @@ from helpers.shared_machines import make_machines
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
+from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallybook.projections.surfaces.sharing.ledger_import import ImportedLedger
+    from tallybook.projections.surfaces.sharing.ledger_copies import ImportedLedger
 
 
 @pytest.fixture

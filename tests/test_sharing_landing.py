@@ -10,7 +10,7 @@ from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage.disk import LOCK_WAIT_MS
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
+from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording

@@ -9,7 +9,7 @@ from helpers.authors import HUMAN
 from helpers.hook_calls import here
 from helpers.shared_machines import make_machines
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.sharing.ledger_import import import_ledger
+from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from tallybook.projections.surfaces.reflection import raters, transcript, worker
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores import files as score_files
 from tallybook.projections.surfaces.scores.answers import ScorePage, Table, markdown
-from tallybook.projections.surfaces.sharing import divisions, membership
+from tallybook.projections.surfaces.sharing import ledger_copies, membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
 from tallybook.projections.surfaces.workspace import project as projects
 from tallybook.projections.surfaces.workspace.project import Project
@@ -88,13 +88,13 @@ def check_ledger(project: Project) -> Iterator[Finding]:
         return
     verdict = verify(log, METER.update)
     # What git did to a log reads like damage, and has a command of its own.
-    division = divisions.recognize(project) if verdict.problems else None
+    division = ledger_copies.recognize(project) if verdict.problems else None
     if division is not None:
         yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
     for problem in verdict.problems:
         yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
     if verdict.problems and division is None:
-        yield Finding(NOTE, "a damaged ledger takes no events", divisions.repair_hint(project))
+        yield Finding(NOTE, "a damaged ledger takes no events", ledger_copies.repair_hint(project))
     for kind, number in verdict.unknown_kinds.items():
         message = f"{format_count(number, 'event')} of kind {kind}, of a later version of Tallybook, kept and ignored"
         yield Finding(NOTE, message, f"upgrade: run `{tool_command()}`")

@@ -50,12 +50,12 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else Redrawn()
     code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None and not redrawn.different else EXIT_NO
     if not verdict.ok:
-        from tallybook.projections.surfaces.sharing import divisions
+        from tallybook.projections.surfaces.sharing import ledger_copies
 
         # What git did to the log has a repair of its own; that of a person's own playbook has none.
-        division = divisions.recognize(project)
+        division = ledger_copies.recognize(project)
         if division is not None or not isinstance(project, PersonalPlaybook):
-            note(str(division or f"to go on, {divisions.repair_hint(project)}"))
+            note(str(division or f"to go on, {ledger_copies.repair_hint(project)}"))
     value: dict[str, Any] = {
         "ok": verdict.ok,
         "events": verdict.events,
@@ -194,10 +194,10 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     if ledger is not None and isinstance(project, PersonalPlaybook):
         raise BadInputError("import --ledger", "does not work on your own playbook", "leave --mine out")
     if ledger is not None:
-        from tallybook.projections.surfaces.sharing import ledger_import
+        from tallybook.projections.surfaces.sharing import ledger_copies
 
-        ledger_import.print_imported(
-            ledger_import.import_ledger(project, ledger, **how), ledger, as_json=as_json, **how
+        ledger_copies.print_imported(
+            ledger_copies.import_ledger(project, ledger, **how), ledger, as_json=as_json, **how
         )
         return
     if any(how.values()):

@@ -118,9 +118,9 @@ class Verb(click.Command):
                 raise
             raise personal.explain(ctx.obj, error) from error
         except DamagedLedgerError as error:
-            from tallybook.projections.surfaces.sharing import divisions
+            from tallybook.projections.surfaces.sharing import ledger_copies
 
-            raise divisions.explain(ctx.obj, error) from error
+            raise ledger_copies.explain(ctx.obj, error) from error
 
 
 at_when: Final = click.option(
