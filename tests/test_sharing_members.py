@@ -9,7 +9,7 @@ import attrs
 
 from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import make_team
-from tallybook.projections.surfaces.sharing import membership, status
+from tallybook.projections.surfaces.sharing import membership, operations
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import longest_wait
 from tallybook.projections.surfaces.workspace.project import Project
@@ -69,5 +69,5 @@ def test_the_more_write_the_longer_a_push_may_wait(tmp_path: Path, run: Run, mon
         team.sync("anna")
         if number in expected:
             # The first machine has written as well: it made the book.
-            writers = status.count_recent_writers(SharedLog(project.ledger).copy)
+            writers = operations.count_recent_writers(SharedLog(project.ledger).copy)
             assert expected[number] <= longest_wait("git", writers) <= expected[number] + 10

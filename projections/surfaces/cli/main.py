@@ -283,9 +283,9 @@ def _follow_up(project: Project, verb: str) -> None:
         note(message)
     with suppress(TallybookError):
         if sys.stderr.isatty() and Path(membership_file(project)).exists() and sync_results.has_news(project):
-            from tallybook.projections.surfaces.sharing import status
+            from tallybook.projections.surfaces.sharing import operations
 
-            status.tell_new(project)
+            operations.tell_new(project)
 
 
 _PROJECT: Final = click.Option(

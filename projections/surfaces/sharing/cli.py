@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.console.output import (
 from tallybook.projections.surfaces.console.parameters import Number, Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.sharing import membership, operations, status, syncing
+from tallybook.projections.surfaces.sharing import membership, operations, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult
@@ -96,15 +96,15 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
     if options["dry_run"]:
         return _print(shown, "Nothing was changed: this was a dry run.", as_json=as_json)
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
-    before = status.own_end(project)
+    before = operations.own_end(project)
     result = operations.join(project, part)
-    status.store(project, before, result.problems, taken=result.taken)
+    operations.store(project, before, result.problems, taken=result.taken)
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):
         plan.take(step)
     code = _print_result(project, result, as_json=as_json)
     if not as_json:
-        say(*status.renaming_lines(project, before, status.own_end(project)))
+        say(*operations.renaming_lines(project, before, operations.own_end(project)))
     return code
 
 
@@ -112,7 +112,7 @@ def _purpose(project: Project, part: Membership, shown: Mapping[str, Any]) -> tu
     """Return what joining does and the question about it, and note what a person may not expect."""
     former = membership.last_known(project)
     if former is not None and shown["former"]:
-        place = status.examine(project, former)["moved"]
+        place = operations.examine(project, former)["moved"]
         if place is None:
             note(f"This moves the book {former.name} of {former.shown_address} to {part.address}, the same bytes")
             return "moves the book that this project shares", "Move it?"
@@ -243,32 +243,32 @@ def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool)
     --rejoin: {copy, kept, taken, landed, end, missing, pending}
     """
     if options["unattended"]:
-        return status.sync_unattended(project, limit_s)
+        return operations.sync_unattended(project, limit_s)
     part = membership.require(project)
     if options["dry_run"]:
         return _print_pending(project, part, as_json=as_json)
     if options["rejoin"]:
         return _rejoin(project, part, as_json=as_json)
-    before = status.own_end(project)
-    result = status.sync(project, part, limit_s)
+    before = operations.own_end(project)
+    result = operations.sync(project, part, limit_s)
     return _print_result(project, result, as_json=as_json, before=before)
 
 
 def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
-    before = status.own_end(project)
+    before = operations.own_end(project)
     with _open_book(project) as (_, engine):
         done = operations.rejoin(project, part, engine)
-    status.store(project, before, [], taken=done["taken"])
+    operations.store(project, before, [], taken=done["taken"])
     refusal = done.pop("refusal")
     note(*([refusal] if refusal and done["pending"] else []))
-    _print(done, *status.rejoined_lines(done), as_json=as_json)
+    _print(done, *operations.rejoined_lines(done), as_json=as_json)
     if not as_json:
-        say(*status.change_lines(project, before, status.own_end(project)))
+        say(*operations.change_lines(project, before, operations.own_end(project)))
     return 0
 
 
 def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
-    rows = status.outgoing(project, part)
+    rows = operations.outgoing(project, part)
     verb = "wait, and this machine publishes nothing" if part.read_only else "would be published"
     total = f"{format_count(len(rows), 'event')} {verb}. Nothing was changed: this was a dry run."
     return _print({"pending": rows}, *(f"event {row['seq']}  {row['summary']}" for row in rows), total, as_json=as_json)
@@ -276,10 +276,10 @@ def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
 
 def _print_result(project: Project, result: SyncResult, *, as_json: bool, before: int | None = None) -> int:
     part = membership.require(project)
-    lines = status.result_lines(result, read_only=part.read_only)
-    _print(status.to_json(result), *lines, as_json=as_json)
+    lines = operations.result_lines(result, read_only=part.read_only)
+    _print(operations.to_json(result), *lines, as_json=as_json)
     if not as_json and before is not None and result.taken:
-        say(*status.change_lines(project, before, status.own_end(project)))
+        say(*operations.change_lines(project, before, operations.own_end(project)))
     note(*map(str, result.skipped))
     if result.refusal and (result.pending or result.moved):
         note(result.refusal)
@@ -317,20 +317,20 @@ def _open_book(project: Project) -> Iterator[tuple[Membership, Engine]]:
 
 
 def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
-    state = status.examine(project, membership.require(project))
+    state = operations.examine(project, membership.require(project))
     with suppress(TallybookError):
-        status.store_missed(project)
+        operations.store(project)
     # Who reads the state has seen all results, so no later command tells them.
     with sync_results.new_results(project):
         state["results"] = sync_results.read(project)
-    results = (line for result in state["results"] for line in status.lines(result))
-    return _print(state, *status.status_lines(state), *results, as_json=as_json)
+    results = (line for result in state["results"] for line in operations.lines(result))
+    return _print(state, *operations.status_lines(state), *results, as_json=as_json)
 
 
 def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
     with _open_book(project) as (_, engine):
         check = operations.verify(project, engine)
-    _print(status.to_json(check), *operations.check_lines(check, engine.address), as_json=as_json)
+    _print(operations.to_json(check), *operations.check_lines(check, engine.address), as_json=as_json)
     if check.differs:
         return EXIT_DAMAGED
     return EXIT_NO if check.skipped or check.redacted or check.newer else 0
@@ -375,8 +375,8 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int
         what = f"publishes a text that was masked in the book {part.name}, as it is"
         _require_consent("publish", what, options, as_json=as_json)
         name, result = operations.publish(project, part, engine, options["event"] or "")
-    lines = [f"The text of {name} was published as it is", *status.result_lines(result)]
-    return _print(status.to_json(result), *lines, as_json=as_json)
+    lines = [f"The text of {name} was published as it is", *operations.result_lines(result)]
+    return _print(operations.to_json(result), *lines, as_json=as_json)
 
 
 def _turn_off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
@@ -391,11 +391,11 @@ def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> in
     with _open_book(project) as (part, engine):
         copy = SharedLog(project.ledger).copy
         try:
-            found = status.find_members(copy, part.writer, engine)
+            found = operations.find_members(copy, part.writer, engine)
         except UnreachableError as error:
             note(str(error))
-            found = status.find_members(copy, part.writer, None)
-    return _print([attrs.asdict(member) for member in found], *status.member_lines(found), as_json=as_json)
+            found = operations.find_members(copy, part.writer, None)
+    return _print([attrs.asdict(member) for member in found], *operations.member_lines(found), as_json=as_json)
 
 
 ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
