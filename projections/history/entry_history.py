@@ -259,21 +259,10 @@ def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
     change = CHANGES.get(type(event))
     if change is None:
         return
-    entries = state.book.entries
-    if isinstance(event, events.PointRated):
-        # The most frequent event takes a short way: a rating changes one entry's counts and no text.
-        name = event.name if event.name in entries else state.book.merged.get(event.name, event.name)
-        before_rating = entries.get(name)
-        change(state.book, event, batch)
-        if entries.get(name) is not before_rating:
-            state.last_changes[name] = EventPlace(batch, index)
-        return
-    before = [(name, entries.get(name)) for name in affected_names(state.book, event)]
+    before = [(name, state.book.entries.get(name)) for name in affected_names(state.book, event)]
     change(state.book, event, batch)
-    # A change of the order replaces the playbook's dict.
-    entries = state.book.entries
     for name, old in before:
-        new = entries.get(name)
+        new = state.book.entries.get(name)
         if new is not old and new != old:
             state.last_changes[name] = EventPlace(batch, index)
             # Two redacted texts are not one text; compared, they would make entries of different advice related.

@@ -18,7 +18,7 @@ import attrs
 from tallybook.ledger.events import Entry, EventsVoided, PlaybookUpdated, PointMerged, PointRated
 from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, name_event
-from tallybook.projections.playbook.entry import SPEC_POLICY, MutableEntry, Policy
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook, settle
 
@@ -295,7 +295,7 @@ class AgedPlaybook(Playbook):
     weights: dict[str, Weight] = attrs.field(factory=dict)
     step: int = 0
 
-    def prunes(self, entry: Entry | MutableEntry) -> bool:
+    def prunes(self, entry: Entry) -> bool:
         """Say whether an update at this moment prunes an entry."""
         weights = self.weights.get(entry.name, Weight())
         now = weights.at(max(self.step, weights.step))
@@ -332,23 +332,23 @@ def _apply_aged_batch(state: AgedPlaybook, batch: Batch) -> None:
             # Ages count back from the latest update, also where the clock ran back.
             state.step = max(state.step, now)
             # The others are checked again once their counts change: age alone never makes an entry prunable.
-            state.due = {name: None for name in state.due if state.prunes(state.mutable[name])}
+            state.due = {name: None for name in state.due if state.prunes(state.entries[name])}
         # Of a merge the entry that stays; an event about no entry changes no counts.
         name: str = getattr(event, "name", "")
-        if isinstance(event, PointRated) and name not in state.mutable:
+        if isinstance(event, PointRated) and name not in state.entries:
             name = state.merged.get(name, name)
         before = _counts_of(state, name)
         change(state, event, batch)
         if _counts_of(state, name) != before:
             state.weights[name] = _weight_after(state, event, name, before, step)
-        if name in state.mutable:
+        if name in state.entries:
             # The next update decides about every entry that changed.
             state.due[name] = None
     settle(state, batch)
 
 
 def _counts_of(state: AgedPlaybook, name: str) -> tuple[int, int]:
-    entry = state.mutable.get(name) or state.gone.get(name)
+    entry = state.entries.get(name) or state.gone.get(name)
     return (0, 0) if entry is None else (entry.helpful, entry.harmful)
 
 

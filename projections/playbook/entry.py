@@ -5,9 +5,9 @@ The default policy is the specification's (REQ-SCORE-007).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -54,78 +54,6 @@ def add_rating(entry: Entry, rating: str) -> Entry:
     if rating == "harmful":
         return Entry(entry.name, entry.text, entry.helpful, entry.harmful + 1)
     return entry
-
-
-@attrs.define(weakref_slot=False)
-class MutableEntry:
-    """An entry whose counts change in place, which makes a long replay faster; readers get an `Entry`.
-
-    Attributes:
-        name: As in `Entry`.
-        text: As in `Entry`.
-        helpful: Count of helpful ratings, 0 or more.
-        harmful: Count of harmful ratings, 0 or more.
-        snapshot: The `Entry` that readers got last, None after a change: an unchanged entry is the same object.
-    """
-
-    name: str
-    text: str
-    helpful: int
-    harmful: int
-    snapshot: Entry | None = attrs.field(default=None, eq=False)
-
-    @property
-    def entry(self) -> Entry:
-        """Return the entry as an immutable value."""
-        if self.snapshot is None:
-            self.snapshot = Entry(self.name, self.text, self.helpful, self.harmful)
-        return self.snapshot
-
-
-class Entries(MutableMapping[str, Entry]):
-    """A mapping of entries by name, in the playbook's order.
-
-    Attributes:
-        mutable: The same entries, to count in place.
-    """
-
-    __slots__ = ("mutable",)
-
-    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
-        """Start with these entries."""
-        self.mutable: dict[str, MutableEntry] = {}
-        self.update(entries or {})
-
-    def __getitem__(self, name: str) -> Entry:
-        """Return an entry as an immutable value."""
-        return self.mutable[name].entry
-
-    def __setitem__(self, name: str, entry: Entry) -> None:
-        """Replace or append an entry."""
-        self.mutable[name] = MutableEntry(entry.name, entry.text, entry.helpful, entry.harmful, entry)
-
-    def __delitem__(self, name: str) -> None:
-        """Delete an entry."""
-        del self.mutable[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
-        return iter(self.mutable)
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self.mutable)
-
-    def __contains__(self, name: object) -> bool:
-        """Say whether there is an entry of this name."""
-        return name in self.mutable
-
-    if not TYPE_CHECKING:
-        # Faster than the inherited method, which raises and catches KeyError.
-        def get(self, name: str, default: Any = None) -> Any:
-            """Return an entry, or the default where there is none."""
-            entry = self.mutable.get(name)
-            return default if entry is None else entry.entry
 
 
 # Policies: when an update prunes an entry
@@ -175,7 +103,7 @@ class Policy:
         also = f" AND {self.condition.rule}" if self.condition else ""
         return f"harmful >= {self.floor} AND harmful > helpful{extra}{also}"
 
-    def prunes(self, entry: Entry | MutableEntry) -> bool:
+    def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes this entry (REQ-SCORE-007)."""
         return self.prunes_weights(entry.helpful, entry.harmful)
 

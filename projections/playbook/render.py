@@ -9,12 +9,11 @@ from typing import Any
 from tallybook.ledger import names
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import BOOK_STAMP, FLAT, STAMP, UNTIL
-from tallybook.projections.playbook.entry import MutableEntry
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import Playbook
 
 
-def entry_json(entry: Entry | MutableEntry) -> dict[str, Any]:
+def entry_json(entry: Entry) -> dict[str, Any]:
     """Return an entry with exactly the four keys of the specification (REQ-SCORE-001)."""
     return {"name": entry.name, "text": entry.text, "helpful": entry.helpful, "harmful": entry.harmful}
 
@@ -23,7 +22,7 @@ def playbook_dict(playbook: Playbook, form: str = FLAT) -> dict[str, Any]:
     """Return the playbook in the specification's format, or SECTIONED in the later one, without the ledger's stamp."""
     if form == FLAT:
         top = names.filter_sections(playbook.top, playbook.entries, playbook.placed)
-        content: dict[str, Any] = {"key_points": [entry_json(entry) for entry in playbook.mutable.values()]}
+        content: dict[str, Any] = {"key_points": [entry_json(entry) for entry in playbook.entries.values()]}
     else:
         top = {key: value for key, value in playbook.top.items() if key not in names.SECTION_KEYS}
         sections = entries_by_section(playbook).items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection
 from functools import partial
 import json
 from typing import TYPE_CHECKING, Any, Final
@@ -11,12 +11,9 @@ import attrs
 
 from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
-from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry import (
     SPEC_POLICY,
-    Entries,
-    MutableEntry,
     Policy,
     add_rating,
     evolve,
@@ -41,7 +38,6 @@ class Playbook(State):
     Attributes:
         policy: Decides what an update prunes.
         entries: The entries by name, in their order.
-        mutable: The same entries, to count in place.
         high_water: Highest number of a ``kpt_NNN`` ever used, 0 for none; names are never used again (REQ-SCORE-005).
         used: Every name that an entry ever had.
         due: Names that the next update prunes, unless their counts change before it.
@@ -70,8 +66,7 @@ class Playbook(State):
     """
 
     policy: Policy = SPEC_POLICY
-    entries: MutableMapping[str, Entry] = attrs.field(factory=Entries)
-    mutable: dict[str, MutableEntry] = attrs.field(init=False, eq=False, repr=False)
+    entries: dict[str, Entry] = attrs.field(factory=dict)
     high_water: int = 0
     used: set[str] = attrs.field(factory=set)
     due: dict[str, None] = attrs.field(factory=dict)
@@ -96,12 +91,7 @@ class Playbook(State):
     has_begun: bool = False
     prefix: str = attrs.field(default=names.PREFIX, eq=False)
 
-    def __attrs_post_init__(self) -> None:
-        """Accept any mapping for the entries."""
-        entries = self.entries if isinstance(self.entries, Entries) else Entries(self.entries)
-        self.entries, self.mutable = entries, entries.mutable
-
-    def protects(self, entry: Entry | MutableEntry) -> bool:
+    def protects(self, entry: Entry) -> bool:
         """Say whether an entry is exempt from pruning: it is pinned, or was restored with so many harmful ratings."""
         return entry.name in self.pinned or entry.harmful <= self.pardons.get(entry.name, -1)
 
@@ -163,7 +153,7 @@ def _put(state: Playbook, entry: Entry) -> None:
     _update_due(state, entry)
 
 
-def _update_due(state: Playbook, entry: Entry | MutableEntry) -> None:
+def _update_due(state: Playbook, entry: Entry) -> None:
     """Note whether the next update prunes an entry."""
     if state.policy.prunes(entry) and not state.protects(entry):
         state.due[entry.name] = None
@@ -221,21 +211,13 @@ def _apply(state: Playbook, event: Any, _: Batch) -> None:
         _put_new(state, entry)
 
 
-def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
-    # The second most frequent event takes a short way: a new entry has no counts to prune by.
-    if event.name not in state.mutable:
-        text = REDACTED if event.text is None else event.text
-        state.mutable[event.name] = MutableEntry(event.name, text, 0, 0)
-        _mark_present(state, event.name)
-
-
 def _match(state: Playbook, event: events.PointMatched, batch: Batch) -> None:
     """Add what a matched entry brings with it to the one that has its text, which also gets its later ratings."""
     to = state.merged.get(event.to, event.to)
     entry = state.entries.get(to)
     if entry is None and to not in state.gone:
         # The adding of the other one was undone.
-        _add(state, events.PointAdded(event.name, event.text), batch)
+        _apply(state, events.PointAdded(event.name, event.text), batch)
         _put(state, Entry(event.name, state.entries[event.name].text, event.helpful, event.harmful))
         return
     _reserve_name(state, event.name)
@@ -256,21 +238,15 @@ def _edit_entry(state: Playbook, event: events.PointEdited, batch: Batch) -> Non
 def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
     # The most frequent event by far takes a short way: a rating never adds or removes an entry, a helpful one only ends
     # a pending prune, and a harmful one only starts one.
-    entry = state.mutable.get(event.name) or state.mutable.get(state.merged.get(event.name, ""))
+    name = event.name if event.name in state.entries else state.merged.get(event.name, event.name)
+    entry = state.entries.get(name)
     if entry is None:
-        name = state.merged.get(event.name, event.name)
         if name in state.pruned and not state.policy.is_permanent:
             state.gone[name] = add_rating(state.gone[name], event.rating)
-    elif event.rating == "helpful":
-        entry.helpful += 1
-        entry.snapshot = None
-        if state.due and entry.name in state.due:
-            _update_due(state, entry)
-    elif event.rating == "harmful":
-        entry.harmful += 1
-        entry.snapshot = None
-        if entry.harmful >= state.policy.floor:
-            _update_due(state, entry)
+    elif event.rating in {"helpful", "harmful"}:
+        state.entries[name] = rated = add_rating(entry, event.rating)
+        if name in state.due or rated.harmful >= state.policy.floor:
+            _update_due(state, rated)
     if entry is not None and batch.is_by(AGENT):
         given = state.by_agents.get(entry.name) or Entry(entry.name, "")
         state.by_agents[entry.name] = add_rating(given, event.rating)
@@ -361,10 +337,8 @@ def _adopt(state: Playbook, event: events.PlaybookAdopted, batch: Batch) -> None
 
 def _close_edit(state: Playbook, event: events.PlaybookEdited, _: Batch) -> None:
     if state.order:
-        first = {name: state.mutable[name] for name in state.order if name in state.mutable}
-        remaining = {name: entry for name, entry in state.mutable.items() if name not in first}
-        state.mutable.clear()
-        state.mutable.update(first | remaining)
+        first = {name: state.entries[name] for name in state.order if name in state.entries}
+        state.entries = first | {name: entry for name, entry in state.entries.items() if name not in first}
         state.order.clear()
     if event.top:
         top = json.loads(event.top)
@@ -396,7 +370,7 @@ def settle(state: Playbook, batch: Batch) -> None:
 CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     events.PointRated: _rate,
     events.PlaybookUpdated: _update,
-    events.PointAdded: _add,
+    events.PointAdded: _apply,
     events.PointSeeded: _apply,
     events.PointEdited: _edit_entry,
     events.PointRemoved: _apply,

@@ -29,7 +29,7 @@ import msgspec
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.events import Entry, EventRedacted, EventsVoided
+from tallybook.ledger.events import EventRedacted, EventsVoided
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.log import JsonlLog
@@ -38,7 +38,6 @@ from tallybook.ledger.scan import read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import State, View, fold, fold_history
-from tallybook.projections.playbook.entry import Entries
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
@@ -279,13 +278,12 @@ class Form(Generic[S]):
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, lambda state: state)
 
 _LEFT_OUT: Final = frozenset(
-    ("latest_batch", "mutable", "policy", "config", "order", "shared_stamp", "prefix", "uncounted", "stories")
+    ("latest_batch", "policy", "config", "order", "shared_stamp", "prefix", "uncounted", "stories")
 )
 """Fields of states that no checkpoint holds.
 
-The last batch is read from the log again, and `mutable` holds the values of `entries`. Policy and configuration are
-those of the view. No order is pending after a whole batch, a state with a shared book in it is never stored, and who
-decides sets the prefix.
+The last batch is read from the log again; policy and configuration are those of the view. No order is pending after a
+whole batch, a state with a shared book in it is never stored, and who decides sets the prefix.
 """
 
 
@@ -309,8 +307,6 @@ def unpack(state: S, packed: msgspec.Raw) -> S:
         inner = getattr(state, name)
         if isinstance(inner, State):
             unpack(inner, value)
-        elif isinstance(inner, Entries):
-            inner.update(msgspec.msgpack.decode(value, type=dict[str, Entry]))
         else:
             # What is None at first is a time or any value of JSON.
             kind = Any if inner is None else types[name]
@@ -320,9 +316,7 @@ def unpack(state: S, packed: msgspec.Raw) -> S:
 
 def encode(begin: int, state: State) -> bytes:
     """Return a state as the body of a blob, with the place of the batch folded last."""
-    return msgspec.msgpack.encode(
-        [begin, pack(state)], enc_hook=lambda value: dict(value) if isinstance(value, Entries) else value.encode()
-    )
+    return msgspec.msgpack.encode([begin, pack(state)], enc_hook=lambda value: value.encode())
 
 
 def position_of(state: State) -> Position:

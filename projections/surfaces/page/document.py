@@ -304,7 +304,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "counts": {
             "events": film.last,
             "moments": len(film.lasts),
-            "entries": len(film.tracks[""].book.mutable),
+            "entries": len(film.tracks[""].book.entries),
             "names": len(numbers),
             "sessions": len(film.sessions),
         },

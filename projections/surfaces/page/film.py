@@ -131,7 +131,7 @@ class Track:
             if isinstance(event, events.PlaybookUpdated) and not self.policy.is_permanent:
                 yield from book.pruned
             elif isinstance(event, events.PlaybookOrdered):
-                yield from book.mutable
+                yield from book.entries
             elif isinstance(event, events.PointMatched):
                 yield book.merged.get(event.to, event.to)
             elif isinstance(event, events.PointMerged):
@@ -150,7 +150,7 @@ class Track:
         rows = {name: row for name in names if (row := self._row(name)) != self.rows.get(name, ABSENT)}
         self.rows |= rows
         # An entry that comes in or comes back is the last one.
-        if next(reversed(self.book.mutable), None) in names:
+        if next(reversed(self.book.entries), None) in names:
             rows |= self._place(seq)
         own = None if self.own is None else self.own.rows
         for name in rows if own is None else {**names, **rows}:
@@ -168,18 +168,18 @@ class Track:
         """Return what the page shows of a name now, in its place so far."""
         book, old = self.book, self.rows.get(name, ABSENT)
         flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
-        status = "kept" if name in book.mutable else book.status_of(name)
+        status = "kept" if name in book.entries else book.status_of(name)
         if status not in STATUSES:
             return ABSENT._replace(flags=flags)
         # Of an entry whose addition is undone the playbook has the name alone.
-        entry = book.mutable.get(name) or book.gone.get(name) or Entry(name, old.text)
+        entry = book.entries.get(name) or book.gone.get(name) or Entry(name, old.text)
         into = book.merged.get(name, "")
         return EntryRow(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
 
     def _place(self, seq: int) -> dict[str, EntryRow]:
         """Give the entries that are not in rising places new ones, the same under each policy; return their rows."""
         placed, last = {}, 0
-        for name in self.book.mutable:
+        for name in self.book.entries:
             row = self.rows[name]
             if row.place <= last:
                 # By the event's number: an entry then has one place, and so one row, under all policies.
@@ -301,7 +301,7 @@ class Film:
     def _ratable(self, batch: Batch) -> set[str]:
         """Return the names in a batch of which a rating counts for an entry of the playbook."""
         book, names = self.tracks[""].book, {str(getattr(event, "name", "")) for event in batch.events}
-        return {name for name in names if name in book.mutable or book.merged.get(name) in book.mutable}
+        return {name for name in names if name in book.entries or book.merged.get(name) in book.entries}
 
     def _note_event(self, seq: int, event: Any) -> None:
         """Note what an event says of the ledger, of injections, and in quotes."""
@@ -367,7 +367,7 @@ class Film:
         for track in self.tracks.values():
             book = track.book
             # An undo can change every name.
-            track.note([*track.rows, *book.mutable, *book.gone, *book.used, *book.pinned], {}, until)
+            track.note([*track.rows, *book.entries, *book.gone, *book.used, *book.pinned], {}, until)
 
     def words_of(self, seq: int) -> str:
         """Return what an event did, in a few words."""
