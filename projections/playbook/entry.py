@@ -1,4 +1,4 @@
-"""An entry of the playbook, what an event does to it, the table of entries, and the policies that prune them.
+"""An entry of the playbook after an event, and the policies that prune entries.
 
 The default policy is the specification's (REQ-SCORE-007).
 """
@@ -11,35 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-
-
-def evolve(entry: Entry | None, event: Any) -> Entry | None:
-    """Return an entry after one event, whatever the other entries are; None where there is none.
-
-    Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
-    """
-    match event:
-        case events.PointRated():
-            after = entry and add_rating(entry, event.rating)
-        case events.PointAdded():
-            after = entry or Entry(event.name, text_of(event))
-        case events.PointSeeded():
-            after = entry or Entry(event.name, text_of(event), event.helpful, event.harmful)
-        case events.PointEdited():
-            # Where an edit left the text, its own copy of that may be redacted, or be another one's by now.
-            stays = entry and event.change == "kept" and event.text in {None, REDACTED}
-            text = entry.text if entry and stays else text_of(event)
-            after = Entry(event.name, text, event.helpful, event.harmful)
-        case events.PointReworded():
-            after = entry and Entry(event.name, text_of(event), entry.helpful, entry.harmful)
-        case events.PointRemoved() | events.PointRetired():
-            after = None
-        case _:
-            after = entry
-    return after
 
 
 def text_of(event: Any) -> str:

@@ -11,13 +11,9 @@ import attrs
 
 from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
+from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, UndoneEvent, View
-from tallybook.projections.playbook.entry import (
-    SPEC_POLICY,
-    Policy,
-    add_rating,
-    evolve,
-)
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, text_of
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
@@ -164,16 +160,11 @@ def _update_due(state: Playbook, entry: Entry) -> None:
 def _put_new(state: Playbook, entry: Entry) -> None:
     """Put an entry in that may be new."""
     _put(state, entry)
-    _mark_present(state, entry.name)
-
-
-def _mark_present(state: Playbook, name: str) -> None:
-    """Note that an entry is in the playbook that may be new."""
-    state.gone.pop(name, None)
-    state.pruned.pop(name, None)
+    state.gone.pop(entry.name, None)
+    state.pruned.pop(entry.name, None)
     # A merged entry that a manual edit brings back is an entry of its own again.
-    state.merged.pop(name, None)
-    _reserve_name(state, name)
+    state.merged.pop(entry.name, None)
+    _reserve_name(state, entry.name)
 
 
 def _reserve_name(state: Playbook, name: str) -> None:
@@ -201,14 +192,10 @@ def _apply_undone(state: Playbook, event: UndoneEvent, batch: Batch) -> None:
         _rewrite(state, event.event, batch)
 
 
-def _apply(state: Playbook, event: Any, _: Batch) -> None:
-    """Apply one event to one entry, by ``evolve``."""
-    before = state.entries.get(event.name)
-    entry = evolve(before, event)
-    if entry is None:
-        _take_out(state, event.name)
-    elif entry is not before:
-        _put_new(state, entry)
+def _add(state: Playbook, event: Any, _: Batch) -> None:
+    if event.name not in state.entries:
+        counts = getattr(event, "helpful", 0), getattr(event, "harmful", 0)
+        _put_new(state, Entry(event.name, text_of(event), *counts))
 
 
 def _match(state: Playbook, event: events.PointMatched, batch: Batch) -> None:
@@ -217,7 +204,7 @@ def _match(state: Playbook, event: events.PointMatched, batch: Batch) -> None:
     entry = state.entries.get(to)
     if entry is None and to not in state.gone:
         # The adding of the other one was undone.
-        _apply(state, events.PointAdded(event.name, event.text), batch)
+        _add(state, events.PointAdded(event.name, event.text), batch)
         _put(state, Entry(event.name, state.entries[event.name].text, event.helpful, event.harmful))
         return
     _reserve_name(state, event.name)
@@ -226,13 +213,16 @@ def _match(state: Playbook, event: events.PointMatched, batch: Batch) -> None:
         _put(state, Entry(to, entry.text, entry.helpful + event.helpful, entry.harmful + event.harmful))
 
 
-def _edit_entry(state: Playbook, event: events.PointEdited, batch: Batch) -> None:
+def _edit_entry(state: Playbook, event: events.PointEdited, _: Batch) -> None:
     before = state.entries.get(event.name)
     if before is not None and (before.helpful, before.harmful) != (event.helpful, event.harmful):
         # A manual edit of the counts ends the pardon of a restore, and the new ones are a person's.
         state.pardons.pop(event.name, None)
         state.by_agents.pop(event.name, None)
-    _apply(state, event, batch)
+    # Where an edit left the text, its own copy of that may be redacted, or be another one's by now.
+    stays = before is not None and event.change == "kept" and event.text in {None, REDACTED}
+    text = before.text if before is not None and stays else text_of(event)
+    _put_new(state, Entry(event.name, text, event.helpful, event.harmful))
 
 
 def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
@@ -252,12 +242,12 @@ def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
         state.by_agents[entry.name] = add_rating(given, event.rating)
 
 
-def _reword(state: Playbook, event: events.PointReworded, batch: Batch) -> None:
-    if event.name in state.pruned and not state.policy.is_permanent:
-        entry = state.gone[event.name]
-        state.gone[event.name] = evolve(entry, event) or entry
-    else:
-        _apply(state, event, batch)
+def _reword(state: Playbook, event: events.PointReworded, _: Batch) -> None:
+    entry = state.entries.get(event.name)
+    if entry is not None:
+        _put(state, Entry(entry.name, text_of(event), entry.helpful, entry.harmful))
+    elif event.name in state.pruned and not state.policy.is_permanent:
+        state.gone[event.name] = attrs.evolve(state.gone[event.name], text=text_of(event))
 
 
 def _restore(state: Playbook, event: events.PointRestored, _: Batch) -> None:
@@ -370,12 +360,12 @@ def settle(state: Playbook, batch: Batch) -> None:
 CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     events.PointRated: _rate,
     events.PlaybookUpdated: _update,
-    events.PointAdded: _apply,
-    events.PointSeeded: _apply,
+    events.PointAdded: _add,
+    events.PointSeeded: _add,
     events.PointEdited: _edit_entry,
-    events.PointRemoved: _apply,
+    events.PointRemoved: lambda state, event, _: _take_out(state, event.name),
     events.PointReworded: _reword,
-    events.PointRetired: _apply,
+    events.PointRetired: lambda state, event, _: _take_out(state, event.name),
     events.PointRestored: _restore,
     events.PointPinned: _pin,
     events.PointUnpinned: _pin,
