@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import chain, repeat
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -19,7 +18,7 @@ from tallybook.ledger import errors
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import digest, is_digest
+from tallybook.ledger.line import is_digest
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import disk
@@ -64,40 +63,18 @@ class DriftError(errors.TallybookError):
 
 
 _EDITS: Final = "manual edits"
+NewEntry: TypeAlias = Mapping[str, str]
+"""A new entry as an extraction result has it: ``text``, ``section``, its heading, and ``until``, its last day."""
 
 
-class Point(TypedDict, total=False):
-    """A new entry, as an extraction result has it.
+def import_file(project: Project, data: bytes, source: str) -> tuple[dict[str, Any], bool]:
+    """Import a legacy playbook as seed events; the same file twice adds nothing.
 
-    Attributes:
-        text: Its text.
-        section: The heading of its section; without one it has none.
-        until: The last day on which it is injected; without one it holds without an end.
+    Returns:
+        ``{imported, skipped, problems}``: how many entries became seed events, how many items did not, because their
+        text is in the playbook already or they hold no entry, and the odd items as ``{source, message}``; and whether
+        this very file was imported before.
     """
-
-    text: Required[str]
-    section: str
-    until: str
-
-
-class Imported(NamedTuple):
-    """The result of importing a legacy file.
-
-    Attributes:
-        imported: How many entries became seed events.
-        skipped: How many items did not: their text is in the playbook already, or they hold no entry.
-        problems: The odd items, as source and message.
-        repeated: Whether this very file was imported before.
-    """
-
-    imported: int
-    skipped: int
-    problems: tuple[dict[str, str], ...]
-    repeated: bool
-
-
-def import_file(project: Project, data: bytes, source: str) -> Imported:
-    """Import a legacy playbook as seed events; the same file twice adds nothing."""
     from tallybook.ledger.decisions.legacy_import import HEADING, read_legacy
 
     legacy = read_legacy(data, source, Opened(project).playbook().used)
@@ -109,11 +86,11 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
     )
     headings = sum(part.reason == HEADING for part in legacy.skipped)
     skipped = len(legacy.items) + len(legacy.skipped) - headings - len(outcome.added)
-    return Imported(len(outcome.added), skipped, problems, outcome.repeated)
+    return {"imported": len(outcome.added), "skipped": skipped, "problems": problems}, outcome.repeated
 
 
 def add(
-    project: Project, point: str | Point, by: Mapping[str, str], key: str | None = None, *, again: bool = False
+    project: Project, point: str | NewEntry, by: Mapping[str, str], key: str | None = None, *, again: bool = False
 ) -> Outcome:
     """Add an entry.
 
@@ -145,7 +122,7 @@ def add(
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
     addition = requests.Update({"new_key_points": [point]}, is_addition=True)
-    return record_request(project, requests.Request(addition, by, key, payload=_digest_delivery(addition.payload, key)))
+    return record_request(project, requests.Request(addition, by, key, delivery=addition.payload))
 
 
 def rate(  # noqa: PLR0913 - the parts of a delivery
@@ -182,12 +159,11 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
         from tallybook.ledger.decisions.curation import check_reason
 
         check_reason(reason)
-    delivery = _digest_delivery([names, rating, reason], key)
     notes = tuple(PointNoted(name, f"{rating}: {reason}") for name in names if reason)
     ratings = [{"name": name, "rating": rating} for name in names]
     # People mistype, so an unknown name is refused; what record brings is kept as evidence.
     content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
-    outcome = record_request(project, requests.Request(content, by, key, payload=delivery))
+    outcome = record_request(project, requests.Request(content, by, key, delivery=[names, rating, reason]))
     disputes = [event for event in outcome.events if isinstance(event, PointProposed)]
     said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in disputes)
     return attrs.evolve(outcome, notes=(*outcome.notes, *said))
@@ -199,13 +175,7 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
 
     may = "person" if by.get("rater") == "human" else settings.read(project).may
     content = requests.Update(payload, may=may)
-    return record_request(project, requests.Request(content, by, key, payload=_digest_delivery(payload, key)))
-
-
-def _digest_delivery(content: Any, key: str | None) -> str:
-    """Return the digest of what a caller delivers under a key; empty without one."""
-    # The same delivery may list the members of an object in another order.
-    return "" if key is None else digest(json.dumps(content, sort_keys=True).encode())
+    return record_request(project, requests.Request(content, by, key, delivery=payload))
 
 
 def record_request(project: Project, request: Request) -> Outcome:

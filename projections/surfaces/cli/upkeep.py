@@ -205,12 +205,11 @@ def import_(project: Project, /, *, file: str | None, ledger: str | None, as_jso
     data, source = read_input(str(file), "a playbook, as JSON")
     if data.startswith(b'{"crc":'):
         raise BadInputError(source, "is a ledger, not a playbook", f"run `tallybook import --ledger {source}`")
-    done = commands.import_file(project, data, source)
-    value = {"imported": done.imported, "skipped": done.skipped, "problems": done.problems}
-    entries = f"{format_count(done.imported, 'entry', 'entries')} imported from {source}"
-    again = "; this file was imported before" if done.repeated else ""
-    lines = [entries + (f", {done.skipped} skipped" if done.skipped else "") + again]
-    lines += [f"{problem['source']}: {problem['message']}" for problem in done.problems]
+    value, is_repeated = commands.import_file(project, data, source)
+    entries = f"{format_count(value['imported'], 'entry', 'entries')} imported from {source}"
+    again = "; this file was imported before" if is_repeated else ""
+    lines = [entries + (f", {value['skipped']} skipped" if value["skipped"] else "") + again]
+    lines += [f"{problem['source']}: {problem['message']}" for problem in value["problems"]]
     reply(value, lines, as_json=as_json)
 
 

@@ -118,16 +118,13 @@ class Opened:
 
     Attributes:
         project: The paths of the project.
+        log: The ledger, with the shared book in it if the project has one.
     """
 
     def __init__(self, project: Project) -> None:
-        """Take the project; nothing is read or created before somebody asks for it."""
+        """Take the project; nothing is created."""
         self.project = project
-
-    @cached_property
-    def log(self) -> JsonlLog:
-        """Return the ledger, with the shared book in it if the project has one."""
-        return open_log(self.project)
+        self.log = open_log(project)
 
     @cached_property
     def settings(self) -> Settings:

@@ -123,8 +123,7 @@ class Ledger:
         """
         check(str, text=text)
         check(str | None, until=until, key=key)
-        point: str | commands.Point = {"text": text, "until": until} if until else text
-        return commands.add(self.project, point, by_json(self.by), key)
+        return commands.add(self.project, {"text": text, "until": until} if until else text, by_json(self.by), key)
 
     def rate(self, name: str, rating: RatingWord, *, reason: str = "", key: str | None = None) -> Outcome:
         """Rate an entry ``helpful``, ``harmful`` or ``neutral``.

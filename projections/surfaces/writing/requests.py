@@ -7,6 +7,7 @@ sender had to change, it returns the events. A new one is a class with these arg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -18,7 +19,7 @@ from tallybook.ledger.decisions import curation, update
 from tallybook.ledger.decisions.update import Decision
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
 from tallybook.ledger.events import Event
-from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, is_digest
+from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest, is_digest
 from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
@@ -55,6 +56,7 @@ class Request:
         when: When it happened, if not now.
         payload: Digest of what is delivered, where the caller gave the key: under one key only this payload counts.
             Empty for keys of Tallybook's own, under which the first delivery counts.
+        delivery: What is delivered, from which ``payload`` is taken; None where the caller gives no key.
         masked: The items in which secrets of models and transcripts were masked.
 
     Raises:
@@ -67,6 +69,7 @@ class Request:
     when: str | None = None
     payload: str = ""
     masked: tuple[Problem, ...] = attrs.field(default=(), eq=False)
+    delivery: Any = None
 
     def __attrs_post_init__(self) -> None:
         """Check the parts, and mask secrets before anything can write them down."""
@@ -77,6 +80,11 @@ class Request:
         check_provenance(self.by)
         if self.key is not None and not self.key:
             raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+        if self.delivery is not None and self.key is not None:
+            # The same delivery may list the members of an object in another order.
+            self.payload = digest(json.dumps(self.delivery, sort_keys=True).encode())
+        # A copy of the request under another key is not the caller's delivery.
+        self.delivery = None
         if isinstance(self.decide, Import):
             self.key = playbook_file.adoption_key(self.decide.legacy.sha256)
         if self.by["rater"] not in UNSCREENED:
