@@ -10,7 +10,7 @@ a curator to apply them; and what changes a protected entry is always one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -218,6 +218,7 @@ PROPOSE, APPLY, PERSON = "propose", "apply", "person"
 """What becomes of UPDATE, MERGE and DELETE: proposals, changes unless an entry is protected, or changes in any case."""
 REDACT: Final = "redact"
 """The verb of a proposal to erase the text of an event; accepted, it is erased before the acceptance is recorded."""
+_TYPES: Final = ("ADD", "UPDATE", "MERGE", "DELETE")
 _FEWEST_SOURCES: Final = 2
 
 
@@ -260,22 +261,17 @@ class Translation:
             return "the prompt did not show this entry"
         return ""
 
-    def cause(self, names: Collection[str], result: Entry | None = None) -> str:
-        """Return why a change can only be proposed; empty where it is made."""
-        if self.may == PERSON:
-            return ""
-        # Pinned entries and mostly helpful ones are a person's, whether they stay or are absorbed.
-        if any(self.state.is_protected(self.state.entries[name]) for name in names):
-            return "protected"
-        # Two entries at 0/2 that are merged into one at 3/1 give 3/5, which the next update prunes.
-        if result is not None and self.state.prunes(result):
-            return "the next update would prune the result"
-        return "" if self.may == APPLY else "the settings say propose"
-
-    def decide(self, change: events.PointProposed, result: Entry | None = None) -> None:
+    def decide(self, change: events.PointProposed) -> None:
         """Propose a change, or make it."""
-        cause = self.cause((*((change.name,) if change.name else ()), *change.merged), result)
-        if cause:
+        entries = [self.state.entries[name] for name in change.merged or (change.name,)]
+        cause = "" if self.may == APPLY else "the settings say propose"
+        # Two entries at 0/2 that are merged into one at 3/1 give 3/5, which the next update prunes.
+        if change.merged and self.state.prunes(_sum_up(entries, "", "")):
+            cause = "the next update would prune the result"
+        # Pinned entries and mostly helpful ones are a person's, whether they stay or are absorbed.
+        if any(map(self.state.is_protected, entries)):
+            cause = "protected"
+        if cause and self.may != PERSON:
             self.changes.append(change.evolve(cause=cause))
         else:
             made, self.state = make_change(change, self.state)
@@ -287,37 +283,34 @@ def translate(payload: Any, step: Translation) -> Translation:
 
     Where operations are given, its new entries do not count.
     """
+    step.payload = payload
     if not step.may or not isinstance(payload, dict) or not ({OPERATIONS, TAGS} & payload.keys()):
-        step.payload = payload
         return step
-    flat = {key: value for key, value in payload.items() if key not in {OPERATIONS, TAGS}}
+    step.payload = flat = {key: value for key, value in payload.items() if key not in {OPERATIONS, TAGS}}
     if OPERATIONS in payload:
-        _translate_operations(step, payload[OPERATIONS])
+        _translate_items(step, OPERATIONS, payload[OPERATIONS])
         if flat.get("new_key_points"):
             step.ignored.append(IgnoredItem("new_key_points", "the result has operations, which count in their place"))
         flat["new_key_points"] = []
     if not isinstance(flat.get("evaluations"), list):
         flat["evaluations"] = []
-    step.payload = flat
-    _translate_tags(step, payload.get(TAGS, []))
+    _translate_items(step, TAGS, payload.get(TAGS, []))
     return step
 
 
-def _translate_operations(step: Translation, operations: Any) -> None:
-    if not isinstance(operations, list):
-        step.ignored.append(IgnoredItem(OPERATIONS, f"expected a list, got {type(operations).__name__}"))
+def _translate_items(step: Translation, field: str, items: Any) -> None:
+    if not isinstance(items, list):
+        step.ignored.append(IgnoredItem(field, f"expected a list, got {type(items).__name__}"))
         return
-    for index, operation in enumerate(operations):
-        fields = operation if isinstance(operation, dict) else {}
-        kind = fields.get("type")
-        apply = _KINDS.get(kind) if isinstance(kind, str) else None
-        if index >= MOST:
-            step.ignored.append(too_many(index, operation))
-            continue
-        step.place = f"{OPERATIONS}[{index}]"
-        fault = f"expected a type of {', '.join(_KINDS)}" if apply is None else apply(step, fields)
-        if fault:
-            step.ignored.append(_ignore(index, fault, fields))
+    for index, item in enumerate(items):
+        fields = item if isinstance(item, dict) else {}
+        step.place = f"{field}[{index}]"
+        if field == TAGS:
+            _take_tag(step, fields)
+        elif index >= MOST:
+            step.ignored.append(too_many(index, item))
+        elif fault := _take_operation(step, fields):
+            step.ignored.append(_ignore(index, fault, item))
 
 
 def too_many(index: int, operation: object) -> IgnoredItem:
@@ -330,9 +323,26 @@ def _ignore(index: int, fault: str, operation: object) -> IgnoredItem:
     return IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
 
 
-def _reason(fields: Mapping[str, Any]) -> str:
-    reason = fields.get("reason", "")
+def _reason(reason: Any) -> str:
     return reason[:MAX_REASON_CHARS] if isinstance(reason, str) and text_fault(reason) is None else ""
+
+
+def _take_operation(step: Translation, fields: Mapping[str, Any]) -> str:
+    """Add what an operation does; return why it has no effect, empty where it has one."""
+    kind, name = fields.get("type"), fields.get("target_id")
+    if kind == "ADD":
+        return _add_text(step, fields)
+    if kind == "MERGE":
+        return _merge_entries(step, fields)
+    if kind not in _TYPES:
+        return f"expected a type of {', '.join(_TYPES)}"
+    text, fault = fields.get("text"), step.target_fault(name)
+    if kind == "UPDATE":
+        fault = fault or text_fault(text) or _standing_fault(step, text)
+    if not fault:
+        text = str(text) if kind == "UPDATE" else ""
+        step.decide(events.PointProposed(kind.lower(), str(name), (), "", "", text, _reason(fields.get("reason"))))
+    return fault
 
 
 def _add_text(step: Translation, fields: Mapping[str, Any]) -> str:
@@ -341,22 +351,6 @@ def _add_text(step: Translation, fields: Mapping[str, Any]) -> str:
         point = {"text": fields["text"], "section": fields["section"]} if "section" in fields else fields["text"]
         step.texts[step.place] = point
     return fault or ""
-
-
-def _update_entry(step: Translation, fields: Mapping[str, Any]) -> str:
-    name, text = fields.get("target_id"), fields.get("text")
-    fault = step.target_fault(name) or text_fault(text) or _standing_fault(step, text)
-    if not fault:
-        step.decide(events.PointProposed("update", str(name), (), "", "", str(text), _reason(fields)))
-    return fault
-
-
-def _delete_entry(step: Translation, fields: Mapping[str, Any]) -> str:
-    name = fields.get("target_id")
-    fault = step.target_fault(name)
-    if not fault:
-        step.decide(events.PointProposed("delete", str(name), (), "", "", "", _reason(fields)))
-    return fault
 
 
 def _merge_entries(step: Translation, fields: Mapping[str, Any]) -> str:
@@ -369,8 +363,7 @@ def _merge_entries(step: Translation, fields: Mapping[str, Any]) -> str:
     fault = fault or _standing_fault(step, text, names)
     if not fault:
         section = section_of(fields)
-        change = events.PointProposed("merge", "", names, "", section, str(text), _reason(fields))
-        step.decide(change, _sum_up(step.state, names, str(text)))
+        step.decide(events.PointProposed("merge", "", names, "", section, str(text), _reason(fields.get("reason"))))
     return fault or ""
 
 
@@ -379,38 +372,22 @@ def _standing_fault(step: Translation, text: Any, merged: Collection[str] = ()) 
     return f"already in the playbook as {same[0]}" if same else step.refusal(text) or ""
 
 
-def _sum_up(state: Playbook, names: Collection[str], text: str) -> Entry:
-    entries = [state.entries[name] for name in names]
-    return Entry("", text, sum(entry.helpful for entry in entries), sum(entry.harmful for entry in entries))
+def _sum_up(entries: Sequence[Entry], name: str, text: str) -> Entry:
+    """Return a new entry with the counts of others."""
+    return Entry(name, text, sum(entry.helpful for entry in entries), sum(entry.harmful for entry in entries))
 
 
-_KINDS: Final[dict[str, Callable[[Translation, Mapping[str, Any]], str]]] = {
-    "ADD": _add_text,
-    "UPDATE": _update_entry,
-    "MERGE": _merge_entries,
-    "DELETE": _delete_entry,
-}
-"""Type of an operation → the function that takes it; it returns why the operation has no effect."""
-
-
-def _translate_tags(step: Translation, tags: Any) -> None:
-    """Add the rating of each tag; a rationale is noted with its entry."""
-    if not isinstance(tags, list):
-        step.ignored.append(IgnoredItem(TAGS, f"expected a list, got {type(tags).__name__}"))
+def _take_tag(step: Translation, fields: Mapping[str, Any]) -> None:
+    """Add the rating of a tag; a rationale is noted with its entry."""
+    # The reflector of the paper gives an entry's name as its id.
+    name = fields.get("name", fields.get("id"))
+    if fault := step.target_fault(name):
+        short = name[:MAX_NAME_CHARS] if isinstance(name, str) else None
+        step.ignored.append(IgnoredItem(step.place, fault, short))
         return
-    for index, tag in enumerate(tags):
-        fields = tag if isinstance(tag, dict) else {}
-        # The reflector of the paper gives an entry's name as its id.
-        name = fields.get("name", fields.get("id"))
-        fault = step.target_fault(name)
-        if fault:
-            short = name[:MAX_NAME_CHARS] if isinstance(name, str) else None
-            step.ignored.append(IgnoredItem(f"{TAGS}[{index}]", fault, short))
-            continue
-        step.tags[f"{TAGS}[{index}]"] = {"name": name, "rating": fields.get("tag")}
-        rationale = _reason({"reason": fields.get("rationale", "")})
-        if rationale:
-            step.changes.append(events.PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))
+    step.tags[step.place] = {"name": name, "rating": fields.get("tag")}
+    if rationale := _reason(fields.get("rationale", "")):
+        step.changes.append(events.PointNoted(str(name), f"{fields.get('tag')}: {rationale}"))
 
 
 # ---- Making a change ----
@@ -425,44 +402,35 @@ def make_change(change: events.PointProposed, state: Playbook) -> tuple[tuple[Ev
     Raises:
         NothingToDoError: An entry that it names is not in the playbook any more, or one has its text meanwhile.
     """
-    if change.verb == REDACT:
+    verb, reason, text = change.verb, change.reason or "", change.text or ""
+    if verb == REDACT:
         return (), state
-    reason, text = change.reason or "", change.text or ""
-    for name in change.merged or filter(None, (change.name,)):
+    sources = change.merged or tuple(filter(None, (change.name,)))
+    for name in sources:
         if name not in state.entries:
             raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
-    if change.verb == RATE:
+    if verb == RATE:
         return (events.PointRated(change.name, text), events.PlaybookUpdated(0, 1, 0)), state
-    if change.verb == "delete":
-        return (events.PointRetired(change.name, reason),), _change_playbook(state, removed=(change.name,))
-    if change.verb == "add" and (same := [name for name, entry in state.entries.items() if entry.text == text]):
+    entries = {name: entry for name, entry in state.entries.items() if name not in sources}
+    if verb == "delete":
+        return (events.PointRetired(change.name, reason),), attrs.evolve(state, entries=entries)
+    if verb == "add" and (same := _names_with_text(text, state)):
         raise NothingToDoError(same[0], "has this text", "reject the proposal")
-    sources = change.merged or tuple(filter(None, (change.name,)))
     # A new entry in place of others belongs where the first of them is.
     section = change.section or (state.sections.get(sources[0], "") if sources else "")
     new = state.name_giver().next(section)
     added = (events.PointAdded(new, text), *((events.PointPlaced(new, "", section),) if section else ()))
-    entry = attrs.evolve(_sum_up(state, change.merged, text), name=new)
-    after = _change_playbook(state, removed=sources, added=entry, section=section)
-    if change.verb == "add":
+    entries[new] = _sum_up([state.entries[name] for name in change.merged], new, text)
+    after = attrs.evolve(
+        state,
+        entries=entries,
+        high_water=max(state.high_water, parse_number(new) or 0),
+        used={*state.used, new},
+        placed={**state.placed, new: section} if section else state.placed,
+    )
+    if verb == "add":
         return added, after
-    if change.verb == "merge":
+    if verb == "merge":
         return (*added, events.PointMerged(new, change.merged, reason)), after
     # Only a person's reword keeps the counts.
     return (events.PointRetired(change.name, reason or f"replaced by {new}"), *added), after
-
-
-def _change_playbook(
-    state: Playbook, removed: Collection[str], added: Entry | None = None, section: str = ""
-) -> Playbook:
-    entries = {name: entry for name, entry in state.entries.items() if name not in removed}
-    if added is None:
-        return attrs.evolve(state, entries=entries)
-    entries[added.name] = added
-    return attrs.evolve(
-        state,
-        entries=entries,
-        high_water=max(state.high_water, parse_number(added.name) or 0),
-        used={*state.used, added.name},
-        placed={**state.placed, added.name: section} if section else state.placed,
-    )

@@ -238,7 +238,6 @@ class _Slot:
         value: The item.
         section: The heading of its section, empty where that has none; None outside a section.
         skip: Why it cannot be an entry, whatever its value; empty where it may be one.
-        more_keys: Keys that its format has in an entry, and that this one does not: they are kept without a note.
         written: The item as another format has it; None where that is ``value``.
     """
 
@@ -246,7 +245,6 @@ class _Slot:
     value: Json
     section: str | None = None
     skip: str = ""
-    more_keys: tuple[str, ...] = ()
     written: Json = None
 
     @property
@@ -311,14 +309,15 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     """
     content = _parse_playbook(data, source)
     keys = content.last()
-    slots = list(_list_slots(content))
+    own = _list_own_keys(keys)
+    slots = list(_list_slots(content, own))
     naming = NameAssigner({*reserved, *(slot.name for slot in slots if slot.name)})
     items: list[LegacyItem] = []
     skipped: list[ItemSkipped] = []
     problems: list[Problem] = []
     sections: dict[str, list[str]] = {}
     without_text: dict[str, int] = {}
-    if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _list_own_keys(keys):
+    if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in own:
         problems.append(Problem(f"{source}: sections", "ignored, because the file also has key_points; kept unchanged"))
     for index, slot in enumerate(slots):
         text = slot.value.last().get("text") if isinstance(slot.value, JsonObject) else slot.value
@@ -337,7 +336,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
             items.append(item)
             names.append(item.entry.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
-    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _list_own_keys(keys)}
+    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in own}
     # A line holds at most 64 KiB, and the sections are part of one line.
     is_small = len(dumps(sections).encode()) <= MAX_SECTION_BYTES
     if not is_small:
@@ -353,7 +352,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         sha256=sha256(data).hexdigest(),
         problems=tuple(problems),
         shared_stamp=_find_book_stamp(keys),
-        sections=sections if "sections" in keys and "sections" in _list_own_keys(keys) else None,
+        sections=sections if "sections" in keys and "sections" in own else None,
         until={name: day for name, day in days.last().items() if is_day(day)} if isinstance(days, JsonObject) else None,
         without_text={name: index for name, index in without_text.items() if name not in naming.used},
     )
@@ -374,12 +373,16 @@ def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
 
 
 def _parse_playbook(data: bytes, source: str) -> JsonObject:
-    """Return the playbook in the file; a byte order mark, which some editors write, is ignored."""
+    """Return the playbook in the file; lines of entries are an object with ``lines``.
+
+    A byte order mark, which some editors write, is ignored.
+    """
     too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
-    value: Json = _read_lines(data)
     try:
-        if value is None:
-            value = DECODER.decode(data.decode("utf-8").removeprefix("\ufeff"))
+        text = data.decode("utf-8").removeprefix("\ufeff")
+        lines = text.splitlines()
+        has_lines = text.lstrip()[:1] != "{" and any(map(_LINE.fullmatch, lines))
+        value: Json = JsonObject(((LINES, [*lines]),)) if has_lines else DECODER.decode(text)
     except ValueError as error:
         raise BadInputError(source, describe_error(error)) from error
     except RecursionError as error:
@@ -392,6 +395,13 @@ def _parse_playbook(data: bytes, source: str) -> JsonObject:
     hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
     what = "is not a playbook, which is an object with key_points, sections, skills or bullets"
     raise BadInputError(source, what, hint)
+
+
+def _find_form(top: dict[str, Json]) -> str:
+    """Return the key under which a file has its entries: ``key_points``, ``skills``, …; empty where it has none."""
+    if isinstance(top.get("key_points"), list):
+        return "key_points"
+    return next((key for key in (*TABLES, LINES, "sections") if isinstance(top.get(key), JsonObject | list)), "")
 
 
 def _list_own_keys(top: dict[str, Json]) -> tuple[str, ...]:
@@ -408,34 +418,36 @@ def _find_book_stamp(top: dict[str, Json]) -> str | None:
     return value if isinstance(value, str) and is_stamp else None
 
 
-def _list_slots(content: JsonObject) -> Iterator[_Slot]:
-    """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
+def _list_slots(content: JsonObject, own: Collection[str]) -> Iterator[_Slot]:
+    """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on.
+
+    Args:
+        content: The file.
+        own: The top-level keys that are read here.
+    """
     top = content.last()
     form = _find_form(top)
-    table = top[form]
-    if form == "key_points" and isinstance(table, list):
+    table: Any = top[form]
+    if form == "key_points":
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(table))
     elif form == LINES and isinstance(table, list):
         yield from _list_line_slots(table)
-    elif form == "sections" and isinstance(table, JsonObject | list):
+    elif form == "sections":
         yield from _list_section_slots(table)
-    elif isinstance(table, JsonObject | list):  # pragma: no branch - a form is one of the two
+    else:
         yield from _list_table_slots(form, table, top.get("sections"))
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
     for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))
-        reason = "" if place == last_places[key] else "is repeated later, and the last one counts"
-        if reason := reason or _find_top_fault(top, pair):
+        if place != last_places[key]:
+            reason = "is repeated later, and the last one counts"
+        elif key not in own:
+            reason = "; ".join(find_flaws(pair))
+        else:
+            fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
+            reason = "" if fits else "is not what a playbook has there"
+        if reason:
             yield _Slot(shorten(key), pair, skip=reason)
-
-
-def _find_top_fault(top: dict[str, Json], pair: JsonObject) -> str:
-    """Return why a top-level key cannot be passed on as it is; empty where it can, or where it was read."""
-    ((key, value),) = pair.pairs
-    if key not in _list_own_keys(top):
-        return "; ".join(find_flaws(pair))
-    fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
-    return "" if fits else "is not what a playbook has there"
 
 
 def _list_section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
@@ -467,25 +479,6 @@ def _open_section(section: Json) -> tuple[list[Json], Json]:
     return [section], None
 
 
-def _read_lines(data: bytes) -> JsonObject | None:
-    """Return a text with lines of entries as an object with ``lines``; None for any other file."""
-    try:
-        text = data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        return None
-    lines: list[Json] = list(text.splitlines())
-    if text.lstrip()[:1] == "{" or not any(_LINE.fullmatch(line) for line in lines if isinstance(line, str)):
-        return None
-    return JsonObject(((LINES, lines),))
-
-
-def _find_form(top: dict[str, Json]) -> str:
-    """Return the key under which a file has its entries: ``key_points``, ``skills``, …; empty where it has none."""
-    if isinstance(top.get("key_points"), list):
-        return "key_points"
-    return next((key for key in (*TABLES, LINES, "sections") if isinstance(top.get(key), JsonObject | list)), "")
-
-
 def _list_table_slots(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[_Slot]:
     """Yield the slots of a table of skills or bullets, whose sections name them."""
     headings: dict[str, str] = {}
@@ -507,7 +500,7 @@ def _list_table_slots(key: str, table: JsonObject | list[Json], sections: Json) 
         if heading is None and isinstance(section, str) and section.strip():
             heading = mend_text(section)
         why = "is removed there" if fields.get("status") == _REMOVED else ""
-        yield _Slot(place, JsonObject(tuple(fields.items())), heading, why, _MORE_KEYS, row)
+        yield _Slot(place, JsonObject(tuple(fields.items())), heading, why, row)
 
 
 def _list_line_slots(lines: list[Json]) -> Iterator[_Slot]:
@@ -534,10 +527,10 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     """Return the entry in a slot that has one, and notes on what is unusual about it."""
     fields = slot.value.last() if isinstance(slot.value, JsonObject) else {}
     text = mend_text(str(fields.get("text", slot.value)))
-    bare: _Counts = (0, 0, "bare_string", "bare_string", None, ())
-    helpful, harmful, origin, migrated, score, unusual = _read_counts(fields) if fields else bare
+    helpful, harmful, origin, migrated, score, unusual = _read_counts(fields)
     flaws = find_flaws(slot.value)
-    notes = flaws + unusual + _note_others({key: fields[key] for key in fields if key not in slot.more_keys}, name)
+    known = (*ENTRY_KEYS, *(_MORE_KEYS if slot.written is not None else ()))
+    notes = flaws + unusual + _note_others(fields, name, known)
     origin = origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
@@ -550,6 +543,8 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
 
 def _read_counts(fields: dict[str, Json]) -> _Counts:
     """Return the counters of an object by branches 0, 3 and 2 of the design's decision tree."""
+    if not fields:
+        return 0, 0, "bare_string", "bare_string", None, ()
     if "helpful" in fields and "harmful" in fields:
         helpful, notes = _read_whole_number(fields, "helpful", 0)
         harmful, more = _read_whole_number(fields, "harmful", 0)
@@ -577,12 +572,12 @@ def _read_whole_number(fields: dict[str, Json], key: str, floor: int) -> tuple[i
     return whole, (f"{key} {shorten(value)} was read as {whole}",)
 
 
-def _note_others(fields: dict[str, Json], name: str) -> tuple[str, ...]:
-    """Return notes on an item's own name where it is replaced, and on keys that entries do not have."""
+def _note_others(fields: dict[str, Json], name: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return notes on an item's own name where it is replaced, and on keys that its format does not have."""
     own = fields.get("name", name)
     why = "is another entry's" if is_usable_name(own) else "cannot stand"
     renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()
-    extra = [key for key in fields if key not in ENTRY_KEYS]
+    extra = [key for key in fields if key not in known]
     more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
     unknown = (f"{shorten(extra[0])}{more} is not part of an entry; kept in the ledger only",) if extra else ()
     return renamed + unknown
