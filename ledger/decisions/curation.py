@@ -407,8 +407,7 @@ def make_change(change: events.PointProposed, state: Playbook) -> tuple[tuple[Ev
         return (), state
     sources = change.merged or tuple(filter(None, (change.name,)))
     for name in sources:
-        if name not in state.entries:
-            raise NothingToDoError(name, "is not in the playbook", "see `tallybook why`")
+        _check_present(name, state)
     if verb == RATE:
         return (events.PointRated(change.name, text), events.PlaybookUpdated(0, 1, 0)), state
     entries = {name: entry for name, entry in state.entries.items() if name not in sources}

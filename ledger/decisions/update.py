@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import json
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Far above any useful entry; a text from a legacy file may be longer still.
 MAX_TEXT_CHARS = 100_000
 MAX_RATING_CHARS = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FINAL_PUNCTUATION = " .,;:!?\u2026\u3002"
 FIELDS = ("new_key_points", "evaluations")
 """The keys of an extraction result."""
@@ -74,20 +76,12 @@ def text_fault(text: object, field: str = "text") -> str | None:
         return "the text is empty"
     if len(text) > MAX_TEXT_CHARS:
         return f"the text has {len(text):,} characters, at most {MAX_TEXT_CHARS:,} are taken"
-    return _unicode_fault(text)
+    return NOT_UNICODE if _SURROGATE.search(text) else None
 
 
 def day_fault(day: object) -> str | None:
     """Return why a value cannot be the last day of an entry; None where it can, or is empty for no end."""
     return None if day == "" or is_day(day) else "until is not a day such as 2026-12-31"
-
-
-def _unicode_fault(text: str) -> str | None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return NOT_UNICODE
-    return None
 
 
 def rating_fault(evaluation: object) -> str | None:
@@ -100,8 +94,8 @@ def rating_fault(evaluation: object) -> str | None:
             return f"expected a text as {field}"
         if len(value) > most:
             return f"the {field} has {len(value):,} characters, at most {most} are taken"
-        if fault := _unicode_fault(value):
-            return f"the {field} {fault}"
+        if _SURROGATE.search(value):
+            return f"the {field} {NOT_UNICODE}"
     return None
 
 
@@ -242,7 +236,7 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
 
 # A line holds at least this many names: of 200 characters with four bytes each.
 _NAMES_A_LINE = 60
-# The former entry of a name whose addition was undone.
+# In place of an entry that is not there: of a new name, and of a name whose addition was undone.
 _UNKNOWN_ENTRY = Entry("", "")
 
 
@@ -322,17 +316,17 @@ def decide_edit(
 
 def _make_edit(target: Entry, now: Entry | None, texts: Collection[str]) -> events.PointEdited:
     """Return the event that gives an entry its values, with what its writer saw; ``texts`` are those of all entries."""
+    seen = now or _UNKNOWN_ENTRY
     change = "copied" if target.text in texts else "new"
     if now is not None:
         change = "kept" if target.text == now.text else "changed"
-    before = (0, 0) if now is None else (now.helpful, now.harmful)
     return events.PointEdited(
         name=target.name,
         helpful=target.helpful,
         harmful=target.harmful,
         change=change,
-        helpful_before=before[0],
-        harmful_before=before[1],
+        helpful_before=seen.helpful,
+        harmful_before=seen.harmful,
         text=target.text,
     )
 

@@ -17,27 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import attrs
 
-from tallybook.ledger import events
+from tallybook.ledger import events, line
 from tallybook.ledger.codec import FREE_FIELDS, REFUSALS, decode, decode_author, encode, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.events import Event, EventRedacted
-from tallybook.ledger.line import (
-    CRC_BYTES,
-    FRAME_BYTES,
-    FREE_MARK,
-    LINE_END,
-    MAX_LINE_BYTES,
-    SECTION,
-    WRITER,
-    Draft,
-    Position,
-    RawBatch,
-    Stamp,
-    frame,
-    head_field,
-    split_long_texts,
-)
-from tallybook.ledger.records import Author, Batch
+from tallybook.ledger.line import Draft, Position, RawBatch
+from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, Run
 from tallybook.ledger.sharing.landing import SHARED, Landed
@@ -109,8 +93,8 @@ def _rules_after(batch: Batch, rules: int) -> int:
 def _find_fault(raw: RawBatch, batch: Batch, rules: int, *, is_first: bool) -> str:
     if not rules and not isinstance(batch.events[0], events.BookOpened):
         return "it comes before the book is opened"
-    for index, line in enumerate(raw.lines):
-        if fault := _find_line_fault(raw, index, line):
+    for index, data in enumerate(raw.lines):
+        if fault := _find_line_fault(raw, index, data):
             return fault
     for event in batch.events:
         if type(event) is events.PointRated:
@@ -124,16 +108,16 @@ def _find_fault(raw: RawBatch, batch: Batch, rules: int, *, is_first: bool) -> s
     return ""
 
 
-def _find_line_fault(raw: RawBatch, index: int, line: bytes) -> str:
-    end, mark = len(line) - len(LINE_END), line.find(FREE_MARK)
-    core = line[CRC_BYTES : end if mark < 0 else mark]
-    if end + FRAME_BYTES > MAX_LINE_BYTES:
+def _find_line_fault(raw: RawBatch, index: int, data: bytes) -> str:
+    end, mark = len(data) - len(line.LINE_END), data.find(line.FREE_MARK)
+    core = data[line.CRC_BYTES : end if mark < 0 else mark]
+    if end + line.FRAME_BYTES > line.MAX_LINE_BYTES:
         return "a line is too long"
-    if not line.startswith(b'{"crc":"%08x",' % crc32(core)):
+    if not data.startswith(b'{"crc":"%08x",' % crc32(core)):
         return "a line does not fit its checksum"
-    if _is_deep(line):
+    if _is_deep(data):
         return "it is nested too deeply"
-    fields = parse_head_at(line.partition(SECTION)[0], raw, index)
+    fields = parse_head_at(data.partition(line.SECTION)[0], raw, index)
     if fields is None:
         return "a head is not one that Tallybook writes here"
     try:
@@ -270,15 +254,15 @@ def read_pieces(
         size: About how many bytes a piece has; None for all at once.
         since: Up to where the engine's runs were read before.
     """
-    known: set[str] | None = None
+    known: set[str] = set()
     rules = 0
     while True:
         end = replica.end()
         contents = engine.read(end.seq, size, since)
-        if known is None and contents.runs:
-            known, rules = replica.ids(), replica.rules()
         # The first pieces can have nothing new: after a kill it is forgotten up to which run they were read.
-        counted = count(contents.runs, end, set() if known is None else known, rules)
+        if contents.runs and not known:
+            known, rules = replica.ids(), replica.rules()
+        counted = count(contents.runs, end, known, rules)
         rules = counted.rules
         yield contents, counted
         if not contents.more or counted.newer:
@@ -319,7 +303,7 @@ def _bytes_after(run: Run, position: Position) -> tuple[bytes, str]:
 
 
 def _skip(run: Run, why: str) -> SkippedRun:
-    writer = head_field(run.data, WRITER.encode())
+    writer = line.head_field(run.data, line.WRITER.encode())
     author = run.author or (f"{writer!a}, as it says" if writer else "")
     # What it quotes of the run may hold anything.
     return SkippedRun(run.place, author, why.encode("unicode_escape").decode())
@@ -354,28 +338,27 @@ class Publisher:
         for event in landed.events:
             when = event.record.when or (None if self.at is None else event.record.at)
             # A void of a long session takes several events, and a long text several lines.
-            for draft in split_long_texts([encode(self.masked(event.event), when)]):
+            for draft in line.split_long_texts([encode(self.masked(event.event), when)]):
                 drafts.append(draft)
                 number = lines[event.record.id] = lines.get(event.record.id, 0) + 1
                 ids.append(event.record.id if number == 1 else f"{event.record.id}.{number}")
         first_record = landed.sent.records[0]
         at = first_record.at if self.at is None else self.at
         key = None if landed.repeated else first_record.delivery
-        by, remaining = self._by(first_record.by), iter(ids)
-        return frame(drafts, Stamp(after, at, by, lambda: next(remaining), self.new_salt, key))
+        # Without the place of the evidence, which is a path of this machine.
+        author = first_record.by
+        by = {"rater": author.rater, "session": author.session, "agent": author.agent, "model": author.model}
+        by = {field: value for field, value in (by | {line.WRITER: self.writer}).items() if value}
+        remaining = iter(ids)
+        return line.frame(drafts, line.Stamp(after, at, by, lambda: next(remaining), self.new_salt, key))
 
-    def masked(self, event: Event) -> Event:
+    def masked(self, event: events.Event) -> events.Event:
         """Return an event as it leaves this machine."""
-        if isinstance(event, EventRedacted):
+        if isinstance(event, events.EventRedacted):
             # Why a text was redacted stays on this machine.
-            return EventRedacted(event.id, "")
+            return events.EventRedacted(event.id, "")
         texts = {field: self.mask(getattr(event, field) or "") for field in FREE_FIELDS[type(event)]}
         return event.evolve(**texts) if texts else event
-
-    def _by(self, author: Author) -> dict[str, str]:
-        """Return who recorded the batch, without the place of the evidence, which is a path of this machine."""
-        by = {"rater": author.rater, "session": author.session, "agent": author.agent, "model": author.model}
-        return {field: value for field, value in (by | {WRITER: self.writer}).items() if value}
 
 
 def cut_runs(batches: Sequence[RawBatch], after: Position, run_bytes: int) -> list[Run]:

@@ -313,12 +313,7 @@ class Engine:
         Raises:
             UnreachableError: The engine does not answer.
         """
-        if after < since.seq:
-            since = NOTHING
-        entries = self._list_new(since)
-        if entries is None:
-            since = NOTHING
-            entries = self._list_new(since) or []
+        since, entries = self._list_new(since if since.seq <= after else NOTHING)
         found: list[tuple[Run, End]] = []
         size, count, end, is_sealed = 0, 0, since, False
         for entry, data in self._get(entries):
@@ -420,7 +415,7 @@ class Engine:
         Raises:
             UnreachableError: The engine cannot be reached.
         """
-        segments, entries = self.store.segments, self._list_new(NOTHING) or []
+        segments, (_, entries) = self.store.segments, self._list_new(NOTHING)
         if segments is None:
             return []
         false = []
@@ -430,15 +425,16 @@ class Engine:
             if segment.size:
                 found = dict(self._get_runs(group))
                 stored = segments.get([segment.number]).get(segment.number)
-                false += [segment.number] * (stored != _join([found.get(entry, b"") for entry in group]))
+                if stored != _join([found.get(entry, b"") for entry in group]):
+                    false.append(segment.number)
         return false
 
     def close(self) -> None:
         """Close connections."""
         self.store.close()
 
-    def _list_new(self, since: End) -> list[StoredRun] | None:
-        """Return the numbers after a place up to the first gap; None where the engine no longer holds that place."""
+    def _list_new(self, since: End) -> tuple[End, list[StoredRun]]:
+        """Return a place and the numbers after it up to the first gap; all where the engine no longer holds it."""
         number = since.number
         # A page is listed from its beginning: after a roll-back the last number alone may have the same bytes again.
         page = (number - 1) // PAGE * PAGE if number else 0
@@ -450,10 +446,10 @@ class Engine:
                 break
             place = place.after_run(0, "", entry.tag)
             if entry.number == number and place.token != since.token:
-                return None
+                return self._list_new(NOTHING)
             if entry.number > number:
                 new.append(entry)
-        return None if place.number < number else new
+        return self._list_new(NOTHING) if place.number < number else (since, new)
 
     def _get(self, entries: Sequence[StoredRun]) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes, a full thousand from its segment where there is one."""

@@ -32,7 +32,7 @@ from tallybook.ledger.storage import disk
 _Answer = TypeVar("_Answer")
 LIMIT_S = 60.0
 REFERENCES = "refs/tallybook/"
-_PATH = re.compile(r"(\d{6,})/(\d\d)/(\d\d)\.jsonl")
+_PATH = re.compile(rb"(\d{6,})/(\d\d)/(\d\d)\.jsonl")
 _FOLDER = 64
 """How many names a folder has."""
 _NAME = {"NAME": "Tallybook", "EMAIL": "noreply@tallybook.invalid"}
@@ -72,16 +72,6 @@ def path_of(number: int) -> str:
     upper, low = divmod(number, _FOLDER)
     top, middle = divmod(upper, _FOLDER)
     return f"{top:06d}/{middle:02d}/{low:02d}.jsonl"
-
-
-def _number_of(path: str) -> int:
-    """Return the number of the run in a file; 0 for a file that is not ours."""
-    match = _PATH.fullmatch(path)
-    if match is None:
-        return 0
-    top, middle, low = map(int, match.groups())
-    number = (top * _FOLDER + middle) * _FOLDER + low
-    return number if path_of(number) == path else 0
 
 
 class GitStore(engine.Store):
@@ -217,8 +207,11 @@ class GitStore(engine.Store):
         for line in self._local("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
             fields, _, path = line.partition(b"\t")
             # Not a link of that name.
-            if fields.startswith(b"100") and (number := _number_of(path.decode("utf-8", "replace"))):
-                runs[number] = fields.split()[2].decode("ascii")
+            if fields.startswith(b"100") and (match := _PATH.fullmatch(path)):
+                top, middle, low = map(int, match.groups())
+                number = (top * _FOLDER + middle) * _FOLDER + low
+                if path_of(number).encode() == path:
+                    runs[number] = fields.split()[2].decode("ascii")
         return dict(sorted(runs.items()))
 
     def _read(self, ids: set[str], later: Sequence[str]) -> dict[str, bytes]:
