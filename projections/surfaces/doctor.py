@@ -98,9 +98,9 @@ def check_ledger(project: Project) -> Iterator[Finding]:
     for kind, number in verdict.unknown_kinds.items():
         message = f"{format_count(number, 'event')} of kind {kind}, of a later version of Tallybook, kept and ignored"
         yield Finding(NOTE, message, f"upgrade: run `{tool_command()}`")
-    if verdict.ok and log.path.exists():
+    if verdict.ok:
         events = f"{format_count(verdict.events, 'event')} verified"
-        yield Finding(OK, f"{events}; head {verdict.head.seq}:{verdict.head.chain}" if verdict.events else events)
+        yield Finding(OK, f"{events}; head {verdict.head.seq}:{verdict.head.chain}")
 
 
 def check_head(project: Project) -> Iterator[Finding]:

@@ -343,22 +343,25 @@ def _make_prompt(ledger: Ledger, name: str) -> dict[str, Any]:
 # Tools
 
 
+_READS: Final = {"readOnlyHint": True, "openWorldHint": False}
+
+
 class Tool(NamedTuple):
     """A tool, as the protocol lists it and as the server runs it.
 
     Attributes:
         description: What it does, for the model.
         properties: Its arguments: name → JSON schema of a string or an integer.
+        run: Returns the answer to a call, ready for JSON; takes the ledger, and the arguments by their names.
         required: The names of the arguments that a call must have.
         hints: The hints of the protocol on what a call may do.
-        run: Returns the answer to a call, ready for JSON; takes the ledger, and the arguments by their names.
     """
 
     description: str
     properties: Mapping[str, Mapping[str, Any]]
-    required: Sequence[str]
-    hints: Mapping[str, bool]
     run: Callable[..., Any]
+    required: Sequence[str] = ()
+    hints: Mapping[str, bool] = _READS
 
     def listed(self, name: str) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""
@@ -487,7 +490,6 @@ def _count(of: str, least: int, most: int, usual: int) -> dict[str, Any]:
     return {"type": "integer", "description": description, "minimum": least, "maximum": most}
 
 
-_READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 _WHEN: Final = "Event number, date, age (2d) or session:ID"
 
 # Five, and none that deletes: the 21 tools of another server took 13,500 tokens.
@@ -499,16 +501,13 @@ TOOLS: Final[Mapping[str, Tool]] = {
             "budget": _count("Characters of text", 0, _MAX_BUDGET_CHARS, _DEFAULT_BUDGET_CHARS),
             "at": _schema(f"As of this moment: {_WHEN}"),
         },
-        (),
-        _READS,
         _playbook,
     ),
     "why": Tool(
         "The story of an entry: where it came from, who rated it, and why it is in the playbook or no longer.",
         {"name": _schema("Its name, such as kpt_001, or words of its text")},
-        ("name",),
-        _READS,
         _why,
+        ("name",),
     ),
     "history": Tool(
         "The last events of the ledger; with `since`, what changed in the playbook since then.",
@@ -518,8 +517,6 @@ TOOLS: Final[Mapping[str, Tool]] = {
             "at": _schema(f"Up to this moment: {_WHEN}"),
             "limit": _count("Events", 1, _MAX_EVENTS, _DEFAULT_EVENTS),
         },
-        (),
-        _READS,
         _history,
     ),
     "rate": Tool(
@@ -530,18 +527,18 @@ TOOLS: Final[Mapping[str, Tool]] = {
             "rating": _schema("The rating", enum=["helpful", "harmful", "neutral"]),
             "reason": _schema("Why, in a few words"),
         },
+        lambda ledger, **given: _outcome_json(ledger.rate(**given)),
         ("name", "rating"),
         # A harmful rating can prune an entry, so that clients ask first.
         {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
-        lambda ledger, **given: _outcome_json(ledger.rate(**given)),
     ),
     "add": Tool(
         "Add a lesson to the playbook for later sessions if the user asks for it: one short, general sentence that "
         "repeats none. Unasked, propose it by a mark.",
         {"text": _schema("The lesson")},
+        lambda ledger, **given: _outcome_json(ledger.add(**given)),
         ("text",),
         {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
-        lambda ledger, **given: _outcome_json(ledger.add(**given)),
     ),
 }
 

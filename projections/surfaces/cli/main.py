@@ -239,8 +239,7 @@ class Verbs(click.Group):
 
 def _write_group(formatter: click.HelpFormatter, group: str) -> None:
     with formatter.section(group):
-        width = max(len(verb.name) for verb in GROUPS[group])
-        formatter.write_dl([(verb.name.ljust(width), verb.summary) for verb in GROUPS[group]])
+        formatter.write_dl([(verb.name, verb.summary) for verb in GROUPS[group]])
 
 
 def _enter_project(context: click.Context, _option: click.Parameter, folder: str | None) -> None:

@@ -135,10 +135,8 @@ def find_installed(target: InstallTarget) -> list[str]:
     installed = []
     for name, files in places.FILES.items():
         with contextlib.suppress(TallybookError):
-            path = places.settings_file(target, files)
-            data = read(path)
-            if data is not None and hook_entries.own_commands(data, files, str(path)):
-                installed.append(name)
+            document = places.read_document(places.settings_file(target, files))
+            installed += [name] if hook_entries.own_calls(document, files) else []
     return installed
 
 
