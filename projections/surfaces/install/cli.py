@@ -107,15 +107,11 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     steps = tuple(plan.uninstall(target, agents))
     for step in () if dry_run else steps:
         plan.take(step, target.bases)
-    if as_json:
-        _answer(steps, {})
-        return
     where = "your own settings" if target.folder is None else target.folder
     whose = f" for {', '.join(agents)}" if agents else ""
-    last = f"Nothing to remove: Tallybook has nothing{whose} in {where}."
-    if _has_changes(steps):
-        last = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
-    _print(steps, last, dry_run=dry_run)
+    nothing = f"Nothing to remove: Tallybook has nothing{whose} in {where}."
+    stays = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
+    _reply(steps, {} if as_json else None, [stays], nothing, dry_run=dry_run)
 
 
 @click.command(epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook')
@@ -171,10 +167,9 @@ def _install(
         removal = git.removal(target.project)
     for step in () if dry_run else files:
         plan.take(step)
-    if answered is not None:
-        _answer(steps, answered)
-    else:
-        _print(steps, *_result(target, names, steps), dry_run=dry_run)
+    folders = [str(places.agent_folder(target, places.FILES[name])) for name in names]
+    nothing = f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it."
+    _reply(steps, answered, _next_steps(target, names), nothing, dry_run=dry_run)
     note(*problems, *plan.remarks(target, names, files), *filter(None, [removal]))
 
 
@@ -197,42 +192,41 @@ def _offer_untracking(project: Project) -> None:
         say("Commit that: the others' clones then lose the file, and their next session writes it again.")
 
 
-def _has_changes(steps: Sequence[Step]) -> bool:
-    return any(step.result != plan.LEFT for step in steps)
-
-
-def _result(target: InstallTarget, names: Sequence[str], steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return what an installation came to, and what a person should do next."""
-    agents = [places.FILES[name] for name in names]
-    if not _has_changes(steps):
-        folders = [str(places.agent_folder(target, files)) for files in agents]
-        return (f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it.",)
+def _next_steps(target: InstallTarget, names: Sequence[str]) -> list[str]:
+    """Return what a person should do after an installation."""
     check = "`tallybook doctor` checks the installation."
     start = "the agent" if [*names] == [table.CLAUDE] else " or ".join(names)
     if target.folder is None:
         where = f'in each project that is to have a playbook, `tallybook add "..."`; then start {start}'
-        return f"Next: {where} and trust the hook. {check}", _MARKS
+        return [f"Next: {where} and trust the hook. {check}", _MARKS]
     add = '`tallybook add "..."` adds an entry to its playbook'
-    return f"Next: start {start} in {target.folder} and trust the hook; {add}. {check}", _MARKS
+    return [f"Next: start {start} in {target.folder} and trust the hook; {add}. {check}", _MARKS]
 
 
-def _answer(steps: Sequence[Step], rest: dict[str, list[str]]) -> None:
+def _reply(
+    steps: Sequence[Step], answered: dict[str, list[str]] | None, after: Sequence[str], nothing: str, *, dry_run: bool
+) -> None:
+    """Print the steps.
+
+    Args:
+        steps: The steps.
+        answered: What the answer in JSON has besides the steps; None for a line for each file, and last lines.
+        after: The last lines where something was changed.
+        nothing: The last line where nothing was.
+        dry_run: Whether the steps are only planned; then the difference of the settings comes first.
+    """
     rows: dict[str, list[dict[str, str]]] = {"changed": [], "left": []}
     for step in steps:
         key = "left" if step.result == plan.LEFT else "changed"
         rows[key].append({"path": str(step.path), "what": step.result, "why": step.why})
-    answer(rows | {"diff": _difference(steps)} | rest)
-
-
-def _print(steps: Sequence[Step], *last: str, dry_run: bool) -> None:
-    """Print a line for each file and a last line; in a dry run the difference of the settings first."""
+    difference = "\n".join(filter(None, map(plan.diff, steps)))
+    if answered is not None:
+        answer(rows | {"diff": difference} | answered)
+        return
     # All steps are taken by now, so a reader that closes the pipe interrupts none of them.
-    if dry_run and (difference := _difference(steps)):
+    if dry_run and difference:
         # Unlike other control characters, tabs are kept: they indent the lines of some settings.
         lines = ("\t".join(map(escape, line.split("\t"))) for line in difference.split("\n"))
         write("\n".join([*lines, "", ""]))
-    say(*steps, *(("Nothing was changed: this was a dry run.",) if dry_run else last))
-
-
-def _difference(steps: Sequence[Step]) -> str:
-    return "\n".join(filter(None, map(plan.diff, steps)))
+    last = ["Nothing was changed: this was a dry run."] if dry_run else after if rows["changed"] else [nothing]
+    say(*steps, *last)
