@@ -44,7 +44,7 @@ from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import COMMAND, tool_command
 from tallybook.projections.surfaces.install.places import Installation
 from tallybook.projections.surfaces.page.document import find_pages
-from tallybook.projections.surfaces.reflection import raters, transcript, worker
+from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores import files as score_files
 from tallybook.projections.surfaces.scores.answers import ScorePage, Table, markdown
@@ -560,14 +560,8 @@ _REFLECT: Final = "run `tallybook reflect`"
 def check_reflection(project: Project) -> Iterator[Finding]:
     """Report what the chosen rater lacks, pending and failed sessions, a spent budget, and transcripts not read."""
     options, state = settings.read(project, store=False), worker.load_reflections(project)
-    awaiting = {name: session for name, session in state.sessions.items() if session.awaits_reflection(options.rater)}
+    pending = {name: state.sessions[name] for name in worker.find_due(state, worker.Plan(options), ())}
     yield from _find_missing(options)
-    # A transcript that is gone is not pending: no command brings it back.
-    pending = {
-        name: session
-        for name, session in awaiting.items()
-        if session.transcript is not None and transcript.locate(Path(session.transcript)).is_file()
-    }
     tokens = state.tokens_by_day.get(clock.utc_now().at[:10], 0)
     if pending and tokens >= options.tokens_per_day:
         message = f"{worker.SPENT}, {tokens:,} of {options.tokens_per_day:,}, so pending sessions wait until tomorrow"
@@ -586,7 +580,7 @@ def check_reflection(project: Project) -> Iterator[Finding]:
         yield Finding(NOTE, f"session {name}: reflection failed {tries}: {cause}", f"{_REFLECT} to try now")
     outside = [
         Path(session.transcript)
-        for session in awaiting.values()
+        for session in pending.values()
         if session.transcript and session.failure is not None and session.failure.cause == worker.OUTSIDE
     ]
     if outside:
