@@ -169,12 +169,8 @@ def check_redaction(project: Project) -> Iterator[Finding]:
         fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
         yield Finding(BAD, f"{text} is redacted and may still be on disk", fix)
     # A log that is restored from a backup can have a redacted text again.
-    redacted: set[str] = set()
-    erased: set[str] = set()
-    for raw in log.read():
-        redacted.update(redaction.redacted_ids(raw))
-        erased.update(id_ for _, id_ in redaction.find_erased(raw))
-    missing = redacted - erased
+    redacted = {id_ for raw in log.read() for id_ in redaction.redacted_ids(raw)}
+    missing = redacted - {id_ for raw in (log.read() if redacted else ()) for _, id_ in redaction.find_erased(raw)}
     # Of a shared book it also redacts events that this ledger does not have.
     own = (record.id for batch in decode(log.read() if missing else ()) for record in batch.records)
     for id_ in sorted(missing.intersection(own)):
@@ -332,8 +328,7 @@ def check_sharing(project: Project) -> Iterator[Finding]:
     if part is not None and part.engine not in membership.ENGINES:
         yield Finding(BAD, f"{part.engine!r} is not an engine of this Tallybook", "run `tallybook share` with another")
     yield from _check_syncs(project, part)
-    misfit = None if part is not None else membership.find_misfit(project)
-    if misfit is not None:
+    if part is None and (misfit := membership.find_misfit(project)):
         yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")
     elif part is None and reading.has_book(log):
         why = "nothing is sent or fetched here: the ledger has a shared book, and no settings of this user share it"
@@ -364,10 +359,8 @@ def check_personal(project: Project) -> Iterator[Finding]:
     problems = verify(log).problems
     for problem in problems:
         yield Finding(BAD, f"{mine.root}: {problem}", "run `tallybook verify --mine`", is_damage=True)
-    if problems:
-        return
-    own, theirs = reading.current(log), reading.current(open_own_log(project))
-    if hidden := [name for name in own.entries if name in theirs.used]:
+    taken = reading.current(open_own_log(project)).used
+    if hidden := [] if problems else [name for name in reading.current(log).entries if name in taken]:
         message = f"the project has entries of the same name, which hide your own {format_names(hidden)}"
         yield Finding(NOTE, message, "`tallybook retire NAME --mine` and `tallybook add --mine` give them other names")
 

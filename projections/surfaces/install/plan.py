@@ -71,30 +71,24 @@ def take(step: Step, bases: Collection[Path] = ()) -> None:
     """
     if step.result == LEFT:
         return
-    if step.after is None:
-        _check_unchanged(step)
-        step.path.unlink()
-        # The system refuses to remove a folder that is not empty.
-        with contextlib.suppress(OSError):
-            for folder in step.path.parents:
-                if not any(base in folder.parents for base in bases):
-                    break
-                folder.rmdir()
-        return
-    disk.make_folder(step.path.parent)
+
+    def is_unchanged() -> bool:
+        return read(step.path) == step.before
+
     # An agent may write its settings between the look and the write.
-    disk.replace_file(step.path, step.after, may_replace=lambda: _check_unchanged(step))
-
-
-def _check_unchanged(step: Step) -> bool:
-    """Return True.
-
-    Raises:
-        CannotWriteError: The file has changed since the step was planned.
-    """
-    if read(step.path) != step.before:
+    if step.after is not None:
+        disk.make_folder(step.path.parent)
+        is_done = disk.replace_file(step.path, step.after, may_replace=is_unchanged)
+    elif is_done := is_unchanged():
+        step.path.unlink()
+    if not is_done:
         raise CannotWriteError(step.path, "was changed by another program", "the file is unchanged; try again")
-    return True
+    # The system refuses to remove a folder that is not empty.
+    with contextlib.suppress(OSError):
+        for folder in step.path.parents:
+            if not any(base in folder.parents for base in bases):
+                break
+            folder.rmdir()
 
 
 def read(path: Path) -> bytes | None:
