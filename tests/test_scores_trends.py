@@ -6,7 +6,6 @@ from datetime import date, timedelta
 from itertools import accumulate
 from typing import Any
 
-import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -160,7 +159,7 @@ def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, mean: s
     """Two deviations below the mean are allowed, and a lower score is a regression."""
     below = int(bound) - (bound == int(bound))
     (reason,) = regressions(scored_history("ac06", *before, below), CONFIG)
-    assert ("z-score", "ac06", below, bound) == attrs.astuple(reason)[:4]
+    assert ("z-score", "ac06", below, bound) == reason[:4]
     deviations = f"2 standard deviations under the mean of the 5 sessions before, {mean}"
     assert f"ac06 is {below}, below {number(bound)}: {deviations}; not acknowledged" == reason.text
     assert [] == list(regressions(scored_history("ac06", *before, below + 1), CONFIG))
@@ -171,12 +170,12 @@ def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
     """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80; 75 is only 5 less."""
     was = "improving" if values[0] == 70 else "stable"
     turned = scored_history("ac06", 74)
-    turned = attrs.evolve(turned, days=daily(*values))
+    turned = turned._replace(days=daily(*values))
     (reason,) = regressions(turned, CONFIG)
-    assert ("trend", "ac06", 74.0, 80.0) == attrs.astuple(reason)[:4]
+    assert ("trend", "ac06", 74.0, 80.0) == reason[:4]
     text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
     assert f"{text}; not acknowledged" == reason.text
-    assert [] == list(regressions(attrs.evolve(turned, days=daily(*values[:-2], 75, 75)), CONFIG))
+    assert [] == list(regressions(turned._replace(days=daily(*values[:-2], 75, 75)), CONFIG))
 
 
 CONFIG_GATES = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
@@ -190,7 +189,7 @@ def texts(answer: Gate) -> list[str]:
 
 def partial(known: History, measured: int, value: int = 90) -> History:
     """Return a history with a later session that measured too little of the score, so many percent."""
-    return attrs.evolve(known, partial=Level("", value, measured, 1000))
+    return known._replace(partial=Level("", value, measured, 1000))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +203,7 @@ def partial(known: History, measured: int, value: int = 90) -> History:
 )
 def test_a_session_measured_too_little_opens_no_closed_gate(known: History, query: GateQuery, rule: str) -> None:
     """What the session before it closed stays closed, and the score is named."""
-    for condition in (query, attrs.evolve(query, allow_no_data=True)):
+    for condition in (query, query._replace(allow_no_data=True)):
         answer = gate([scored_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, condition)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
         assert "ac05: not enough measured (5 %)" in texts(answer)
@@ -218,7 +217,7 @@ def histories(draw: st.DrawFn, score_id: str) -> History:
     told = scored_history(score_id, *values)
     seq = draw(st.none() | st.integers(1, 130))
     baseline = None if seq is None else Baseline(draw(st.floats(0, 100)), seq, DAY + timedelta(seq // 10))
-    return attrs.evolve(told, days=daily(*days), baseline=baseline)
+    return told._replace(days=daily(*days), baseline=baseline)
 
 
 @given(

@@ -151,8 +151,7 @@ BENCHMARKS: Final = "benchmarks"
 FEEDBACK: Final = "feedback"
 
 
-@attrs.frozen
-class Part:
+class Part(NamedTuple):
     """A part of a component's score.
 
     Attributes:
@@ -170,8 +169,7 @@ class Part:
     names: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class Score:
+class Score(NamedTuple):
     """A component's score in a session.
 
     Attributes:

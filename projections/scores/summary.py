@@ -15,7 +15,7 @@ from functools import partial
 from itertools import takewhile
 from statistics import fmean
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -49,8 +49,7 @@ LEAST_DROP: Final = 1.0
 """Points by which a score has to decline for its trend to be a focus area: less is noise."""
 
 
-@attrs.frozen
-class CurrentScore:
+class CurrentScore(NamedTuple):
     """The current state of a score.
 
     Attributes:

@@ -19,16 +19,13 @@ adds to the configuration can close a gate, and never opens one.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from fractions import Fraction
 from functools import partial
 from math import floor
 from statistics import fmean, linear_regression, stdev
-from typing import TYPE_CHECKING, Any, Final
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.projections.scores.config import BLOCK, Config
 from tallybook.projections.scores.scoring import SCORING_OFF, Level, alerts, is_enough, number, trend
@@ -57,8 +54,7 @@ _HIGHEST: Final = 100
 def _last_points(points: Points, days: int) -> Points:
     """Return the points of the last so many calendar days, the last point's day included."""
     # No more points than days can lie there.
-    near = points[-days:]
-    return near[bisect_right(near, points[-1][0] - days, key=lambda point: point[0]) :]
+    return [point for point in points[-days:] if point[0] > points[-1][0] - days]
 
 
 def _level(days: int, points: Points) -> float:
@@ -141,8 +137,7 @@ LOOKED_AT: Final = 1_000
 """After so many sessions only a first one per score is still searched, so that a gate does not read years of them."""
 
 
-@attrs.frozen
-class History:
+class History(NamedTuple):
     """The history of one score.
 
     Attributes:
@@ -198,8 +193,7 @@ def histories(state: Scores) -> list[History]:
     ]
 
 
-@attrs.frozen
-class Reason:
+class Reason(NamedTuple):
     """A reason in the answer of a gate.
 
     Attributes:
@@ -279,8 +273,7 @@ NOT_ENOUGH: Final = "not enough measured"
 OFF: Final = "off"
 
 
-@attrs.frozen
-class GateQuery:
+class GateQuery(NamedTuple):
     """The question to a gate.
 
     Attributes:
@@ -296,8 +289,7 @@ class GateQuery:
     allow_no_data: bool = False
 
 
-@attrs.frozen
-class Gate:
+class Gate(NamedTuple):
     """The answer of a gate.
 
     Attributes:
@@ -349,7 +341,7 @@ def _find_reasons(
     for alert in alerts(known, config, BLOCK):
         why = f"below {number(alert['below'])}: {alert['level']}, which blocks all"
         reason = _refuse(alert["score"], known[alert["score"]], CRITICAL, alert["below"], why)
-        yield attrs.evolve(reason, value=float(alert["value"]))
+        yield reason._replace(value=float(alert["value"]))
     # The specification blocks the evolution of a component by its own score, below 70.
     own = None if query.score_id is None else config.gates.least
     yield from _find_below(judged, own, OWN, "the least with which it may evolve")

@@ -7,7 +7,6 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
@@ -215,7 +214,7 @@ def score(project: Project, /, **options: Any) -> None:
     if options["export"] is not None:
         if when is not None:
             moment = f"As of {describe(state, when.seq, when.named)}."
-            page = attrs.evolve(page, sentences=(*page.sentences, moment))
+            page = page._replace(sentences=(*page.sentences, moment))
         data = answers.markdown(page).encode()
         if options["export"] == "-":
             sys.stdout.buffer.write(data)
@@ -278,7 +277,7 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     moment = find_moment(project, when)
     gate, state = answers.ask_gate(project, trends.GateQuery(**options), moment)
     _note_low(state, moment)
-    reasons = [attrs.asdict(reason) for reason in gate.reasons]
+    reasons = [reason._asdict() for reason in gate.reasons]
     lines = _gate_lines(gate, options["score_id"] is None and state.config.enabled)
     value = {"open": gate.open, "day": gate.day or None, "reasons": reasons}
     reply(value, ("open" if gate.open else "closed", *lines), as_json=as_json)

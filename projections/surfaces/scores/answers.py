@@ -10,9 +10,7 @@ from itertools import islice, pairwise
 from math import ceil
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
@@ -49,8 +47,7 @@ ALL: Final = 100
 ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
 
 
-@attrs.frozen
-class Bar:
+class Bar(NamedTuple):
     """A score as a bar.
 
     Attributes:
@@ -71,8 +68,7 @@ class Bar:
     note: str = ""
 
 
-@attrs.frozen
-class Table:
+class Table(NamedTuple):
     """Rows of a table.
 
     Attributes:
@@ -86,8 +82,7 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
 
 
-@attrs.frozen
-class ScorePage:
+class ScorePage(NamedTuple):
     """An answer for people; a part that is empty is not shown.
 
     Attributes:
@@ -242,8 +237,7 @@ _HINTS: Final = {
 """Why an event is in no score → what to do."""
 
 
-@attrs.frozen
-class ScoreQuery:
+class ScoreQuery(NamedTuple):
     """A question about scores.
 
     Attributes:
@@ -658,7 +652,7 @@ def ask_gate(project: Project, query: trends.GateQuery, when: Moment | None = No
     state = state_of(project, when=when)
     if query.score_id is not None:
         score_id = score_named(state.config, query.score_id, "--component")
-        query = attrs.evolve(query, score_id=score_id)
+        query = query._replace(score_id=score_id)
     return trends.gate(trends.histories(state), state.config, query), state
 
 

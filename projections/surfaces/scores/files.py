@@ -11,7 +11,6 @@ from pathlib import Path
 import stat
 from typing import Any, Final, NamedTuple
 
-import attrs
 import msgspec
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, TallybookError
@@ -35,8 +34,7 @@ _DEFAULT_PATHS: Final = (".claude/metrics/scores/",)
 _FOREIGN_SHOWN: Final = 5
 
 
-@attrs.frozen
-class Written:
+class Written(NamedTuple):
     """What became of the score files.
 
     Attributes:
@@ -204,7 +202,7 @@ def write_files(project: Project, state: Scores, *, anew: bool = False) -> Writt
         files = (file for name in view.KEYS for file in _list_files(former, name))
         if os.path.realpath(former) != os.path.realpath(folder) and any(map(_document, files)):
             former_folders.append(former)
-    return attrs.evolve(done, former=tuple(former_folders))
+    return done._replace(former=tuple(former_folders))
 
 
 def _find_first_change(project: Project, before: _Stamp, now: _Stamp) -> int | None:
@@ -233,8 +231,7 @@ def _write(folder: Path, state: Scores, since: int | None) -> Written:
         versions = [document["version"] for document in documents if document is not None]
     written = deleted = 0
     wanted: set[str] = set()
-    foreign = [path.name for path in sorted(folder.iterdir())] if since is None and folder.is_dir() else []
-    foreign = [name for name in foreign if name not in view.KEYS and not name.startswith(".")]
+    foreign = [path.name for path in _list_files(folder, "") if path.name not in view.KEYS]
     for place, document in view.files(state, touched, versions):
         wanted.add(place)
         path, data = folder / place, view.document_bytes(document)

@@ -377,12 +377,8 @@ def feed(
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
             report.note(problem)
-        chunks = _chunks(prepared_objects)
-        first, second = next(chunks, []), next(chunks, [])
-        # Only a call that is one small chunk may wait in the spool.
-        alone = not second and len(first) <= MOST_SPOOLED
-        for chunk in filter(None, chain([first, second], chunks)):
-            _append(log, chunk, report, alone=alone)
+        for chunk in _chunks(prepared_objects):
+            _append(log, chunk, report)
             progress(report.read_count)
     return report
 
@@ -450,16 +446,18 @@ def _chunks(prepared_objects: Iterable[PreparedObject]) -> Iterator[list[Prepare
         if len(chunk) == CHUNK_OBJECTS or size > _MOST_CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
-    yield chunk
+    if chunk:
+        yield chunk
 
 
-def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport, *, alone: bool) -> None:
-    """Append a chunk in one transaction; one that is a whole small call waits in the spool for a held lock.
+def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport) -> None:
+    """Append a chunk in one transaction; a small one that is the first waits in the spool for a held lock.
 
     Raises:
         LockHeldError: Another process held the ledger all the while, and nothing was recorded.
         CannotWriteError: The same, and a part of the call was recorded before.
     """
+    alone = len(chunk) <= MOST_SPOOLED and not report.read_count
     try:
         with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
             tx.look_up(prepared.key for prepared in chunk if prepared.key is not None)
