@@ -25,7 +25,7 @@ from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.entry_history import affected_names, brief
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import scoring, view
-from tallybook.projections.scores.config import DASHBOARD, LOG, OVERALL, SESSION, Component, Config, component_id
+from tallybook.projections.scores.config import DASHBOARD, OVERALL, SESSION, Component, Config, component_id
 from tallybook.projections.scores.scoring import Level, is_enough, trend
 from tallybook.projections.scores.trends import forecast
 from tallybook.projections.scores.view import PERIODS, Scores, score_levels
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 # In the example of the specification 75 and 78 are focus areas, and 82 is not.
 TARGET_GRADE: Final = 1
 """Index of the worst grade that is not a focus area: B of A, B, C, D, F."""
-
-LOGGED: Final = 5
-"""Most alerts in one line of a log."""
 
 LEAST_DROP: Final = 1.0
 """Points by which a score has to decline for its trend to be a focus area: less is noise."""
@@ -110,15 +107,6 @@ def low_scores(scores: Mapping[str, CurrentScore], config: Config, channel: str)
     """Return the alerts of the scores of which enough was measured, for one channel."""
     shown = {score.id: score.latest for score in scores.values() if score.latest and score.is_shown}
     return scoring.alerts(shown, config, channel)
-
-
-def describe_low_scores(state: Scores) -> str:
-    """Return the line for a log about scores with an alert; empty without any, and where scoring is off."""
-    config = state.config
-    # Two long sentences about each score hid which one it was: a log gets one line.
-    low = low_scores(current_scores(state), config, LOG) if config.enabled else ()
-    shown = [f"{alert['score']} is {alert['value']} on {alert['day']} ({alert['level']})" for alert in low]
-    return f"low scores: {format_names(shown, LOGGED)}" if low else ""
 
 
 def target(config: Config) -> int:

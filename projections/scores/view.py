@@ -510,7 +510,10 @@ class Scores(State):
     def seal(self) -> None:
         """Count every changed session: move it to the tallies of its periods."""
         for id_, session in self.uncounted.items():
-            fresh = _contribution(session, self.config)
+            scores, shares = score_session(session, self.config)
+            unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
+            day = day_of(session.at, self.config.timezone)
+            fresh = Contribution(day, session.version, scores, unmeasured) if scores else NOT_COUNTED
             # A late event takes its session out of its old day and puts it into the new one.
             if fresh != session.contribution:
                 self._tally(session.contribution, -1)
@@ -531,14 +534,6 @@ class Scores(State):
                 periods.setdefault(name, Tally()).add(tally, sign)
                 if not periods[name].sessions:
                     del periods[name]
-
-
-def _contribution(session: Session, config: Config) -> Contribution:
-    scores, shares = score_session(session, config)
-    if not scores:
-        return NOT_COUNTED
-    unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
-    return Contribution(day_of(session.at, config.timezone), session.version, scores, unmeasured)
 
 
 @lru_cache(maxsize=MOST_UNCOUNTED)

@@ -11,7 +11,9 @@ import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError
 from tallybook.ledger.events import BaselineSet
+from tallybook.ledger.names import format_names
 from tallybook.projections.scores import scoring, summary, trends
+from tallybook.projections.scores.config import LOG
 from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import parameters as common
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5
 _TYPES_SHOWN = 10
+_ALERTS_SHOWN = 5
 
 NOUNS: Final = {
     "metrics.recorded": ("measurement", "measurements"),
@@ -238,8 +241,11 @@ def score(project: Project, /, **options: Any) -> None:
 
 def _note_low(state: Scores, when: Moment | None) -> None:
     """Print the line for a log about low scores, as long as these are the present ones."""
-    if when is None:
-        note(*filter(None, [summary.describe_low_scores(state)]))
+    if when is None and state.config.enabled:
+        low = summary.low_scores(summary.current_scores(state), state.config, LOG)
+        # Two long sentences about each score hid which one it was: a log gets one line.
+        shown = [f"{alert['score']} is {alert['value']} on {alert['day']} ({alert['level']})" for alert in low]
+        note(*([f"low scores: {format_names(shown, _ALERTS_SHOWN)}"] if low else []))
 
 
 _POINTS: Final = common.Number(0, 100)

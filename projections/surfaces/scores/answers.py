@@ -666,8 +666,7 @@ CAUTION: Final = "Each is a lead and not a proof: that it came first does not ma
 SHOWN: Final = 20
 """Leads that people are shown, the newest."""
 
-_WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
-_WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
+_WORDS: Final = {"daily": ("on", "day"), "weekly": ("in", "week"), "monthly": ("in", "month")}
 
 
 def find_drop(
@@ -733,8 +732,8 @@ def _find_ends(span: tuple[str, str | None], score: str, levels: Sequence[Level]
     until = levels[-1].period if until == LAST else until
     for end in [since, until] if dots else [until]:
         if end not in {level.period for level in levels}:
-            known = f"the first {_WORDS[period]} that has it is {levels[0].period}, the last {levels[-1].period}"
-            raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[period]} {end}", known)
+            known = f"the first {_WORDS[period][1]} that has it is {levels[0].period}, the last {levels[-1].period}"
+            raise BadInputError(f"{OPTION} {score}", f"has no data {_WORDS[period][0]} {end}", known)
     if dots and since >= until:
         raise BadInputError(f"{OPTION} {name}", "does not go forward", "give the earlier one first")
     return since if dots else None, until
@@ -760,7 +759,8 @@ def drop_lines(answer: Mapping[str, Any], config: Config) -> Iterator[str]:
         )
         return
     before, after = drop["before"], drop["after"]
-    fell = ", ".join(f"{level['score']} {_WITHIN[answer['period']]} {level['period']}" for level in (before, after))
+    within, _ = _WORDS[answer["period"]]
+    fell = f"{before['score']} {within} {before['period']}, {after['score']} {within} {after['period']}"
     yield f"{answer['score']} dropped by {format_count(drop['points'], 'point')}: {fell}"
     for label, side in (("last as good as before", "good"), ("then worst", "bad")):
         session = answer["between"][side]
@@ -781,15 +781,14 @@ def drop_lines(answer: Mapping[str, Any], config: Config) -> Iterator[str]:
 
 def _no_drop(answer: Mapping[str, Any]) -> str:
     """Return the sentence that there is no drop, and why."""
-    score, word = answer["score"], _WORDS[answer["period"]]
-    if answer["periods"] <= 1:
-        subject = f"only one {word} has" if answer["periods"] else f"no {word} has"
-        return f"{score} did not drop: {subject} data of it"
-    since, dots, name = (answer["name"] or "").partition(RANGE)
-    if dots:
-        return f"{score} did not drop from {since} to {name}"
-    if answer["name"] is not None:
-        return (
-            f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"
-        )
-    return f"{score} never dropped from one {word} with data to the next"
+    (within, word), periods = _WORDS[answer["period"]], answer["periods"]
+    since, dots, until = (answer["name"] or "").partition(RANGE)
+    if periods <= 1:
+        how = f"did not drop: {'only one' if periods else 'no'} {word} has data of it"
+    elif dots:
+        how = f"did not drop from {since} to {until}"
+    elif since:
+        how = f"did not drop {within} {since}, against the {word} with data before it"
+    else:
+        how = f"never dropped from one {word} with data to the next"
+    return f"{answer['score']} {how}"
