@@ -75,8 +75,8 @@ def decide_curation(curation: Curation, state: Playbook) -> Decision:
         NothingToDoError: The request is already fulfilled, or impossible for an entry in its present state.
     """
     check_reason(curation.reason)
-    names = dict.fromkeys(_find_used_name(name, state) for name in (curation.name, *curation.more_names))
-    curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, state) for name in curation.sources))
+    names = dict.fromkeys(find_used_name(name, state) for name in (curation.name, *curation.more_names))
+    curation = attrs.evolve(curation, sources=tuple(find_used_name(name, state) for name in curation.sources))
     changes: list[Event] = []
     for name in names:
         wish = attrs.evolve(curation, name=name)
@@ -93,7 +93,7 @@ def decide_curation(curation: Curation, state: Playbook) -> Decision:
     return Decision(tuple(changes))
 
 
-def _find_used_name(given: str, state: Playbook) -> str:
+def find_used_name(given: str, state: Playbook) -> str:
     """Return the name of the entry that a person meant.
 
     Raises:

@@ -9,11 +9,10 @@ import attrs
 import click
 
 from tallybook.ledger.codec import decode
-from tallybook.ledger.decisions.curation import NEVER, Curation
-from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.decisions.curation import NEVER, Curation, find_used_name
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, NothingToDoError
 from tallybook.ledger.events import Entry, PointNoted
 from tallybook.ledger.line import LOG_NAME
-from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
@@ -542,9 +541,7 @@ def _choose(source: Project, target: Project, name: str, *, as_json: bool) -> tu
         NothingToDoError: It left the playbook, or its text was redacted in one of them.
     """
     state, other = (reading.current(reading.open_log(owner)) for owner in (source, target))
-    exact = find_name(name, state.used)
-    if exact is None:
-        raise UnknownEntryError(name)
+    exact = find_used_name(name, state)
     if exact not in state.entries:
         raise NothingToDoError(exact, "is not in the playbook", "see `tallybook why`")
     entry = state.entries[exact]

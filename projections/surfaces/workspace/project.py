@@ -160,8 +160,20 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
         BadInputError: The one given must exist and is not a folder.
         CannotWriteError: The system does not say whether it is.
     """
-    if given and must_exist and not _is_folder(given):
-        raise BadInputError(str(given), "is not a folder")
+    if given and must_exist:
+        try:
+            is_folder = stat.S_ISDIR(os.stat(given).st_mode)
+        except ValueError:
+            # A NUL, or half of a surrogate pair: no folder has such a name.
+            is_folder = False
+        except OSError as error:
+            # `isdir` would call any error a no.
+            if error.errno not in _NOWHERE:
+                hint = "nothing was recorded; try again"
+                raise CannotWriteError(given, f"cannot be examined: {disk.reason(error)}", hint) from error
+            is_folder = False
+        if not is_folder:
+            raise BadInputError(str(given), "is not a folder")
     root, start = locate(given)
     return Project(as_path(root), as_path(start))
 
@@ -184,24 +196,6 @@ def shared_kind(folder: StrPath) -> str:
     if real == os.path.dirname(real):
         return "the root folder"
     return "the home folder" if real == os.path.realpath(os.path.expanduser("~")) else ""
-
-
-def _is_folder(given: StrPath) -> bool:
-    """Return whether a path leads to a folder.
-
-    Raises:
-        CannotWriteError: The system does not say; ``isdir`` would call that a no.
-    """
-    try:
-        return stat.S_ISDIR(os.stat(given).st_mode)
-    except ValueError:
-        # A NUL, or half of a surrogate pair: no folder has such a name.
-        return False
-    except OSError as error:
-        if error.errno in _NOWHERE:
-            return False
-        hint = "nothing was recorded; try again"
-        raise CannotWriteError(given, f"cannot be examined: {disk.reason(error)}", hint) from error
 
 
 def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, str]:

@@ -120,20 +120,16 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     mine = None if session is None else personal.find(project)
     if session is not None and mine is not None:
         with personal.named_damage(mine):
-            whole = _session_in(mine, session, spans_of(reading.open_log(project), session))
-            if whole:
+            own = set(spans_of(reading.open_log(mine), session))
+            found = own.union(spans_of(reading.open_log(project), session))
+            # The only session with this beginning that the person's own playbook has.
+            whole = session if session in found or len(found) != 1 else next(iter(found))
+            if whole in own:
                 # Damage anywhere in it is found before the project's half is undone.
                 deque(reading.open_log(mine).read(), maxlen=0)
-        if whole:
+        if whole in own:
             return _undo_in_both(project, mine, whole, reason, by)
     return _undo(project, target, session, reason, by)
-
-
-def _session_in(mine: Project, session: str, theirs: Collection[str]) -> str:
-    """Return the id of the only session with this beginning that the person's own playbook has, else an empty text."""
-    found, own = set(theirs), set(spans_of(reading.open_log(mine), session))
-    whole = session if session in found | own else next(iter(found | own), "") if len(found | own) == 1 else ""
-    return whole if whole in own else ""
 
 
 def _undo_in_both(project: Project, mine: Project, session: str, reason: str, by: Mapping[str, str]) -> UndoResult:
@@ -551,20 +547,19 @@ def open_proposals(project: Project) -> list[EventRecord]:
         MissingLinesError: Lines of the shared book are missing.
     """
     log, found = reading.open_log(project), list(load_proposals(project).open.values())
-    return [*_with_present_names(log, found)] if found and reading.has_book(log) else found
-
-
-def _with_present_names(log: SharedLog, found: Sequence[EventRecord]) -> Iterator[EventRecord]:
-    """Yield proposals with the present names of entries, without those of which the book as of then is gone."""
+    if not found or not reading.has_book(log):
+        return found
     log.ids()
+    present: list[EventRecord] = []
     for record in found:
         event: Any = record.event
+        # Those of which the book as of then is gone are left out.
         with suppress(MissingLinesError):
-            present = log.names_since(record.seq)
-            merged = tuple(present.get(name, name) for name in event.merged)
-            yield attrs.evolve(
-                record, event=attrs.evolve(event, name=present.get(event.name, event.name), merged=merged)
-            )
+            names = log.names_since(record.seq)
+            merged = tuple(names.get(name, name) for name in event.merged)
+            event = event.evolve(name=names.get(event.name, event.name), merged=merged)
+            present.append(attrs.evolve(record, event=event))
+    return present
 
 
 def select_proposals(
@@ -601,13 +596,6 @@ def select_proposals(
     return chosen, [row for row in found if row not in chosen]
 
 
-def wish_of(event: events.PointProposed) -> Curation | events.PointProposed:
-    """Return the change that a proposal would make: one of a person's verbs, or a curator's operation."""
-    if event.verb in CURATIONS and event.name:
-        return Curation(event.verb, event.name, event.reason or "", event.text or "", event.merged)
-    return event
-
-
 def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str, str]) -> Outcome:
     """Make the change that was proposed, in one batch with its acceptance.
 
@@ -624,7 +612,10 @@ def accept(project: Project, proposal: EventRecord, reason: str, by: Mapping[str
 
         target = redact.RedactionTarget(event.text)
         remaining = redact.redact(project, target, event.reason, by).remaining
-    answer = PersonAnswer(events.ProposalDecided(proposal.id, "accepted", reason), wish_of(event))
+    # One of a person's verbs, or a curator's operation.
+    is_persons = event.verb in CURATIONS and event.name
+    wish = Curation(event.verb, event.name, event.reason or "", event.text or "", event.merged) if is_persons else event
+    answer = PersonAnswer(events.ProposalDecided(proposal.id, "accepted", reason), wish)
     outcome = commands.record_request(project, Request(answer, by))
     notes = (*outcome.notes, *(f"not erased: {line}" for line in remaining))
     return attrs.evolve(outcome, notes=notes)

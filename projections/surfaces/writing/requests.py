@@ -17,10 +17,9 @@ from tallybook.ledger import clock, events
 from tallybook.ledger.codec import REFUSALS, encode, structure
 from tallybook.ledger.decisions import curation, update
 from tallybook.ledger.decisions.update import Decision
-from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem, UnknownEntryError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem
 from tallybook.ledger.events import Event
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest, is_digest
-from tallybook.ledger.names import find_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.history.votes import RETIRE, VOTES, Votes
@@ -187,12 +186,9 @@ class Update:
         """
         if not self.is_typed:
             return self
-        exact: dict[str, str] = {}
-        for rating in self.payload["evaluations"]:
-            if (name := find_name(rating["name"], state.used)) is None:
-                raise UnknownEntryError(rating["name"])
-            exact[rating["name"]] = name
-        ratings = {exact[rating["name"]]: rating["rating"] for rating in self.payload["evaluations"]}
+        typed = {rating["name"]: rating["rating"] for rating in self.payload["evaluations"]}
+        exact = {name: curation.find_used_name(name, state) for name in typed}
+        ratings = {exact[name]: rating for name, rating in typed.items()}
         payload = {"evaluations": [{"name": name, "rating": rating} for name, rating in ratings.items()]}
         notes: Any = self.plain_events
         notes = tuple(dict.fromkeys(note.evolve(name=exact[note.name]) for note in notes))
