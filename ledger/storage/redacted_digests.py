@@ -87,6 +87,9 @@ class Redaction:
     seq: int = 0
 
 
+_NO_REDACTION: Final = Redaction("")
+
+
 @attrs.define
 class Redactions:
     """The redacted texts of a ledger, as digests.
@@ -94,12 +97,12 @@ class Redactions:
     Attributes:
         key: The ledger's own random key.
         digests: Length of a text that was redacted wherever it occurred, in characters, or 0 for the whole text of an
-            event → its digest → its redaction.
+            event, and its digest → its redaction.
         accepted: Digests of whole texts that a person added again.
     """
 
     key: bytes
-    digests: dict[int, dict[str, Redaction]] = attrs.field(factory=dict)
+    digests: dict[tuple[int, str], Redaction] = attrs.field(factory=dict)
     accepted: set[str] = attrs.field(factory=set)
 
     def digest(self, text: str) -> str:
@@ -120,8 +123,8 @@ class Redactions:
             return None
         forms = dict.fromkeys((text, normalize_look(text)))
         parts = (redaction for form in forms for redaction in self._find_parts(form))
-        known = self.digests.get(0, {})
-        redaction = next((known[whole] for whole in wholes if whole in known), None) or next(parts, None)
+        known = (self.digests[0, whole] for whole in wholes if (0, whole) in self.digests)
+        redaction = next(known, None) or next(parts, None)
         if redaction is None:
             return None
         source = f"by event {redaction.seq}" if redaction.seq else f"on {redaction.at[:10]}"
@@ -138,22 +141,21 @@ class Redactions:
 
     def former(self, text: str) -> str:
         """Return the id of the event that had exactly this text when it was redacted; empty for none."""
-        redaction = self.digests.get(0, {}).get(self.digest(text.strip()))
-        return "" if redaction is None else redaction.event
+        return self.digests.get((0, self.digest(text.strip())), _NO_REDACTION).event
 
     def _find_parts(self, text: str) -> Iterator[Redaction]:
         """Yield the redaction of each part of a text that was redacted wherever it occurred."""
         # Local names, because the inner loop runs once for each character of each new text.
-        data, blake2b, key, size = _encode(text), hashlib.blake2b, self.key, _DIGEST_BYTES
-        for chars, digests in self.digests.items():
+        data, digests, blake2b, key, size = _encode(text), self.digests, hashlib.blake2b, self.key, _DIGEST_BYTES
+        for chars in dict.fromkeys(chars for chars, _ in self.digests):
             for begin in range(len(text) - chars + 1 if chars else 0):
                 end = begin + chars
                 if chars < MIN_PART_CHARS and not _is_whole(text, begin, end):
                     continue
                 part = data[begin * _CHAR_BYTES : end * _CHAR_BYTES]
-                redaction = digests.get(blake2b(part, key=key, digest_size=size).hexdigest())
-                if redaction is not None:
-                    yield redaction
+                place = chars, blake2b(part, key=key, digest_size=size).hexdigest()
+                if place in digests:
+                    yield digests[place]
 
     def refusal_in_json(self, data: str) -> str | None:
         """Return why JSON is refused that has a redacted text in any of its strings; None where it has none."""
@@ -233,8 +235,7 @@ def load(folder: Path, *, to_change: bool = False) -> Redactions:
         value: Any = json.loads(disk.read_file(path))
         redactions = Redactions(bytes.fromhex(value["key"]), accepted={*map(str, value["accepted"])})
         for digest, chars, at, event, seq in value["redacted"]:
-            redaction = Redaction(str(at), str(event), int(seq))
-            redactions.digests.setdefault(int(chars), {})[str(digest)] = redaction
+            redactions.digests[int(chars), str(digest)] = Redaction(str(at), str(event), int(seq))
         # A key that blake2b does not accept is damage as well.
         redactions.digest("")
     except FileNotFoundError:
@@ -260,11 +261,7 @@ def _write(folder: Path, redactions: Redactions) -> None:
         OutcomeUnknownError: The disk did not confirm its name.
     """
     own = folder / FOLDER
-    rows = [
-        [digest, chars, *attrs.astuple(redaction)]
-        for chars, by_digest in redactions.digests.items()
-        for digest, redaction in by_digest.items()
-    ]
+    rows = [[digest, chars, *attrs.astuple(redaction)] for (chars, digest), redaction in redactions.digests.items()]
     value = {"key": redactions.key.hex(), "redacted": rows, "accepted": sorted(redactions.accepted)}
     disk.make_folder(own)
     # Private also in a folder that is shared: with the key others could try texts.
@@ -290,7 +287,7 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
     for event, event_texts in texts.items():
         for text in event_texts:
             wholes = redactions.whole_digests(text)
-            redactions.digests.setdefault(0, {}).update(dict.fromkeys(wholes, Redaction(at, event)))
+            redactions.digests |= dict.fromkeys(((0, whole) for whole in wholes), Redaction(at, event))
             # A text that is redacted anew is refused anew, although a person had accepted it.
             redactions.accepted -= wholes
     if part is not None:
@@ -298,7 +295,7 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
         look = normalize_look(part)
         # A text of which almost nothing is visible is redacted as it is, not wherever its one letter occurs.
         for form in {part, look if len(look.strip()) >= MIN_TEXT_CHARS else part}:
-            redactions.digests.setdefault(len(form), {})[redactions.digest(form)] = redaction
+            redactions.digests[len(form), redactions.digest(form)] = redaction
         redactions.accepted -= redactions.whole_digests(part)
     _write(folder, redactions)
 
@@ -312,11 +309,8 @@ def name_events(folder: Path, seqs: Mapping[str, int]) -> None:
     """
     redactions = load(folder, to_change=True)
     numbered = {
-        chars: {
-            digest: attrs.evolve(redaction, seq=seqs.get(redaction.event, redaction.seq))
-            for digest, redaction in by_digest.items()
-        }
-        for chars, by_digest in redactions.digests.items()
+        place: attrs.evolve(redaction, seq=seqs.get(redaction.event, redaction.seq))
+        for place, redaction in redactions.digests.items()
     }
     if numbered != redactions.digests:
         _write(folder, attrs.evolve(redactions, digests=numbered))

@@ -370,7 +370,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
             raise redaction.UnexpectedNumberError(number)
         output.say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
         # The events are listed above, with what they say.
-        output.say(*_redaction_lines(attrs.evolve(preview, events=()), "would be redacted"))
+        output.say(*_describe_redaction(project, attrs.evolve(preview, events=()), "would be redacted")[1])
         output.ask("redact", f"Redact the whole text of {output.format_count(number, 'event')}? It cannot be restored.")
     done = redaction.redact(project, target, options["reason"], by, options["expect"])
     return _print_redaction(project, done, "redacted", target, as_json=as_json)
@@ -380,33 +380,9 @@ def _print_redaction(
     project: Project, done: RedactionResult, result: str, target: RedactionTarget, *, as_json: bool
 ) -> int:
     """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
-    from tallybook.projections.surfaces.page.document import find_pages
-    from tallybook.projections.surfaces.selection import find_blocks
     from tallybook.projections.surfaces.sharing import membership
 
-    pages = list(map(str, find_pages(project)))
-    texts = (getattr(event.event, "text", None) for event in done.events)
-    blocks = find_blocks(project, filter(None, texts))
-    value = {
-        "events": [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events],
-        "files": list(map(str, done.files)),
-        "stands": done.remaining,
-        "bodies": done.bodies,
-        "alike": done.alike,
-        "unrecorded": done.unrecorded,
-        "mine": done.mine and str(done.mine),
-        "foreign": list(map(str, done.foreign)),
-        "unsearched": done.unsearched,
-        "pages": pages,
-        "blocks": blocks,
-        "beyond": OUT_OF_REACH,
-    }
-    what = "is a page, which may hold it; delete it, or write it again with `tallybook page`"
-    lines = [*_redaction_lines(done, result), *(f"out of reach: {path} {what}" for path in pages)]
-    lines += (
-        f"not redacted: {name} has it among exported entries; write them again with `tallybook export agents-md {name}`"
-        for name in blocks
-    )
+    value, lines = _describe_redaction(project, done, result)
     if result == "redacted":
         part = membership.load(project) if done.events else None
         if part is not None:
@@ -421,27 +397,50 @@ def _print_redaction(
     return EXIT_NOT_WRITTEN if done.remaining else 0
 
 
-def _redaction_lines(done: RedactionResult, result: str) -> Iterator[str]:
-    """Yield the result as lines for people."""
-    for event in done.events:
-        name = getattr(event.event, "name", "")
-        yield f"{result}: event {event.seq}, {kind_of(event.event)[0]}{f' {name}' if name else ''}"
+# What holds a text, by its key in the answer → its line for people.
+_HOLDERS: Final = {
+    "files": "{result}: {}",
+    "stands": "not erased: {}",
+    "bodies": "not redacted: event {} has the text in a name, a rating or its author; "
+    "these cannot be erased without breaking the chain",
+    "foreign": "not redacted: {} holds it and is not a file of Tallybook's",
+    "mine": "not redacted: your own playbook, {}, holds it as well; run the same command with --mine",
+    "unsearched": "not searched: {}",
+    "pages": "out of reach: {} is a page, which may hold it; delete it, or write it again with `tallybook page`",
+    "blocks": "not redacted: {0} has it among exported entries; write them again with `tallybook export agents-md {0}`",
+}
+
+
+def _describe_redaction(project: Project, done: RedactionResult, result: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the answer to a redaction, as JSON and as lines for people."""
+    from tallybook.projections.surfaces.page.document import find_pages
+    from tallybook.projections.surfaces.selection import find_blocks
+
+    texts = (getattr(event.event, "text", None) for event in done.events)
+    value: dict[str, Any] = {
+        "events": [{"seq": event.seq, "id": event.id, "kind": kind_of(event.event)[0]} for event in done.events],
+        "files": list(map(str, done.files)),
+        "stands": done.remaining,
+        "bodies": done.bodies,
+        "alike": done.alike,
+        "unrecorded": done.unrecorded,
+        "mine": done.mine and str(done.mine),
+        "foreign": list(map(str, done.foreign)),
+        "unsearched": done.unsearched,
+        "pages": list(map(str, find_pages(project))),
+        "blocks": find_blocks(project, filter(None, texts)),
+        "beyond": OUT_OF_REACH,
+    }
+    lines = [
+        f"{result}: event {event.seq}, {kind_of(event.event)[0]} {getattr(event.event, 'name', '')}".rstrip()
+        for event in done.events
+    ]
     if done.alike:
-        yield f"note: {output.format_count(done.alike, 'event')} of these only in what looks the same"
-    for path in done.files:
-        yield f"{result}: {path}"
-    for line in done.remaining:
-        yield f"not erased: {line}"
-    for seq in done.bodies:
-        why = "these cannot be erased without breaking the chain"
-        yield f"not redacted: event {seq} has the text in a name, a rating or its author; {why}"
-    for path in done.foreign:
-        yield f"not redacted: {path} holds it and is not a file of Tallybook's"
-    if done.mine is not None:
-        yield f"not redacted: your own playbook, {done.mine}, holds it as well; run the same command with --mine"
-    for line in done.unsearched:
-        yield f"not searched: {line}"
-    yield f"note: {OUT_OF_REACH}"
+        lines.append(f"note: {output.format_count(done.alike, 'event')} of these only in what looks the same")
+    for key, told in _HOLDERS.items():
+        holders = [value[key]] if isinstance(value[key], str) else value[key] or ()
+        lines += [told.format(holder, result=result) for holder in holders]
+    return value, [*lines, f"note: {OUT_OF_REACH}"]
 
 
 # The person's own playbook
