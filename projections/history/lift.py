@@ -45,7 +45,7 @@ WORK: Final = ("calls", "tests", "prompts")
 """The numbers that are shown with a verdict: an entry can make calls succeed that no task needs."""
 
 
-@attrs.frozen
+@attrs.define
 class Lineage:
     """A lineage of sessions that was drawn for a question.
 
@@ -64,7 +64,7 @@ class Lineage:
     probability: float
     seq: int
     at: str
-    spoken: frozenset[str] = frozenset()
+    spoken: set[str] = attrs.field(factory=set)
     is_final: bool = False
     outcome: float | None = None
     numbers: Mapping[str, float] = attrs.field(factory=dict)
@@ -94,8 +94,7 @@ class Question:
     @property
     def event(self) -> events.LiftAsked:
         """Return what was asked."""
-        event: Any = self.asked.event
-        return cast("events.LiftAsked", event)
+        return cast("events.LiftAsked", self.asked.event)
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -117,13 +116,11 @@ class Question:
 
     def work(self, unit: str, now: str) -> dict[str, dict[str, float]]:
         """Return the mean of each number of WORK in the measured lineages with the unit, and in those without it."""
-        judged = [lineage for lineage in self.judged(unit, now) if lineage.numbers]
-        arms = {
-            arm: [lineage for lineage in judged if lineage.units[unit] == held]
-            for arm, held in (("told", 0), ("held", 1))
-        }
+        arms: dict[str, list[Mapping[str, float]]] = {"told": [], "held": []}
+        for lineage in self.judged(unit, now):
+            arms["held" if lineage.units[unit] else "told"] += [lineage.numbers] if lineage.numbers else []
         return {
-            arm: {name: round(fmean(lineage.numbers.get(name, 0) for lineage in found), 1) for name in WORK}
+            arm: {name: round(fmean(numbers.get(name, 0) for numbers in found), 1) for name in WORK}
             for arm, found in arms.items()
             if found
         }
@@ -219,7 +216,7 @@ def _inject(state: Lift, record: EventRecord) -> None:
     # A lineage is drawn with the probability that its first injection recorded, and with no other.
     elif before.is_open(record.at) and before.probability == event.probability:
         # An entry that was not selected at the first injection is drawn for at the first one that selects it.
-        question.lineages[event.lineage] = attrs.evolve(before, units=drawn | before.units)
+        before.units = drawn | before.units
 
 
 def is_unit_held(event: events.PlaybookInjected, unit: str) -> bool:
@@ -234,13 +231,17 @@ def _add_score_input(state: Lift, record: EventRecord) -> None:
         state.inputs.setdefault(session, Session(session)).add_event(record)
 
 
-def _change(state: Lift, session: str, at: str, change: Callable[[Question, Lineage], Lineage]) -> None:
-    """Change the lineage of a session while its outcome may still come."""
-    id_, lineage = state.lineage_of.get(session, ("", ""))
+def _find_open(state: Lift, session: str, at: str) -> tuple[str, Lineage]:
+    """Return the outcome of a session's question, and its lineage while its outcome may still come.
+
+    For a session without such a lineage it is one that belongs to no question.
+    """
+    id_, begun = state.lineage_of.get(session, ("", ""))
     question = state.questions.get(id_)
-    before = question.lineages.get(lineage) if question is not None else None
-    if question is not None and before is not None and before.is_open(at):
-        question.lineages[lineage] = change(question, before)
+    lineage = question.lineages.get(begun) if question is not None else None
+    if question is not None and lineage is not None and lineage.is_open(at):
+        return question.event.outcome, lineage
+    return "", Lineage({}, 0, 0, at)
 
 
 def _speak(state: Lift, record: EventRecord) -> None:
@@ -249,12 +250,13 @@ def _speak(state: Lift, record: EventRecord) -> None:
     session = record.by.session or ""
     if isinstance(event, events.TranscriptRead) and event.file:
         return
+    _, lineage = _find_open(state, session, record.at)
     if event.end:
         state.spoken.setdefault(session)
-        _change(state, session, record.at, lambda _, before: attrs.evolve(before, spoken=before.spoken | {session}))
+        lineage.spoken.add(session)
     else:
         state.spoken.pop(session, None)
-        _change(state, session, record.at, lambda _, before: attrs.evolve(before, spoken=before.spoken - {session}))
+        lineage.spoken.discard(session)
 
 
 def _measure(state: Lift, record: EventRecord) -> None:
@@ -263,15 +265,11 @@ def _measure(state: Lift, record: EventRecord) -> None:
     session, numbers = record.by.session or "", event.numbers
     state.measured[session] = numbers
     state.spoken.setdefault(session)
-
-    def add(question: Question, before: Lineage) -> Lineage:
-        """Return the lineage with the numbers, and the outcome that they are."""
-        changed = attrs.evolve(before, spoken=before.spoken | {session}, numbers=numbers)
-        if question.event.outcome != CLEAN:
-            return changed
-        return attrs.evolve(changed, outcome=outcome_of(numbers), is_final=bool(numbers.get("ended")))
-
-    _change(state, session, record.at, add)
+    outcome, lineage = _find_open(state, session, record.at)
+    lineage.spoken.add(session)
+    lineage.numbers = numbers
+    if outcome == CLEAN:
+        lineage.outcome, lineage.is_final = outcome_of(numbers), bool(numbers.get("ended"))
 
 
 def _end(state: Lift, record: EventRecord) -> None:
@@ -281,15 +279,11 @@ def _end(state: Lift, record: EventRecord) -> None:
         return
     state.ended.add(session)
     inputs = state.inputs.pop(session, None)
-
-    def add(question: Question, before: Lineage) -> Lineage:
-        """Return the lineage with the score."""
-        if question.event.outcome == CLEAN:
-            return before
-        outcome = score_session(inputs, state.config)[0].get(question.event.outcome) if inputs is not None else None
-        return attrs.evolve(before, spoken=before.spoken | {session}, is_final=True, outcome=outcome)
-
-    _change(state, session, record.at, add)
+    outcome, lineage = _find_open(state, session, record.at)
+    if outcome not in {"", CLEAN}:
+        lineage.spoken.add(session)
+        lineage.is_final = True
+        lineage.outcome = score_session(inputs, state.config)[0].get(outcome) if inputs is not None else None
 
 
 _TABLE: Final[dict[type[Any], Callable[[Lift, EventRecord], None]]] = {
