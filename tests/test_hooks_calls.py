@@ -184,7 +184,7 @@ def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: p
 
 @pytest.mark.parametrize("first_is_recorded", [True, False])
 def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, first_is_recorded: bool) -> None:
-    """The second delivery finds the first one in the log, or in the spool; another prompt's compaction is told."""
+    """The second delivery is recognised, wherever the first was recorded; another prompt's compaction is told."""
     compacted = {**START, "source": "compact", "prompt_id": "p1"}
     first = call(compacted) if first_is_recorded else ""
     with held(here):

@@ -115,15 +115,14 @@ def put_batches(
     put(folder, now.at, new_id(now.unix_us), requests)
 
 
-def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[Problem]]:
-    """Return the files sent at a time or later, by time and id, and a problem for each that cannot be read."""
+def read_files(folder: StrPath) -> tuple[list[SpoolFile], list[Problem]]:
+    """Return the files, by time and id, and a problem for each that cannot be read."""
     files: list[SpoolFile] = []
     problems: list[Problem] = []
     spool = os.path.join(folder, FOLDER)
     try:
         disk.refuse_link(spool)
         names = sorted(name for name in os.listdir(spool) if name.endswith(".json") and name[0] != ".")
-        names = [name for name in names if name >= since.replace(":", "")]
     except CannotWriteError as error:
         return files, [Problem(FOLDER, str(error))]
     except OSError:
@@ -143,12 +142,12 @@ def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[
     return files, problems
 
 
-def has_recent(folder: StrPath, beginning: str, since: str) -> bool:
-    """Return whether a request waits that was sent at a time or later and whose key has this beginning."""
+def has_key(folder: StrPath, key: str) -> bool:
+    """Return whether a request waits that has this idempotency key."""
     # Another program may have put a file there.
-    values: list[Any] = [file.requests for file in read_files(folder, since)[0]]
+    values: list[Any] = [file.requests for file in read_files(folder)[0]]
     requests = (request for value in values if isinstance(value, list) for request in value)
-    return any(isinstance(request, dict) and str(request.get("key")).startswith(beginning) for request in requests)
+    return any(isinstance(request, dict) and request.get("key") == key for request in requests)
 
 
 def remove_files(files: list[SpoolFile]) -> None:

@@ -273,12 +273,15 @@ def append(project: ProjectPaths, payload: Payload, selection: Selection, drawn:
 def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selection, drawn: Draw) -> bool:
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     # Codex names no turn here, so its compactions within ten seconds count as one.
-    prefix = f"injected:compact:{ledger_access.digest(f'{payload.session} {payload.prompt}')}:"
+    turn = f"{payload.session} {payload.prompt}"
+    marker, now_us = _marker(project, f"compact {turn}"), clock.utc_now().unix_us
     # Settings and a plugin may both deliver it at the same moment, and no id of it could be a key.
     with ledger_access.lock_deliveries(project):
-        if ledger_access.has_recent(project, prefix, _COMPACTION_US):
+        before = ledger_access.read_marker(marker)
+        if before.isdigit() and now_us - int(before) <= _COMPACTION_US:
             return False
-        return append(project, payload, selection, drawn, f"{prefix}{clock.utc_now().unix_us}")
+        ledger_access.write_marker(marker, str(now_us))
+        return append(project, payload, selection, drawn, f"injected:compact:{ledger_access.digest(turn)}:{now_us}")
 
 
 def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker: str) -> bool:

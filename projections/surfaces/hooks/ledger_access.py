@@ -8,7 +8,7 @@ import sys
 
 from tallybook.ledger import clock, errors
 from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
-from tallybook.ledger.line import Draft, batch_key, head_field
+from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP, UNTIL
 from tallybook.ledger.storage import disk
@@ -96,22 +96,6 @@ def lock_deliveries(project: AnyProject) -> Iterator[None]:
             disk.make_folder(project.ledger)
             stack.enter_context(disk.hold_lock(marker_file(project, "deliveries.lock"), _DELIVERY_WAIT_MS))
         yield
-
-
-def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
-    """Return whether the ledger or the spool has a batch whose key has this prefix and that is no older than that."""
-    since = clock.moment(clock.utc_now().unix_us - max_age_us).at
-    # A log that cannot be read has nothing recent.
-    with suppress(errors.CannotWriteError, errors.DamagedLedgerError, OSError):
-        log = JsonlLog(project.ledger)
-        head = log.read_head()
-        for line in lines_before(log.log_file, head.position.offset) if head else ():
-            if head_field(line, b"at") < since:
-                break
-            if batch_key(line).startswith(prefix):
-                return True
-    # While another process holds the ledger, the first delivery waits in the spool.
-    return spool.has_recent(project.ledger, prefix, since)
 
 
 def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:

@@ -252,4 +252,4 @@ def _has_key(project: Project, key: str) -> bool:
     with closing(reading.open_own_log(project)) as log:
         if log.find_delivery(key) is not None:
             return True
-    return spool.has_recent(project.ledger, key, "")
+    return spool.has_key(project.ledger, key)
