@@ -82,7 +82,7 @@ def test_quotes_become_notes() -> None:
     token = "ghp_" + "a1B2" * 9
     rated = [{"name": "kpt_001", "rating": "harmful", "quote": f"it\nbroke {token}"}]
     judged = read_answer(json.dumps(GOOD | {"evaluations": rated}))
-    assert (PointNoted("kpt_001", "harmful: “it broke [masked: GitHub Token]”"),) == judged.notes
+    assert [PointNoted("kpt_001", "harmful: “it broke [masked: GitHub Token]”")] == [*judged.notes]
     assert [{"name": "kpt_001", "rating": "harmful"}] == judged.payload["evaluations"]
 
 

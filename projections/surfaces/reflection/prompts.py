@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+import json
 import os
 from pathlib import Path
 import re
@@ -218,45 +220,6 @@ _NOTHING: Final = "(nothing)"
 
 
 @attrs.frozen
-class ParsedReply:
-    """What an answer says.
-
-    Attributes:
-        payload: ``{"new_key_points": [...], "evaluations": [{"name", "rating"}]}``, as ``record`` takes it.
-        notes: The quotes of the evaluations that came with one.
-        ignored: The other parts of the answer, and why they count nothing.
-        operations: Changes of the playbook, as ``record`` takes them.
-    """
-
-    payload: dict[str, Any]
-    notes: tuple[PointNoted, ...] = ()
-    ignored: tuple[str, ...] = ()
-    operations: tuple[Any, ...] = ()
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """Return the answer as an extraction result; with operations, its new key points are operations as well."""
-        if not self.operations:
-            return self.payload
-        added = [{"type": "ADD", "text": text} for text in self.payload["new_key_points"]]
-        return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
-
-    def about(self, names: Collection[str], texts: Collection[str] = ()) -> ParsedReply:
-        """Return the answer with the evaluations of these names only, and without these new key points.
-
-        A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets; the
-        texts are those that the prompt said not to bring back.
-        """
-        new = [text for text in self.payload["new_key_points"] if text not in texts]
-        evaluations = self.payload["evaluations"]
-        ratings = [evaluation for evaluation in evaluations if evaluation["name"] in names]
-        notes = tuple(note for note in self.notes if note.name in names)
-        others = [evaluation["name"] for evaluation in evaluations if evaluation["name"] not in names]
-        ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
-        return ParsedReply({"new_key_points": new, "evaluations": ratings}, notes, ignored, self.operations)
-
-
-@attrs.frozen
 class _Evaluation:
     name: Annotated[str, msgspec.Meta(min_length=1)]
     rating: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(RATINGS)})$")]
@@ -265,11 +228,57 @@ class _Evaluation:
 
 @attrs.frozen
 class _Answer:
-    """The form of an answer."""
-
     new_key_points: Annotated[list[Annotated[str, msgspec.Meta(pattern=r"\S")]], msgspec.Meta(max_length=MAX_NEW)]
     evaluations: list[_Evaluation]
     operations: Sequence[Any] = ()
+
+
+@attrs.frozen
+class ParsedReply(_Answer):
+    """What an answer says.
+
+    Attributes:
+        new_key_points: Texts of new entries.
+        evaluations: The ratings, one an entry.
+        operations: Changes of the playbook, as ``record`` takes them.
+        ignored: The other parts of the answer, and why they count nothing.
+    """
+
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Return ``{"new_key_points": [...], "evaluations": [{"name", "rating"}]}``, as ``record`` takes it."""
+        rated = [{"name": evaluation.name, "rating": evaluation.rating} for evaluation in self.evaluations]
+        return {"new_key_points": self.new_key_points, "evaluations": rated}
+
+    @property
+    def notes(self) -> Iterator[PointNoted]:
+        """Yield the quotes of the evaluations that came with one."""
+        for evaluation in self.evaluations:
+            if quote := inject.one_line(evaluation.quote or "").strip():
+                words = shorten(secrets.mask(quote), QUOTE_CHARS)
+                yield PointNoted(evaluation.name, f"{evaluation.rating}: “{words}”")
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Return the answer as an extraction result; with operations, its new key points are operations as well."""
+        if not self.operations:
+            return self.payload
+        added = [{"type": "ADD", "text": text} for text in self.new_key_points]
+        return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
+
+    def about(self, names: Collection[str], texts: Collection[str] = ()) -> ParsedReply:
+        """Return the answer with the evaluations of these names only, and without these new key points.
+
+        A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets; the
+        texts are those that the prompt said not to bring back.
+        """
+        new = [text for text in self.new_key_points if text not in texts]
+        rated = [evaluation for evaluation in self.evaluations if evaluation.name in names]
+        others = [evaluation.name for evaluation in self.evaluations if evaluation.name not in names]
+        ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
+        return attrs.evolve(self, new_key_points=new, evaluations=rated, ignored=ignored)
 
 
 class UnusableError(Exception):
@@ -332,49 +341,30 @@ def read_answer(text: str) -> ParsedReply:
         answer = msgspec.convert(value, _Answer)
     except msgspec.ValidationError as error:
         raise UnusableError(f"is not what the prompt asks for: {error}") from error
-    ratings: dict[str, str] = {}
-    notes = []
-    for evaluation in answer.evaluations:
-        name, rating = evaluation.name, evaluation.rating
+    names = [evaluation.name for evaluation in answer.evaluations]
+    for name in names:
         # An answer in doubt is not recorded.
-        if name in ratings:
+        if names.count(name) > 1:
             raise UnusableError(f"rates {name} twice")
-        ratings[name] = rating
-        if quote := (evaluation.quote or "").strip():
-            words = shorten(secrets.mask(inject.one_line(quote)), QUOTE_CHARS)
-            notes.append(PointNoted(name, f"{rating}: “{words}”"))
     known = (*FIELDS, OPERATIONS)
     unknown = tuple(f"{secrets.mask(shorten_key(key))}: {UNKNOWN_KEY}" for key in value if key not in known)
-    rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
-    payload = {"new_key_points": answer.new_key_points, "evaluations": rated}
-    return ParsedReply(payload, tuple(notes), unknown, tuple(answer.operations[:MAX_OPERATIONS]))
+    return ParsedReply(answer.new_key_points, answer.evaluations, answer.operations[:MAX_OPERATIONS], unknown)
 
 
 def _parse(text: str) -> Any:
     """Return the one JSON object of an answer."""
-    # Prose can have braces, too.
-    objects = [part for part in _find_braced(text) if '"new_key_points"' in part or '"evaluations"' in part]
+    decoder, objects, place = json.JSONDecoder(), [], text.find("{")
+    while place >= 0:
+        end = place + 1
+        # Prose can have braces, too.
+        with suppress(ValueError, RecursionError):
+            value, end = decoder.raw_decode(text, place)
+            if "new_key_points" in value or "evaluations" in value:
+                objects.append(text[place:end])
+        place = text.find("{", end)
     if len(objects) != 1:
         raise UnusableError(f"holds {len(objects)} JSON objects" if objects else "holds no whole JSON object")
     try:
         return strict_json.loads(objects[0].encode("utf-8", "surrogatepass"), "the answer")
     except BadInputError as error:
         raise UnusableError(f"is not JSON: {error}") from error
-
-
-def _find_braced(text: str) -> Iterable[str]:
-    """Yield the parts of a text in outermost braces; braces within a JSON string do not count."""
-    depth = begin = 0
-    is_quoted = is_escaped = False
-    for index, char in enumerate(text):
-        if is_quoted:
-            is_quoted, is_escaped = is_escaped or char != '"', char == "\\" and not is_escaped
-        elif char == '"' and depth:
-            is_quoted = True
-        elif char == "{":
-            begin = begin if depth else index
-            depth += 1
-        elif char == "}" and depth:
-            depth -= 1
-            if not depth:
-                yield text[begin : index + 1]

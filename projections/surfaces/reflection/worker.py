@@ -547,7 +547,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
         name,
         sum(reply.spent),
         outcome.added,
-        len(answer.payload["evaluations"]) - len(voted),
+        len(answer.evaluations) - len(voted),
         outcome.pruned,
         _REPEATED if outcome.repeated else "",
         (*answer.ignored, *(f"{item.item}: {item.reason}" for item in ignored)),
