@@ -173,28 +173,25 @@ class Lift(State):
     measured: dict[str, Mapping[str, float]] = attrs.field(factory=dict)
 
 
-def _ask(state: Lift, record: EventRecord) -> None:
+def _ask(state: Lift, record: EventRecord, _: Any) -> None:
     state.asked += 1
     state.questions[record.id] = Question(state.asked, record)
     state.open = record.id
 
 
-def _stop(state: Lift, record: EventRecord) -> None:
-    event: Any = record.event
+def _stop(state: Lift, record: EventRecord, event: Any) -> None:
     question = state.questions.get(event.id)
     if question is not None and question.stopped is None:
         question.stopped = record
         state.open = "" if state.open == event.id else state.open
 
 
-def _count_undone(state: Lift, record: EventRecord) -> None:
+def _count_undone(state: Lift, _: EventRecord, event: Any) -> None:
     """Count an undone question: it has used its part of the error budget."""
-    undone: Any = record.event
-    state.asked += isinstance(undone.event, events.LiftAsked)
+    state.asked += isinstance(event.event, events.LiftAsked)
 
 
-def _inject(state: Lift, record: EventRecord) -> None:
-    event: Any = record.event
+def _inject(state: Lift, record: EventRecord, event: Any) -> None:
     if event.file:
         # Hooks leave it out, and a question is not about it.
         return
@@ -225,7 +222,7 @@ def is_unit_held(event: events.PlaybookInjected, unit: str) -> bool:
     return bool(event.held) if unit in {PLAYBOOK, NEW} else unit in event.held
 
 
-def _add_score_input(state: Lift, record: EventRecord) -> None:
+def _add_score_input(state: Lift, record: EventRecord, _: Any) -> None:
     session = record.by.session
     if session and state.questions and session not in state.ended:
         state.inputs.setdefault(session, Session(session)).add_event(record)
@@ -244,9 +241,8 @@ def _find_open(state: Lift, session: str, at: str) -> tuple[str, Lineage]:
     return "", Lineage({}, 0, 0, at)
 
 
-def _speak(state: Lift, record: EventRecord) -> None:
+def _speak(state: Lift, record: EventRecord, event: Any) -> None:
     """Note that a session was to be read, or that nobody has said anything in it yet."""
-    event: Any = record.event
     session = record.by.session or ""
     if isinstance(event, events.TranscriptRead) and event.file:
         return
@@ -259,9 +255,8 @@ def _speak(state: Lift, record: EventRecord) -> None:
         lineage.spoken.discard(session)
 
 
-def _measure(state: Lift, record: EventRecord) -> None:
+def _measure(state: Lift, record: EventRecord, event: Any) -> None:
     """Take the numbers of a session: what was measured of an open one may be measured again."""
-    event: Any = record.event
     session, numbers = record.by.session or "", event.numbers
     state.measured[session] = numbers
     state.spoken.setdefault(session)
@@ -286,7 +281,7 @@ def _end(state: Lift, record: EventRecord) -> None:
         lineage.outcome = score_session(inputs, state.config)[0].get(outcome) if inputs is not None else None
 
 
-_TABLE: Final[dict[type[Any], Callable[[Lift, EventRecord], None]]] = {
+_TABLE: Final[dict[type[Any], Callable[[Lift, EventRecord, Any], None]]] = {
     events.LiftAsked: _ask,
     events.LiftStopped: _stop,
     events.PlaybookInjected: _inject,
@@ -301,7 +296,7 @@ _TABLE: Final[dict[type[Any], Callable[[Lift, EventRecord], None]]] = {
 def _apply_batch(state: Lift, batch: Batch) -> None:
     for record in batch.records:
         if (change := _TABLE.get(type(record.event))) is not None:
-            change(state, record)
+            change(state, record, record.event)
     # What the batch of an end measured belongs to the session, in whatever order it came.
     for record in batch.records:
         if isinstance(record.event, events.SessionEnded):

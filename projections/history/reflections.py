@@ -67,7 +67,6 @@ class ReflectedSession:
     Attributes:
         transcript: Its path, None where it was redacted.
         request_end: Length up to which reflection was requested, in bytes.
-        requested_at: When it was requested last.
         trigger: The agent's event that requested it last.
         searched_to: How far it was searched for citations, by any rater.
         reflected_to: How far a model reflected on it.
@@ -77,7 +76,6 @@ class ReflectedSession:
 
     transcript: str | None
     request_end: int = 0
-    requested_at: str = ""
     trigger: str = ""
     searched_to: ReadPosition = ReadPosition()
     reflected_to: ReadPosition = ReadPosition()
@@ -116,7 +114,6 @@ class Reflections(State):
         reflected_uuids: ``uuid`` of the last line of each read by a model, which identifies copies of it.
         searched_uuids: The same of each read for citations.
         tokens_by_day: Day in UTC, ``2026-11-22`` → input and output tokens; a running attempt counts its expected cost.
-        tokens_by_model: Model → input and output tokens of attempts that ended.
         injected_at: Session into which the playbook was injected → when last.
         measured: Session → its numbers, as its transcript said them last.
         withheld: Session → the entries that a draw withheld from it, and that it was not given otherwise.
@@ -126,14 +123,9 @@ class Reflections(State):
     reflected_uuids: set[str] = attrs.field(factory=set)
     searched_uuids: set[str] = attrs.field(factory=set)
     tokens_by_day: dict[str, int] = attrs.field(factory=dict)
-    tokens_by_model: dict[str, int] = attrs.field(factory=dict)
     injected_at: dict[str, str] = attrs.field(factory=dict)
     measured: dict[str, events.Numbers] = attrs.field(factory=dict)
     withheld: dict[str, frozenset[str]] = attrs.field(factory=dict)
-
-    def known_uuids(self, rater: str) -> set[str]:
-        """Return the ``uuid`` of the last line of each read that a rater need not repeat."""
-        return self.searched_uuids if rater == NO_RATER else self.reflected_uuids
 
 
 def _count_injection(state: Reflections, event: events.PlaybookInjected, batch: Batch) -> None:
@@ -157,13 +149,12 @@ def _on_session(
     return apply_event
 
 
-def _request(_: Reflections, session: ReflectedSession, event: Any, batch: Batch) -> ReflectedSession:
+def _request(_: Reflections, session: ReflectedSession, event: Any, _batch: Batch) -> ReflectedSession:
     return attrs.evolve(
         session,
         transcript=event.transcript,
         # A later request for less leaves to be read what was asked for before.
         request_end=max(event.end, session.request_end),
-        requested_at=batch.at,
         trigger=event.trigger,
     )
 
@@ -186,14 +177,11 @@ def _read(state: Reflections, session: ReflectedSession, event: Any, _: Batch) -
 
 def _end(state: Reflections, session: ReflectedSession, event: Any, batch: Batch) -> ReflectedSession:
     """Replace the expected cost of an attempt by its real cost, and note whether it failed."""
-    cost = event.input_tokens + event.output_tokens
     # The expected cost leaves the day of the start, the real one counts on the day of the end.
     if session.attempt is not None:
         started_at, expected = session.attempt
         _spend(state, started_at, -expected)
-    _spend(state, batch.at, cost)
-    model = batch.records[-1].by.model or event.rater
-    state.tokens_by_model[model] = state.tokens_by_model.get(model, 0) + cost
+    _spend(state, batch.at, event.input_tokens + event.output_tokens)
     failure = None
     if isinstance(event, events.ReflectionFailed):
         # Its start has counted it already.

@@ -6,28 +6,23 @@ import os
 
 from tallybook.projections.surfaces.agents import table
 
-_FIELDS = (
-    "hook_event_name",
-    "session_id",
-    "cwd",
-    "transcript_path",
-    "source",
-    "agent_id",
-    "tool_use_id",
-    "prompt_id",
-    "tool_name",
-    "last_assistant_message",
-)
-
 
 def read(document: table.Document) -> table.Payload:
     """Return a payload."""
-    # Read in one call: every hook of every agent passes here.
-    name, session, folder, transcript, source, subagent, occasion, prompt, tool, message = [
-        value if isinstance(value := document.get(field), str) else "" for field in _FIELDS
-    ]
-    text, where = (table.all_texts(document.get("tool_input")), tool) if tool else (message, "message")
-    return table.Payload(name, session, folder, transcript, source, subagent, text, where, occasion, prompt, name)
+    name, tool = table.text_of(document, "hook_event_name"), table.text_of(document, "tool_name")
+    return table.Payload(
+        name,
+        session=table.text_of(document, "session_id"),
+        folder=table.text_of(document, "cwd"),
+        transcript=table.text_of(document, "transcript_path"),
+        source=table.text_of(document, "source"),
+        subagent=table.text_of(document, "agent_id"),
+        text=table.all_texts(document.get("tool_input")) if tool else table.text_of(document, "last_assistant_message"),
+        where=tool or "message",
+        occasion=table.text_of(document, "tool_use_id"),
+        prompt=table.text_of(document, "prompt_id"),
+        name=name,
+    )
 
 
 def is_unattended(_: table.Payload) -> bool:

@@ -156,21 +156,20 @@ def subagents(path: str) -> dict[str, str]:
 
 def _days(path: str) -> list[str]:
     """Return the folders of the days on which a session was written to."""
-    from datetime import date, timedelta
-    from time import localtime
+    from glob import escape, glob
+    from time import localtime, strftime
 
     folder = os.path.dirname(path)
     if os.path.basename(folder) == _ARCHIVE:
         places = places_of(path)
         return [folder, *_days(next((place for place in places[2:] if os.path.isfile(place)), places[2]))]
-    top, *day = folder.rsplit(os.sep, 3)
+    top = folder.rsplit(os.sep, 3)[0]
     try:
-        year, month, number = map(int, day)
-        first, last = date(year, month, number), date(*localtime(os.stat(path).st_mtime)[:3])
+        last = os.path.join(top, *strftime("%Y %m %d", localtime(os.stat(path).st_mtime)).split())
     except (OSError, ValueError, OverflowError):
         return [folder]
-    days = [first + timedelta(number) for number in range(1, min((last - first).days + 1, _MAX_DAYS))]
-    return [folder, *(os.path.join(top, *f"{day:%Y/%m/%d}".split("/")) for day in days)]
+    days = sorted(glob(os.path.join(escape(top), "[0-9]*", "[0-9]*", "[0-9]*")))
+    return [folder, *[day for day in days if folder < day <= last][:_MAX_DAYS]]
 
 
 TRANSCRIPTS = table.Transcripts(

@@ -40,23 +40,24 @@ def _read_camel_case(document: table.Document) -> table.Payload:
     )
 
 
+_EVENTS = {
+    "toolResult": "PostToolUse",
+    "toolName": "PreToolUse",
+    "source": "SessionStart",
+    "initialPrompt": "SessionStart",
+    "stopReason": "Stop",
+    "prompt": "UserPromptSubmit",
+    "trigger": "PreCompact",
+    "reason": "SessionEnd",
+}
+"""A field → the event whose payload has it, by its name in Claude Code; the first field counts."""
+
+
 def _guess_event(document: table.Document) -> str:
     """Return the event whose payload has these fields, by its name in Claude Code."""
-    if "toolName" in document:
-        return "PostToolUse" if "toolResult" in document else "PreToolUse"
-    if "agentName" in document:
+    if "agentName" in document and "toolName" not in document:
         return "SubagentStop" if "stopReason" in document else "SubagentStart"
-    for field, event in (
-        ("source", "SessionStart"),
-        ("initialPrompt", "SessionStart"),
-        ("stopReason", "Stop"),
-        ("prompt", "UserPromptSubmit"),
-        ("trigger", "PreCompact"),
-        ("reason", "SessionEnd"),
-    ):
-        if field in document:
-            return event
-    return ""
+    return next((event for field, event in _EVENTS.items() if field in document), "")
 
 
 # Transcripts: events.jsonl in a folder with the session's id; subagents write into their session's

@@ -344,8 +344,8 @@ AGENTS: dict[str, Agent] = {
         injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
         # A longer text goes into a file, and the model sees its beginning.
         max_size=10_000,
-        # It reports the end even where the terminal hangs up; of a killed session the transcript is found later.
-        awaits_at_stop=False,
+        # Not awaits_at_stop: it reports the end even where the terminal hangs up; of a killed session the transcript is
+        # found later.
         shows_message=True,
     ),
     # At the start and the end of a session only the path of the transcript says that Codex calls.

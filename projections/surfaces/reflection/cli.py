@@ -7,7 +7,8 @@ from contextlib import suppress
 from itertools import islice
 import os
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from time import sleep
+from typing import Any, Final
 
 import attrs
 import click
@@ -35,18 +36,8 @@ _EXIT_CODES: Final = {worker.DONE: 0, worker.HELD: EXIT_NOT_WRITTEN}
 """How the worker ended → the exit code; EXIT_NO for any other end."""
 
 
-class Prompt(NamedTuple):
-    """The prompt of one piece.
-
-    Attributes:
-        session: Its session.
-        tokens: About what it and its answer cost.
-        prompt: Its text.
-    """
-
-    session: str
-    tokens: int
-    prompt: str
+Row = dict[str, Any]
+"""The prompt of a piece, as JSON has it: ``{session, tokens, prompt}``, with about what it and its answer cost."""
 
 
 @click.command(epilog="Example: tallybook reflect --dry-run; tallybook reflect --from ~/.claude/projects/-home-me-shop")
@@ -123,7 +114,7 @@ def _run_unattended(project: Project, plan: Plan) -> int:
     # The agent's open files, inherited from the hook.
     os.closerange(_STANDARD_FILES, _MAX_FILES)
     try:
-        worker.wait_for_writers(project, plan)
+        sleep(worker.WRITE_PAUSE_S)
         worker.work(project, plan)
     except Exception as error:  # noqa: BLE001 - it is saved, whatever it is
         with suppress(Exception):
@@ -172,23 +163,22 @@ def _line(result: Result) -> str:
     return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
 
 
-def _print_prompts(project: Project, prompts: list[Prompt], plan: Plan, *, as_json: bool) -> int:
+def _print_prompts(project: Project, prompts: list[Row], plan: Plan, *, as_json: bool) -> int:
     if as_json:
-        tokens = sum(prompt.tokens for prompt in prompts)
-        answer({"rater": plan.rater, "tokens": tokens, "pieces": [prompt._asdict() for prompt in prompts]})
+        answer({"rater": plan.rater, "tokens": sum(row["tokens"] for row in prompts), "pieces": prompts})
         return 0
-    for prompt in prompts:
-        say(f"== session {prompt.session}, about {prompt.tokens:,} tokens", *prompt.prompt.splitlines())
+    for row in prompts:
+        say(f"== session {row['session']}, about {row['tokens']:,} tokens", *row["prompt"].splitlines())
     say(_estimate(project, prompts, plan))
     return 0
 
 
-def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
+def _estimate(project: Project, prompts: list[Row], plan: Plan) -> str:
     """Return the cost of these prompts, in one line."""
     if plan.rater == NO_RATER:
         return "no rater is chosen: nothing would be sent, and nothing costs"
-    tokens = sum(prompt.tokens for prompt in prompts)
-    sessions = len({prompt.session for prompt in prompts})
+    tokens = sum(row["tokens"] for row in prompts)
+    sessions = len({row["session"] for row in prompts})
     rater = ", ".join(filter(None, (plan.rater, plan.settings.model)))
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
     spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
@@ -200,7 +190,7 @@ def _estimate(project: Project, prompts: list[Prompt], plan: Plan) -> str:
 
 def _prompts(
     project: Project, sessions: Mapping[str, ReflectedSession], known: Reflections, plan: Plan
-) -> Iterator[Prompt]:
+) -> Iterator[Row]:
     """Yield the prompts for sessions, piece by piece; a missing transcript has none.
 
     The results of earlier pieces change the playbook in the prompts of later ones, so the texts are approximate.
@@ -214,7 +204,7 @@ def _prompts(
             for piece in prompts.all_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
                     text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ())).text
-                    yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
+                    yield {"session": name, "tokens": raters.estimate_tokens(plan.rater, text), "prompt": text}
 
 
 def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str) -> dict[str, ReflectedSession]:

@@ -94,8 +94,6 @@ def read_marks(message: str, names: Collection[str] = ()) -> tuple[tuple[Mark, .
     Returns:
         At most MAX_RATINGS ratings, one an entry; and the sentences of at most MAX_LESSONS proposed entries.
     """
-    if "[" not in message:
-        return (), ()
     ratings: dict[str, Mark] = {}
     lessons: dict[str, None] = {}
     by_form: dict[str, str] = {}
@@ -309,12 +307,10 @@ def _lesson_requests(
                 known.add(equal_form(text))
                 texts.append(text)
         if texts:
-            action = Update({"new_key_points": texts}, origin=ORIGIN) if learned == ADD else _proposals(texts, message)
+            # Masked before it is cut, as half of a secret is not recognised.
+            whole = " ".join(one_line(secrets.mask(message.text)).split())
+            end = whole if len(whole) <= MAX_REASON_CHARS else f"…{whole[1 - MAX_REASON_CHARS :]}"
+            proposals = (PointProposed(LESSON_VERB, "", (), "lesson", "", text, end) for text in texts)
+            added = Update({"new_key_points": texts}, origin=ORIGIN)
+            action = added if learned == ADD else PlainEvents(tuple(proposals))
             yield Request(action, message.by, f"{message.key}:lessons", message.when)
-
-
-def _proposals(texts: Sequence[str], message: MarkedMessage) -> PlainEvents:
-    # Masked before it is cut, as half of a secret is not recognised.
-    whole = " ".join(one_line(secrets.mask(message.text)).split())
-    end = whole if len(whole) <= MAX_REASON_CHARS else f"…{whole[1 - MAX_REASON_CHARS :]}"
-    return PlainEvents(tuple(PointProposed(LESSON_VERB, "", (), "lesson", "", text, end) for text in texts))

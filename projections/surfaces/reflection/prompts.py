@@ -165,7 +165,8 @@ def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
         end = other.position(unread.rater).end.get("", 0)
         if other.transcript and name != unread.name and end:
             others[Path(other.transcript)] = end
-    known = unread.known.known_uuids(unread.rater) | transcript.copied_uuids(path, others)
+    read = unread.known.searched_uuids if unread.rater == NO_RATER else unread.known.reflected_uuids
+    known = read | transcript.copied_uuids(path, others)
     lines = transcript.lines(path, 0, transcript.reader_of(unread.path)) if known else ()
     return max((line.end for line in lines if line.uuid in known), default=0)
 

@@ -13,7 +13,6 @@ from itertools import takewhile
 from math import inf
 import os
 from pathlib import Path
-from time import sleep
 from typing import Final
 
 import attrs
@@ -50,9 +49,8 @@ FIRST_WAIT_S: Final = 300
 MAX_WAIT_S: Final = 24 * 3600
 MAX_TRIES: Final = 6
 """After so many failures in a row only a person's `tallybook reflect` tries again."""
-_WRITE_PAUSE_US: Final = clock.MICROSECONDS
-_MAX_PAUSES: Final = 5
-"""How often a worker waits until nothing was written to a transcript for _WRITE_PAUSE_US."""
+WRITE_PAUSE_S: Final = 1
+"""An agent that has just ended has so long to write the rest of its transcript; what it writes later is read later."""
 QUIET_S: Final = 60
 """A transcript written to more recently than this may belong to a session that continues."""
 # Codex fires no such event at /quit, because its server keeps the thread: each stop requests the reflection.
@@ -156,17 +154,6 @@ def _written_us(path: Path) -> int:
         OSError: One cannot be read.
     """
     return max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
-
-
-def wait_for_writers(project: Project, plan: Plan) -> None:
-    """Give an agent that has just ended the time to write the rest of its transcript."""
-    for session in load_reflections(project).sessions.values():
-        pauses = _MAX_PAUSES if session.trigger in ENDS and session.awaits_reflection(plan.rater) else 0
-        with suppress(OSError):
-            for _ in range(pauses):
-                if _written_us(Path(session.transcript or os.devnull)) <= clock.utc_now().unix_us - _WRITE_PAUSE_US:
-                    break
-                sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
 
 
 # Sessions that ended without a hook because their clients were killed. The ledger knows them by the playbook that they
