@@ -35,8 +35,6 @@ def is_unattended(_: table.Payload) -> bool:
 
 # Claude Code sets these on lines that neither a person nor the agent wrote.
 PROGRAM_MARKS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
-_HEAD_LINES = 100
-_HEAD_BYTES = 256 * 1024
 
 
 def read_line(line: table.Document, _: set[str]) -> table.TranscriptEntry:
@@ -75,24 +73,13 @@ def folder_name(path: str) -> str:
 
 def folder_of(path: str) -> str:
     """Return the folder in the first line that names one; the first lines of a session may name none."""
-    try:
-        with open(path, "rb") as file:
-            for _, data in zip(range(_HEAD_LINES), file, strict=False):
-                if folder := table.text_of(table.parse_line(data), "cwd"):
-                    return folder
-    except OSError:
-        pass
-    return ""
+    return next(filter(None, (table.text_of(line, "cwd") for line in table.first_lines(path))), "")
 
 
 def parent_of(path: str) -> str:
     """Return the session that `/branch` copied, which each copied line names; `--fork-session` says it by its start."""
-    try:
-        with open(path, "rb") as file:
-            copied = [data for data in file.read(_HEAD_BYTES).splitlines(keepends=True) if b'"forkedFrom"' in data]
-    except OSError:
-        return ""
-    return table.text_of(table.object_of(table.parse_line(copied[0]), "forkedFrom"), "sessionId") if copied else ""
+    origins = (table.object_of(line, "forkedFrom") for line in table.first_lines(path))
+    return next((table.text_of(origin, "sessionId") for origin in origins if origin), "")
 
 
 def subagents(path: str) -> dict[str, str]:
@@ -102,7 +89,6 @@ def subagents(path: str) -> dict[str, str]:
 
 
 TRANSCRIPTS = table.Transcripts(
-    agent="claude",
     pattern="*/*",
     read_line=read_line,
     # Only the uses of tools matter, and their answers follow soon.

@@ -135,7 +135,7 @@ def places_of(path: str) -> tuple[str, ...]:
 @lru_cache
 def session_of_subagent(path: str) -> str:
     """Return the session whose subagent wrote a transcript, empty for a session's own."""
-    own = table.object_of(table.read_first_line(path), "payload")
+    own = table.object_of(next(table.first_lines(path), {}), "payload")
     session = table.text_of(own, "parent_thread_id") and table.text_of(own, "session_id", "parent_thread_id")
     return session if session != table.text_of(own, "id") else ""
 
@@ -173,7 +173,6 @@ def _days(path: str) -> list[str]:
 
 
 TRANSCRIPTS = table.Transcripts(
-    agent="codex",
     pattern="*/*/*/rollout-*",
     name=_PREFIX,
     read_line=read_line,

@@ -96,7 +96,6 @@ def _blocks(kind: str, data: table.Document) -> list[table.Block]:
 
 
 TRANSCRIPTS = table.Transcripts(
-    agent="copilot",
     pattern="*/events",
     name=_NAME,
     read_line=read_line,

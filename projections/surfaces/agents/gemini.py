@@ -139,7 +139,7 @@ def _is_new(key: str, seen: set[str]) -> bool:
 
 def session_of(path: str) -> str:
     """Return the id in the first line, of which the name has only the beginning; empty for a subagent's."""
-    header = table.read_first_line(path)
+    header = next(table.first_lines(path), {})
     return table.text_of(header, "sessionId") if header.get("kind") != "subagent" else ""
 
 
@@ -168,7 +168,6 @@ def places_of(path: str) -> tuple[str, ...]:
 
 _MAX_PATH_CHARS = 4096
 TRANSCRIPTS = table.Transcripts(
-    agent="gemini",
     pattern="*/chats/session-*",
     name="session-",
     read_line=read_line,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from errno import EIO, ENOTSUP
 from io import BytesIO
+from itertools import islice
 import os
 import sys
 
@@ -99,7 +100,6 @@ class Transcripts(NamedTuple):
     """How to find and read an agent's transcripts.
 
     Attributes:
-        agent: The agent's name.
         pattern: The sessions' own transcripts, below the agent's folder of them, without the endings of their names.
         read_line: Returns what a line says, from its JSON object and the set of what earlier lines of the file said, to
             which it adds: an agent that writes something twice is read as if it wrote it once.
@@ -115,9 +115,9 @@ class Transcripts(NamedTuple):
         places_of: Returns where a transcript can lie, which its agent may pack or move, the first place first.
         undone_by: Returns what lines took back, as ``read_line`` adds it, from the objects of all lines; None if no
             line does.
+        agent: The agent's name, which `transcript.folders` adds.
     """
 
-    agent: str
     pattern: str
     read_line: Callable[[Document, set[str]], TranscriptEntry]
     session_of: Callable[[str], str]
@@ -131,10 +131,10 @@ class Transcripts(NamedTuple):
     archive: str = ""
     places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
     undone_by: Callable[[Documents], set[str]] | None = None
+    agent: str = ""
 
 
-MAX_FIRST_LINE_BYTES = 4 * 1024 * 1024
-"""A longer first line of a transcript is damage."""
+_HEAD_LINES = 100
 SUBAGENT = "agent-"
 """How the name of a subagent's transcript begins in the ledger."""
 
@@ -175,18 +175,18 @@ def list_of(document: Document, field: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read_first_line(path: str) -> Document:
-    """Return the JSON object on the first line of a file; an empty one if there is none yet, or it is damaged."""
+def first_lines(path: str) -> Iterator[Document]:
+    """Yield the JSON objects on the first lines of a transcript, an empty one where there is none."""
     try:
         with open_lines(path) as file:
-            return parse_line(file.readline(MAX_FIRST_LINE_BYTES))
+            yield from map(parse_line, islice(file, _HEAD_LINES))
     except OSError:
-        return {}
+        yield {}
 
 
 def first_text(path: str, *fields: str) -> str:
     """Return the text that lies under these fields, each in the one before, on the first line of a file; often none."""
-    found = read_first_line(path)
+    found = next(first_lines(path), {})
     for field in fields[:-1]:
         found = object_of(found, field)
     return text_of(found, fields[-1])

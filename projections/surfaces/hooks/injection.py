@@ -12,7 +12,6 @@ import os
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads
-from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import ledger_access
 
@@ -245,15 +244,11 @@ def draft_event(selection: Selection, drawn: Draw, file: str = "", *, own: bool 
     """
     return ledger_access.draft(
         "playbook.injected",
+        **drawn._asdict(),
         names=[name for name in inject.names_of(selection.chosen, own=own) if name not in drawn.held],
-        held=list(drawn.held),
         left_out=dict(selection.left_out.get(own, {})),
         lowest=selection.lowest.get(own),
         candidates=ledger_access.digest(dumps([*inject.names_of(selection.candidates, own=own)])),
-        question=drawn.question,
-        lineage=drawn.lineage,
-        units=list(drawn.units),
-        probability=drawn.probability,
         file=file,
     )
 
@@ -343,10 +338,8 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
 def mark_injected(project: ProjectPaths, payload: Payload) -> None:
     """Note for later hooks that a session has the playbook, or is not to be given it."""
     marker = _marker(project, conversation(payload))
-    # Another hook of the session may have written what it has; the marker only saves a question to the ledger.
-    with suppress(OSError, TallybookError):
-        disk.make_folder(os.path.dirname(marker), durable=False)
-        os.close(disk.create_file(marker))
+    # Another hook of the session may have written what it has.
+    ledger_access.write_marker(marker, ledger_access.read_marker(marker))
 
 
 def _marker(project: ProjectPaths, session: str) -> str:

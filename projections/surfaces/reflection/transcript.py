@@ -107,7 +107,8 @@ def folders() -> dict[Path, Transcripts]:
     found: dict[Path, Transcripts] = {}
     for name, agent in table.AGENTS.items():
         if agent.transcripts:
-            reader, folder = table.load(name).TRANSCRIPTS, Path(table.transcripts_folder(name))
+            reader: Transcripts = table.load(name).TRANSCRIPTS._replace(agent=name)
+            folder = Path(table.transcripts_folder(name))
             found[folder] = reader
             if reader.archive:
                 found[folder.with_name(reader.archive)] = reader._replace(pattern=reader.pattern.rpartition("/")[2])
