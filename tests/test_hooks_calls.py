@@ -182,6 +182,13 @@ def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: p
     assert 4 == len(events(here, PlaybookInjected))
 
 
+@pytest.mark.parametrize("source", ["startup", "compact"])
+def test_a_session_that_no_ledger_can_hold_is_given_nothing(here: Project, source: str) -> None:
+    """A session's id that fits no line is not recorded, so its session is not given the playbook either."""
+    assert "" == call({**START, "source": source}, "x" * 200_000)
+    assert [] == events(here, PlaybookInjected)
+
+
 @pytest.mark.parametrize("first_is_recorded", [True, False])
 def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, first_is_recorded: bool) -> None:
     """The second delivery is recognised, wherever the first was recorded; another prompt's compaction is told."""

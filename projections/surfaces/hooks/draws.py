@@ -58,20 +58,6 @@ class OpenQuestion(NamedTuple):
     pinned: tuple[str, ...]
 
 
-class SessionLineage(NamedTuple):
-    """The lineage of a session.
-
-    Attributes:
-        id: The session with which it began.
-        question: Id of the event that asked.
-        probability: With which each unit is held.
-    """
-
-    id: str
-    question: str
-    probability: float
-
-
 def begin_lineage(project: AnyProject, session: str, probability: float) -> None:
     """Note that a session begins a lineage under the open question, and with which probability units are withheld.
 
@@ -79,7 +65,8 @@ def begin_lineage(project: AnyProject, session: str, probability: float) -> None
     """
     question, path = read_question(project), lineage_file(project, session)
     if question is not None and question.id in read_secrets(project) and not os.path.exists(path):
-        ledger_access.write_marker(path, dumps(SessionLineage(session, question.id, probability)._asdict()))
+        lineage = {"id": session, "question": question.id, "probability": probability}
+        ledger_access.write_marker(path, dumps(lineage))
 
 
 def draw(project: AnyProject, session: str, selected: Sequence[str], entries: int, hold: float) -> Draw:
@@ -96,10 +83,13 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
     question = read_question(project) if session and hold and entries >= FEWEST_ENTRIES else None
     if question is None:
         return Draw()
-    lineage = read_lineage(project, session)
+    lineage, asked, probability = "", "", 0.0
+    with suppress(*_FAULTS):
+        fields = loads(ledger_access.read_marker(lineage_file(project, session)))
+        lineage, asked, probability = str(fields["id"]), fields["question"], float(fields["probability"])
     secret = read_secrets(project).get(question.id)
     # A clone has no secret, and a lineage from before the question does not count.
-    if lineage is None or secret is None or lineage.question != question.id:
+    if secret is None or asked != question.id:
         return Draw()
     # People pin what guards against damage, so no draw withholds it.
     members = [
@@ -112,9 +102,9 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
     units = tuple(dict.fromkeys(unit_of.values()))
     if not units:
         return Draw()
-    held = {unit for unit in units if is_held(secret, question.id, lineage.id, unit, lineage.probability)}
+    held = {unit for unit in units if is_held(secret, question.id, lineage, unit, probability)}
     names = tuple(name for name in members if unit_of[name] in held)
-    return Draw(names, question.id, lineage.id, units, lineage.probability)
+    return Draw(names, question.id, lineage, units, probability)
 
 
 def is_held(secret: bytes, question: str, lineage: str, unit: str, probability: float) -> bool:
@@ -195,11 +185,3 @@ def save_question(project: AnyProject) -> OpenQuestion | None:
 def lineage_file(project: AnyProject, session: str) -> str:
     """Return the marker of a session's lineage."""
     return ledger_access.marker_file(project, LINEAGE, session)
-
-
-def read_lineage(project: AnyProject, session: str) -> SessionLineage | None:
-    """Return the lineage of a session; None where no question was open at its begin."""
-    with suppress(*_FAULTS):
-        fields = loads(ledger_access.read_marker(lineage_file(project, session)))
-        return SessionLineage(str(fields["id"]), str(fields["question"]), float(fields["probability"]))
-    return None

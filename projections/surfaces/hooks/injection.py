@@ -10,7 +10,7 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily, loads
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -145,7 +145,8 @@ def _give(event: _Event, selection: Selection, key: str = "", *, entries: int = 
         return _append_compaction(project, payload, selection, drawn), answer
     except TallybookError as error:
         ledger_access.save_error(project, error)
-        return None, answer
+        # What no ledger can hold, as a session's id of any length, is recorded by no later hook either.
+        return None, "" if isinstance(error, BadInputError) else answer
 
 
 def record_block(project: ProjectPaths, payload: Payload) -> str:

@@ -346,8 +346,6 @@ def _request_killed(state: _State) -> _State:
         reflection_request(name, session.request_end, session.trigger, session.transcript, "tallybook")
         for name, session in find_killed(state.project, state.known).items()
     ]
-    if not requests:
-        return state
     _record(state.project, requests)
     return attrs.evolve(state, known=load_reflections(state.project, state.known))
 
