@@ -10,7 +10,7 @@ from html import escape
 from itertools import dropwhile
 import json
 from math import log
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -315,25 +315,16 @@ def _stop(project: Project, by: Mapping[str, str]) -> Row:
 # Draws, drawn again: with the secret, anyone who doubts a draw can repeat it
 
 
-class Redrawn(NamedTuple):
-    """The draws of a ledger, drawn again.
+def draw_again(project: Project) -> Row:
+    """Draw again for each recorded draw whose secret this user has.
 
-    Attributes:
-        again: How many injections were drawn again.
-        unknown: How many were not, because their secret is not here.
-        different: Those that came out otherwise, a line each.
+    Returns:
+        ``{again, unknown, different}``: how many injections were drawn again, how many were not because their secret is
+        not here, and a line for each that came out otherwise; empty where nothing was drawn.
     """
-
-    again: int = 0
-    unknown: int = 0
-    different: tuple[str, ...] = ()
-
-
-def draw_again(project: Project) -> Redrawn:
-    """Draw again for each recorded draw whose secret this user has."""
     log = reading.open_own_log(project)
     known = draws.read_secrets(project)
-    again, unknown, different = 0, 0, []
+    again, unknown, different = 0, 0, list[str]()
     # Line heads are decoded only where a batch injects, as that is slow.
     batches = (batch for batch in decode(log.read()) if events.PlaybookInjected in map(type, batch.events))
     for record in (record for batch in batches for record in batch.records):
@@ -354,7 +345,7 @@ def draw_again(project: Project) -> Redrawn:
         ]
         if odd:
             different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
-    return Redrawn(again, unknown, tuple(different))
+    return {"again": again, "unknown": unknown, "different": different} if again or unknown else {}
 
 
 # Questions with their verdicts, as JSON and in plain words

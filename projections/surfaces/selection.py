@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 import os
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
@@ -16,7 +16,6 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.history.lift import PLAYBOOK
 from tallybook.projections.history.votes import HUMAN
 from tallybook.projections.playbook import inject
-from tallybook.projections.playbook.inject import TaskFit
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
@@ -30,29 +29,15 @@ from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.requests import VOTES_FORM
 
 
-class SelectionAnswer(NamedTuple):
-    """What a session is given.
-
-    Attributes:
-        text: The text as the model reads it; empty where nothing is given.
-        entries: The entries that it has, in its order.
-        scores: Name → the score; empty without a task.
-        left_out: Cause → how many entries were left out.
-        budget_chars: How many characters a session is given at most.
-    """
-
-    text: str
-    entries: tuple[Mapping[str, Any], ...]
-    scores: Mapping[str, TaskFit]
-    left_out: Mapping[str, int]
-    budget_chars: int
-
-
-def answer_task(project: Project, task: str | None, session: str | None = None) -> SelectionAnswer:
+def answer_task(project: Project, task: str | None, session: str | None = None) -> tuple[str, dict[str, Any]]:
     """Return what a session is given for its first prompt, or without a task at its start.
 
     A session is given no entry that a question of lift withholds from it. What an agent asks for is recorded as an
     injection, in the session if the agent says which it is; what a person asks for is not recorded.
+
+    Returns:
+        The text as the model reads it, empty where nothing is given; and ``{entries, left_out, chars, budget_chars}``:
+        the entries in it in order, with a task each with the parts of its score, and how many were left out by cause.
     """
     chosen, running = settings.read(project), find_agent()
     # An agent is not given what is withheld from it under the name of another session.
@@ -76,31 +61,26 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
         with suppress(TallybookError, OSError):
             injection.append(paths, by_hook, selection, drawn, f"playbook:{clock.new_id(clock.utc_now().unix_us)}")
-    given = tuple(entry for entry in selection.chosen if entry["name"] not in drawn.held)
     scores = {} if task is None else {entries[score.place]["name"]: score for score in inject.rank(entries, task)}
-    # Of both playbooks.
-    left_out = sum(map(Counter, selection.left_out.values()), Counter[str]())
-    return SelectionAnswer(selection.text_without(drawn.held), given, scores, left_out, chosen.budget_chars)
-
-
-def explain_score(entry: Mapping[str, Any], score: TaskFit) -> str:
-    """Return a score as the sum that it is."""
-    # A score adds its parts, because a person can check a sum in one line.
-    words = [f"{word} {points:.2f}" for word, points in score.words.items()]
-    counts = f"ratings {score.proof:.2f} ({entry['helpful']} helpful, {entry['harmful']} harmful)"
-    return f"{score.total:.2f} = {' + '.join([*words, counts])}"
-
-
-def entry_rows(answer: SelectionAnswer) -> Sequence[Mapping[str, Any]]:
-    """Return the entries for JSON, each with the parts of its score where there was a task."""
-    result = []
-    for entry in answer.entries:
+    given = []
+    for entry in selection.chosen:
         row = {field: entry[field] for field in ("name", "text", "helpful", "harmful")}
-        if (score := answer.scores.get(entry["name"])) is not None:
+        if (score := scores.get(row["name"])) is not None:
             words = {word: round(points, 4) for word, points in score.words.items()}
             row |= {"score": round(score.total, 4), "words": words, "proof": round(score.proof, 4)}
-        result.append(row)
-    return result
+        given += [] if row["name"] in drawn.held else [row]
+    # Of both playbooks.
+    left_out = sum(map(Counter, selection.left_out.values()), Counter[str]())
+    text, sizes = selection.text_without(drawn.held), {"budget_chars": chosen.budget_chars}
+    return text, {"entries": given, "left_out": dict(left_out), "chars": len(text), **sizes}
+
+
+def explain_score(entry: Mapping[str, Any]) -> str:
+    """Return the score of an entry for a task as the sum that it is."""
+    # A score adds its parts, because a person can check a sum in one line.
+    words = [f"{word} {points:.2f}" for word, points in entry["words"].items()]
+    counts = f"ratings {entry['proof']:.2f} ({entry['helpful']} helpful, {entry['harmful']} harmful)"
+    return f"{entry['score']:.2f} = {' + '.join([*words, counts])}"
 
 
 # A block in a file that agents read
@@ -125,24 +105,12 @@ _WRITABLE: Final = 0o222
 _COMMENTS: Final = ("<!--", "-->")
 
 
-class Export(NamedTuple):
-    """The result of an export.
-
-    Attributes:
-        name: The file, as in ``blocks.FILES``.
-        entries: Those in it, by name.
-        left_out: Name → why an entry is not in it.
-        is_changed: Whether the file was written.
-    """
-
-    name: str
-    entries: Sequence[Mapping[str, Any]]
-    left_out: Mapping[str, str]
-    is_changed: bool
-
-
-def export(project: Project, name: str) -> Export:
+def export(project: Project, name: str) -> dict[str, Any]:
     """Write the entries that a person typed, accepted or pinned into a file that agents read.
+
+    Returns:
+        ``{file, changed, names, left_out}``: the file as in ``blocks.FILES``, whether it was written, the entries in
+        it, and name → why an entry is not in it.
 
     Raises:
         BadInputError: Agents read no such file, it cannot be changed, or an open question withholds an entry.
@@ -152,11 +120,12 @@ def export(project: Project, name: str) -> Export:
     record.write(project, [])
     name = _target(project, name)
     data, (entries, left_out) = _read(project, name), _choose(project, name)
-    question, names = draws.read_question(project), {row["name"] for row in entries}
+    question, names = draws.read_question(project), [row["name"] for row in entries]
     held = set[str]()
     if question is not None:
         # What an open question of lift withholds from some sessions is not given to every one.
-        held = names.difference(question.pinned) if question.about == PLAYBOOK else names.intersection(question.names)
+        held = set(names)
+        held = held.difference(question.pinned) if question.about == PLAYBOOK else held.intersection(question.names)
     if held:
         what = f"an open question of lift withholds {min(held)} from some sessions"
         raise BadInputError("export agents-md", what, "`tallybook lift stop` closes it; nothing was written")
@@ -170,7 +139,7 @@ def export(project: Project, name: str) -> Export:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not disk.replace_file(path, new, may_replace=lambda: _read(project, name) == data):
             raise CannotWriteError(path, "was changed meanwhile", "nothing was written; try again")
-    return Export(name, entries, left_out, new != data)
+    return {"file": name, "changed": new != data, "names": names, "left_out": left_out}
 
 
 def find_old_blocks(project: Project) -> Iterator[tuple[str, str, str]]:

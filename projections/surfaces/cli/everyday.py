@@ -158,24 +158,20 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
     if task is None and explain:
         raise BadInputError("--explain", "needs a task", "give --for TEXT")
     task = None if task is None else parameters.read_text(task, "the task")
-    given = selection.answer_task(project, task, options["session"])
+    text, given = selection.answer_task(project, task, options["session"])
     if as_json:
-        sizes = {"chars": len(given.text), "budget_chars": given.budget_chars}
-        answer({"entries": selection.entry_rows(given), "left_out": dict(given.left_out), **sizes})
+        answer(given)
         return
     if explain:
-        for entry in given.entries:
-            say(
-                f"{entry['name']}  {selection.explain_score(entry, given.scores[entry['name']])}",
-                f"    {entry['text']}",
-            )
-    elif given.text:
-        say(*given.text.split("\n"))
-    if given.left_out and (explain or not given.text):
-        causes = [f"{number} {CAUSES.get(cause, cause)}" for cause, number in given.left_out.items()]
+        for entry in given["entries"]:
+            say(f"{entry['name']}  {selection.explain_score(entry)}", f"    {entry['text']}")
+    elif text:
+        say(*text.split("\n"))
+    if given["left_out"] and (explain or not text):
+        causes = [f"{number} {CAUSES.get(cause, cause)}" for cause, number in given["left_out"].items()]
         note(f"left out: {', '.join(causes)}")
-    elif not given.text:
-        note("nothing is given" + ("" if given.budget_chars else ": budget_chars is 0"))
+    elif not text:
+        note("nothing is given" + ("" if given["budget_chars"] else ": budget_chars is 0"))
     # A person is told how the agent does; the model that asks is not.
     if find_agent() is None:
         from tallybook.projections.surfaces.scores import configuration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import os
 from pathlib import Path
 import sys
@@ -26,7 +26,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.ledger.verification import Verification
-    from tallybook.projections.surfaces.lift import Redrawn
 
 
 @click.command(cls=Verb, example="tallybook verify --json")
@@ -44,11 +43,11 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     verdict, state = commands.verify_and_fold(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project, state) if verdict.ok else None
-    from tallybook.projections.surfaces.lift import Redrawn, draw_again
+    from tallybook.projections.surfaces.lift import draw_again
 
     # The one pass above noted whether lift was ever asked, so most ledgers are not read again.
-    redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else Redrawn()
-    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None and not redrawn.different else EXIT_NO
+    redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else {}
+    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None and not redrawn.get("different") else EXIT_NO
     if not verdict.ok:
         from tallybook.projections.surfaces.sharing import ledger_copies
 
@@ -69,7 +68,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         ],
         "drift": drift,
     }
-    value |= {"draws": redrawn._asdict()} if redrawn != Redrawn() else {}
+    value |= {"draws": redrawn} if redrawn else {}
     value |= {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
     reply(value, _verdict_lines(verdict, drift, redrawn), as_json=as_json)
     if salvaged is not None and not as_json:
@@ -81,7 +80,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     return code
 
 
-def _verdict_lines(verdict: Verification, drift: str | None, redrawn: Redrawn) -> Iterator[str]:
+def _verdict_lines(verdict: Verification, drift: str | None, redrawn: Mapping[str, Any]) -> Iterator[str]:
     """Yield the result of a verification as lines for people, with that of the draws of lift."""
     # `--expect` takes the head as it is printed here.
     yield f"{format_count(verdict.events, 'event')} verified; head {verdict.head.seq}:{verdict.head.chain}"
@@ -95,11 +94,11 @@ def _verdict_lines(verdict: Verification, drift: str | None, redrawn: Redrawn) -
     yield from (f"damaged: {problem}" for problem in verdict.problems)
     if drift is not None:
         yield f"drift: {drift}"
-    if redrawn.again:
-        yield f"{format_count(redrawn.again, 'draw')} of lift drawn again"
-    if redrawn.unknown:
-        yield f"{format_count(redrawn.unknown, 'draw')} of lift not drawn again: the secret is not here"
-    yield from redrawn.different
+    if redrawn.get("again"):
+        yield f"{format_count(redrawn['again'], 'draw')} of lift drawn again"
+    if redrawn.get("unknown"):
+        yield f"{format_count(redrawn['unknown'], 'draw')} of lift not drawn again: the secret is not here"
+    yield from redrawn.get("different", ())
 
 
 @click.command(cls=Verb, example="tallybook replay --at 2d --output before.json")
@@ -232,11 +231,10 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
 
     del form
     done = selection.export(project, file or AGENTS_MD)
-    note(*(f"{name} is left out: {why}" for name, why in done.left_out.items()))
-    names = [entry["name"] for entry in done.entries]
-    value = {"file": done.name, "changed": done.is_changed, "names": names, "left_out": dict(done.left_out)}
-    what = "written" if done.is_changed else "has them already"
-    reply(value, [f"{done.name} {what}: {format_count(len(names), 'entry', 'entries')}"], as_json=as_json)
+    note(*(f"{name} is left out: {why}" for name, why in done["left_out"].items()))
+    what = "written" if done["changed"] else "has them already"
+    count = format_count(len(done["names"]), "entry", "entries")
+    reply(done, [f"{done['file']} {what}: {count}"], as_json=as_json)
 
 
 SHELLS: Final = {
