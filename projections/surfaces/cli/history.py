@@ -35,18 +35,7 @@ from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.output import (
-    METER,
-    answer,
-    format_author,
-    format_count,
-    format_counts,
-    format_time,
-    happened_at,
-    note,
-    reply,
-    say,
-)
+from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.parameters import (
     Verb,
     WholeNumber,
@@ -95,14 +84,14 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     elif when is not None:
         since = find_seq(project, when, "--since") or 0
         if until is not None and since >= until:
-            note(f"--until {options['until']} is not after --since {when}: no event is between them")
+            output.note(f"--until {options['until']} is not after --since {when}: no event is between them")
     for kind in kinds:
         # A newer Tallybook may have written kinds of its own.
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)) and not events.has_kind(log, kind):
             raise BadInputError(f"--kind {kind}", "is not a kind", "a kind is point.rated, a family is point.*")
     if rater is not None and not events.comes_from(log, rater):
         names = ", ".join(events.raters(log)) or "none yet"
-        note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
+        output.note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
     return log, EventFilter(options["name"], session, rater, kinds, since, until, writers, is_earlier)
 
 
@@ -166,7 +155,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
             undone = events.find_undone_events(ledger, position)
             if as_json:
                 for record in last:
-                    answer(undone.row(record))
+                    output.answer(undone.row(record))
                 continue
             from tallybook.projections.surfaces.console import terminal
 
@@ -181,7 +170,7 @@ def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
     """Yield records; on a terminal, the first of them ends the display of progress."""
     for record in records:
         if sys.stdout.isatty():
-            METER.disable()
+            output.METER.disable()
         yield record
 
 
@@ -226,13 +215,13 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
 
     rows = engine.query(project, read_text(query, "a query"), find_moment(project, when))
     columns = next(rows)
-    note(*commands.spool_notes(project))
+    output.note(*commands.spool_notes(project))
     if as_json:
         for row in rows:
-            answer(dict(zip(columns, row, strict=True)))
+            output.answer(dict(zip(columns, row, strict=True)))
         return
     if terminal.print_rows(terminal.console_for(), columns, rows):
-        note(f"only {terminal.MAX_ROWS:,} rows are shown; use --json for all rows")
+        output.note(f"only {terminal.MAX_ROWS:,} rows are shown; use --json for all rows")
 
 
 @click.command(cls=Verb, example="tallybook diff 2d && tallybook diff session:5f1c2f0e session:5f1c2f0e+ --json")
@@ -247,8 +236,8 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     is {seq, at, commit}
     """
     change = stories.compare(project, first, second)
-    note(*change.before.notes, *change.after.notes)
-    answer(change.json()) if as_json else change.print()
+    output.note(*change.before.notes, *change.after.notes)
+    output.answer(change.json()) if as_json else change.print()
 
 
 # The moment at which something became true
@@ -315,8 +304,8 @@ def _turn_lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:
         yield from (f"  {term} is {_format_value(value)}" for term, value in result["after"].items())
         return
     by = event["by"]
-    author = format_author(by) + (f" in session {by['session']}" if "session" in by else "")
-    place = f"event {event['seq']}, {format_time(happened_at(event))}, by {author}: {event['summary']}"
+    author = output.format_author(by) + (f" in session {by['session']}" if "session" in by else "")
+    place = f"event {event['seq']}, {output.format_time(output.happened_at(event))}, by {author}: {event['summary']}"
     yield f"became true last at {place}" if last else f"first became true at {place}"
     for term, value in result["after"].items():
         before = result["before"][term]
@@ -350,7 +339,7 @@ def bisect(project: Project, /, **options: Any) -> int:
     --json answers {condition, moment, event, before, after, began}
     """
     result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
-    reply(result, _turn_lines(result, last=options["last"]), as_json=options["as_json"])
+    output.reply(result, _turn_lines(result, last=options["last"]), as_json=options["as_json"])
     return EXIT_NO if result["event"] is None else 0
 
 
@@ -408,22 +397,23 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
 
 def _whatif_lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the comparison as lines for people; texts are cut."""
-    left_out = ", ".join(f"{value} ({format_count(count, 'event')})" for value, count in result["without"].items())
-    yield f"by the policy {result['policy']}: {result['rule']}" + (f"; without {left_out}" if left_out else "")
+    left_out = [f"{value} ({output.format_count(count, 'event')})" for value, count in result["without"].items()]
+    without = f"; without {', '.join(left_out)}" if left_out else ""
+    yield f"by the policy {result['policy']}: {result['rule']}{without}"
     for row in result.get("merge", ()):
         if row["pruned"]:
             yield f"{row['name']} would be pruned by the next update"
     for row in result["back"]:
         was = "was never there" if row["status"] == "unknown" else f"is {row['status']}"
-        yield f"{row['name']} would be there with {format_counts(row)}, and {was}: {_cut(row['text'])}"
+        yield f"{row['name']} would be there with {output.format_counts(row)}, and {was}: {_cut(row['text'])}"
     for row in result["gone"]:
         there = row["there"]
-        would = "would never have come" if there is None else f"would be {row['status']} with {format_counts(there)}"
-        yield f"{row['name']} {would}, and is there with {format_counts(row)}: {_cut(row['text'])}"
+        would = f"would be {row['status']} with {output.format_counts(there)}" if there else "would never have come"
+        yield f"{row['name']} {would}, and is there with {output.format_counts(row)}: {_cut(row['text'])}"
     for row in result["changed"]:
         real, other = row["real"], row["other"]
-        if format_counts(real) != format_counts(other):
-            counts = f"would have {format_counts(other)}, and has {format_counts(real)}"
+        if output.format_counts(real) != output.format_counts(other):
+            counts = f"would have {output.format_counts(other)}, and has {output.format_counts(real)}"
             yield f"{row['name']} {counts}: {_cut(real['text'])}"
         if real["text"] != other["text"]:
             yield f"{row['name']} would have another text: {_cut(other['text'])}"
@@ -431,8 +421,8 @@ def _whatif_lines(result: Mapping[str, Any]) -> Iterator[str]:
     if not differ:
         yield f"nothing would differ at event {result['at']}"
         return
-    sizes = f"{format_count(result['other'], 'entry', 'entries')} instead of {result['real']}"
-    yield f"{format_count(differ, 'entry', 'entries')} would differ at event {result['at']}; {sizes}"
+    sizes = f"{output.format_count(result['other'], 'entry', 'entries')} instead of {result['real']}"
+    yield f"{output.format_count(differ, 'entry', 'entries')} would differ at event {result['at']}; {sizes}"
 
 
 def _cut(text: str) -> str:
@@ -501,11 +491,11 @@ def what_if(project: Project, /, **options: Any) -> None:
         return
     if output is not None:
         commands.write_copy(project, Path(output), lambda: playbook_bytes(state, Opened(project).settings.format))
-        note(f"{output} written")
+        output.note(f"{output} written")
     premise = {"policy": policy.name, "rule": rule, "without": alternative.left_out}
     result = premise | ({"merge": merges} if merges else {}) | whatif_json(alternative)
     if options["as_json"]:
-        answer(result)
+        output.answer(result)
         return
     note_moment(moment, alternative)
-    say(*(" ".join(line.split()) for line in _whatif_lines(result)))
+    output.say(*(" ".join(line.split()) for line in _whatif_lines(result)))

@@ -23,15 +23,7 @@ from tallybook.ledger.line import SECTION, RawBatch, head_field, split_lines
 from tallybook.ledger.names import format_names
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.scan import bytes_of
-from tallybook.ledger.sharing.numbers import (
-    BOOK,
-    SharedNumber,
-    book_number,
-    own_id,
-    own_number,
-    parse_book_number,
-    shared_number,
-)
+from tallybook.ledger.sharing import numbers
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import has_book, open_log, search
@@ -142,7 +134,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         BadInputError: It is none of these, it is ambiguous, or there is no such event, session or commit.
     """
     log = log or open_log(project)
-    number = parse_book_number(when)
+    number = numbers.parse_book_number(when)
     if not has_book(log):
         if number is not None:
             raise BadInputError(f"{option} {when}", "this project shares no book", "see `tallybook share --help`")
@@ -153,7 +145,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         if number > end:
             hint = "run `tallybook sync`"
             raise BadInputError(f"{option} {when}", f"the playbook contains the book up to book:{end}", hint)
-        return Moment(SharedNumber(BOOK + number), partial(_read_book, log, number), in_book=number)
+        return Moment(numbers.SharedNumber(numbers.BOOK + number), partial(_read_book, log, number), in_book=number)
     # Any other moment of a shared history is an event number of the own ledger.
     moment = _find(_Question(log.own, when, project, option))
     return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read)
@@ -162,7 +154,9 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
 def _read_book(log: SharedLog, number: int) -> Iterator[RawBatch]:
     from tallybook.projections.surfaces.sharing.shared_log import renumber
 
-    return (renumber(raw, range(BOOK + raw.first, BOOK + raw.last + 1)) for raw in log.read_book(number))
+    return (
+        renumber(raw, range(numbers.BOOK + raw.first, numbers.BOOK + raw.last + 1)) for raw in log.read_book(number)
+    )
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
@@ -314,7 +308,7 @@ def spans_of(log: Log, beginning: str) -> dict[str, Span]:
             form = parse_head(head) if needle in head else None
             session = None if form is None else parse_session(form.by)
             if session is not None and session.startswith(beginning):
-                before = spans.get(session, Span(session, shared_number(seq), seq, 0))
+                before = spans.get(session, Span(session, numbers.shared_number(seq), seq, 0))
                 spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
     return spans
 
@@ -378,13 +372,13 @@ def find_event(log: Log, target: str) -> str:
     Raises:
         BadInputError: There is no such event.
     """
-    number = parse_book_number(target)
+    number = numbers.parse_book_number(target)
     if not has_book(log):
         if number is not None:
             raise BadInputError(f"event {target}", "this project shares no book", "see `tallybook log`")
         return target
     if number is not None:
-        found = _id_at(log, BOOK + number) if number <= log.history.frontier.seq else None
+        found = _id_at(log, numbers.BOOK + number) if number <= log.history.frontier.seq else None
     elif target.isdecimal() and len(target) <= _MAX_DIGITS:
         found = _id_at(log.own, int(target))
     else:
@@ -404,7 +398,7 @@ def find_number(log: Log, target: str) -> int:
     for batch in decode(log.read()):
         if batch.may_contain_text(id_):
             for record in batch.records:
-                if own_id(record.id) == own_id(id_):
+                if numbers.own_id(record.id) == numbers.own_id(id_):
                     return record.seq
     raise BadInputError(f"event {target}", "is not in the shared history", "see `tallybook log`")
 
@@ -438,16 +432,16 @@ def contained_in(log: SharedLog, moment: Moment) -> Callable[[EventRecord], bool
     """Return a function that says whether an event was in the history of a moment."""
     if moment.in_book is not None:
         end = moment.in_book
-        return lambda record: 0 < (book_number(record.seq) or 0) <= end
+        return lambda record: 0 < (numbers.book_number(record.seq) or 0) <= end
     history = log.at(moment.seq).history
     frontier, last = history.frontier.seq, moment.seq
     pending = {record.id for own in history.pending for record in own.records}
 
     def is_contained(record: EventRecord) -> bool:
-        number = book_number(record.seq)
+        number = numbers.book_number(record.seq)
         if number is None:
-            return (own_number(record.seq) or 0) <= last
+            return (numbers.own_number(record.seq) or 0) <= last
         # What was pending at that moment can be in the book by now.
-        return number <= frontier or own_id(record.id) in pending
+        return number <= frontier or numbers.own_id(record.id) in pending
 
     return is_contained

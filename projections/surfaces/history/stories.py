@@ -24,18 +24,7 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
 from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
-from tallybook.projections.history.entry_history import (
-    ENTRIES,
-    LINKING,
-    EntryStatuses,
-    EventReference,
-    NamedEvent,
-    entries_view,
-    entry_rows,
-    explain,
-    find_by_words,
-    name_event,
-)
+from tallybook.projections.history import entry_history
 from tallybook.projections.playbook.comparisons import diff
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_counts, format_time
@@ -167,8 +156,8 @@ class Difference:
         rows: The changes, as ``diff`` returns them.
     """
 
-    before: AsOf[EntryStatuses]
-    after: AsOf[EntryStatuses]
+    before: AsOf[entry_history.EntryStatuses]
+    after: AsOf[entry_history.EntryStatuses]
     rows: Mapping[str, Any]
 
     def json(self) -> dict[str, Any]:
@@ -250,7 +239,7 @@ def compare(project: Project, first: str, second: str | None) -> Difference:
     return Difference(before, after, diff(before.state, after.state))
 
 
-def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
+def _side_json(side: AsOf[entry_history.EntryStatuses]) -> dict[str, Any]:
     batch, seq = side.state.latest_batch, side.state.seq
     at = None if batch is None else batch.at
     return {"seq": None if side.moment == WITH_EDIT else seq, "at": at, "commit": side.commit or None}
@@ -270,7 +259,9 @@ class AmbiguousEntryError(TallybookError):
         super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
 
 
-def explain_entry(project: Project, words: str, moment: Moment | None = None) -> tuple[dict[str, Any], EntryStatuses]:
+def explain_entry(
+    project: Project, words: str, moment: Moment | None = None
+) -> tuple[dict[str, Any], entry_history.EntryStatuses]:
     """Return what `why` answers about the entry of a name, or about the only one that had a text with these words.
 
     Returns:
@@ -282,7 +273,7 @@ def explain_entry(project: Project, words: str, moment: Moment | None = None) ->
     """
     log = opened = open_log(project)
     read_all: Callable[[], Iterable[Batch]] | None = None
-    statuses: EntryStatuses | None = None
+    statuses: entry_history.EntryStatuses | None = None
     end = None if moment is None or moment.is_apart else moment.seq
     if moment is not None and moment.is_apart:
         read_all = moment.history
@@ -298,9 +289,9 @@ def explain_entry(project: Project, words: str, moment: Moment | None = None) ->
         batches = list(decode(log.read()))
         read_all = lambda: batches  # noqa: E731
 
-    def fold_with(name: str) -> Callable[[int | None], EntryStatuses]:
+    def fold_with(name: str) -> Callable[[int | None], entry_history.EntryStatuses]:
         read = read_all or history_of(log, {name}, None if statuses is None else statuses.links)
-        return lambda seq: fold_history(entries_view({name}), read, seq)
+        return lambda seq: fold_history(entry_history.entries_view({name}), read, seq)
 
     name, fold_as_of = words, fold_with(words)
     folded = fold_as_of(end)
@@ -308,14 +299,14 @@ def explain_entry(project: Project, words: str, moment: Moment | None = None) ->
     # A name comes before words.
     if not (folded.stories[name].trail or folded.stories[name].ignored):
         matching_name = find_name(words, state.book.used)
-        names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
+        names = entry_history.find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
             # The story of a wrong entry would be believed.
-            raise AmbiguousEntryError(words, entry_rows(state, names))
+            raise AmbiguousEntryError(words, entry_history.entry_rows(state, names))
         if names:
             name, fold_as_of = names[0], fold_with(names[0])
             folded = fold_as_of(end)
-    answer = explain(folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name])
+    answer = entry_history.explain(folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name])
     if has_book(opened):
         from tallybook.projections.surfaces.sharing import shared_log
 
@@ -326,7 +317,9 @@ def explain_entry(project: Project, words: str, moment: Moment | None = None) ->
 def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
     """Return whether an entry ever had a name, or with ``by_words`` a text with these words."""
     state = fold_view(STATUS_FORM, open_log(project))
-    return bool(find_by_words(state, words)) if by_words else find_name(words, state.book.used) is not None
+    return (
+        bool(entry_history.find_by_words(state, words)) if by_words else find_name(words, state.book.used) is not None
+    )
 
 
 # The batches about an entry
@@ -358,7 +351,7 @@ def history_of(
         # Reading the whole log explains damage better.
         with suppress(DamagedLedgerError):
             if links is None:
-                linking = search(log, [bytes_of("kind", events.KIND_OF[kind]) for kind in LINKING])
+                linking = search(log, [bytes_of("kind", events.KIND_OF[kind]) for kind in entry_history.LINKING])
             else:
                 linking = log.read_linked(links) if has_book(log) else read_batches_at(log, links.values())
             batches = list(_find(log, names, list(decode(linking))))
@@ -421,9 +414,9 @@ _REASONED: Final = frozenset(
 )
 
 
-def _number_in_book(state: EntryStatuses, find_reason: Callable[[str], str | None]) -> None:
-    def number(event: EventReference) -> NamedEvent:
-        named = name_event(event)
+def _number_in_book(state: entry_history.EntryStatuses, find_reason: Callable[[str], str | None]) -> None:
+    def number(event: entry_history.EventReference) -> entry_history.NamedEvent:
+        named = entry_history.name_event(event)
         # A rating or an update, as most are, has none to look for.
         reason = find_reason(named.row["id"]) if named.kind in _REASONED else None
         row = named.row | {"seq": shared_number(BOOK + named.row["seq"])}
@@ -434,9 +427,9 @@ def _number_in_book(state: EntryStatuses, find_reason: Callable[[str], str | Non
     state.links = {BOOK + last: offset for last, offset in state.links.items()}
 
 
-STATUS_FORM: Final[Form[EntryStatuses]] = Form(
+STATUS_FORM: Final[Form[entry_history.EntryStatuses]] = Form(
     "standing",
-    ENTRIES,
+    entry_history.ENTRIES,
     lambda state: state.book,
     number_in_book=_number_in_book,
 )
