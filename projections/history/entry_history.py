@@ -208,9 +208,11 @@ class EntryStatuses(State):
 
 
 def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
-    """Return the names that an event can change, each once."""
+    """Return the names that an event can change, or could before it was undone, each once."""
     if isinstance(event, events.PlaybookUpdated):
         return tuple(book.due)
+    # An undone update pruned nothing, and what is due now says nothing of what it had pruned.
+    event = event.event if isinstance(event, UndoneEvent) else event
     name = getattr(event, "name", None)
     if name is None:
         return ()
@@ -219,24 +221,27 @@ def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
 
 def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
     """Apply a batch event by event; line heads are decoded only for events of a story."""
+    book = state.book
     was_present: dict[str, bool] = {}
     has_changes = False
     for index, event in enumerate(batch.events):
+        place = EventPlace(batch, index)
         if isinstance(event, events.PlaybookInjected):
-            _count_uses(state.injections, dict.fromkeys(event.names), EventPlace(batch, index))
+            _count_uses(state.injections, dict.fromkeys(event.names), place)
             continue
         if isinstance(event, events.PointCited):
-            _count_uses(state.citations, (event.name,), EventPlace(batch, index))
+            _count_uses(state.citations, (event.name,), place)
             continue
-        changes = type(event) in CHANGES
-        has_changes = has_changes or changes
-        is_told = state.stories and (changes or isinstance(event, events.PointNoted))
-        before = [(story, story.entry) for story in (_stories_with(state, event) if is_told else ())]
-        _apply_event(state, batch, index)
-        if isinstance(event, events.EventsVoided):
-            for story in state.stories.values():
-                story.last_undo_batch = batch
-        for story, entry in before:
+        change = CHANGES.get(type(event))
+        if change is None and not isinstance(event, events.PointNoted):
+            continue
+        before = {name: book.entries.get(name) for name in affected_names(book, event)}
+        if change is not None:
+            has_changes = True
+            change(book, event, batch)
+            _note_changes(state, event, place, before)
+        for story in _stories_with(state, event, before):
+            entry = before.get(story.name, story.entry)
             was_present.setdefault(story.name, entry is not None)
             _add_event(story, batch.records[index], entry)
     for name, is_old in was_present.items():
@@ -246,63 +251,47 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
             story.last_exit = story.decision
     # An injection or a citation is no change of the playbook, whose stamp stays.
     if has_changes:
-        settle(state.book, batch)
+        settle(book, batch)
 
 
 def _count_uses(uses: dict[str, Uses], names: Iterable[str], place: EventPlace) -> None:
     uses |= {name: Uses(uses[name].count + 1 if name in uses else 1, place) for name in names}
 
 
-def _apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
-    """Apply one event to the playbook, and record which names it changed."""
-    event = batch.events[index]
-    change = CHANGES.get(type(event))
-    if change is None:
-        return
-    before = [(name, state.book.entries.get(name)) for name in affected_names(state.book, event)]
-    change(state.book, event, batch)
-    for name, old in before:
+def _note_changes(state: EntryStatuses, event: Any, place: EventPlace, before: Mapping[str, Entry | None]) -> None:
+    """Note what an event changed of the entries that it can change, and what it means for others."""
+    for name, old in before.items():
         new = state.book.entries.get(name)
         if new is not old and new != old:
-            state.last_changes[name] = EventPlace(batch, index)
+            state.last_changes[name] = place
             # Two redacted texts are not one text; compared, they would make entries of different advice related.
             if new is not None and new.text != REDACTED:
                 state.texts.setdefault(name, {})[new.text] = None
-    inner = event.event if isinstance(event, UndoneEvent) else event
-    if isinstance(inner, LINKING):
-        state.links[batch.last] = batch.begin
+    if isinstance(event.event if isinstance(event, UndoneEvent) else event, LINKING):
+        state.links[place.batch.last] = place.batch.begin
     if isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS):
         state.undone[event.event.name] = (text_of(event.event), name_event(event.by))
+    if isinstance(event, events.EventsVoided):
+        for story in state.stories.values():
+            story.last_undo_batch = place.batch
 
 
 # Stories
 
 
-def _stories_with(state: EntryStatuses, event: Any) -> list[Story]:
-    """Return the stories that an event can be in."""
+def _stories_with(state: EntryStatuses, event: Any, names: Iterable[str]) -> list[Story]:
+    """Return the stories that an event belongs to: those of the names, or of the event that it redacts."""
     if isinstance(event, events.EventRedacted):
-        return [story for story in state.stories.values() if _is_about(story, event)]
-    inner = event.event if isinstance(event, UndoneEvent) else event
-    # An undone update pruned nothing, and what is due now says nothing of what it had pruned.
-    if inner is not event and isinstance(inner, events.PlaybookUpdated):
-        return []
-    return [state.stories[name] for name in affected_names(state.book, inner) if name in state.stories]
-
-
-def _is_about(story: Story, event: Any) -> bool:
-    """Say whether an event is about the entry: by its name, or by the name of an entry merged into it."""
-    if isinstance(event, events.EventRedacted):
-        # A redaction names an event and no entry.
-        return event.id in {step.record.id for step in (*story.trail, *story.ignored)}
-    inner = event.event if isinstance(event, UndoneEvent) else event
-    name = getattr(inner, "name", None)
-    into = story.book.merged.get(name or "")
-    return name is not None and (story.name in {name, into} or story.name in getattr(inner, "merged", ()))
+        stories = state.stories.values()
+        return [story for story in stories if any(event.id == row.record.id for row in (*story.trail, *story.ignored))]
+    return [state.stories[name] for name in names if name in state.stories]
 
 
 def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
     """Add an event to the story by its effect on the entry."""
-    event, after, is_about = record.event, story.entry, _is_about(story, record.event)
+    event, after = record.event, story.entry
+    # A redaction names an event and no entry.
+    is_about = isinstance(event, events.EventRedacted) or story.name in affected_names(story.book, event)
     if isinstance(event, events.PointNoted) and is_about:
         story.notes.append(record)
     if after is None and before is not None:

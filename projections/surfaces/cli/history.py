@@ -452,7 +452,7 @@ def what_if(project: Project, /, **options: Any) -> None:
     --json answers {policy, rule, without, at, real, other, back, gone, changed}; --merge: also merge, [{name, merged,
     pruned}], where pruned says whether the next update would prune the result
     """
-    half_life, output = options["half_life"], options["output"]
+    half_life, file = options["half_life"], options["output"]
     # Lift only takes more out of what the playbook's own policy leaves.
     policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
@@ -486,12 +486,12 @@ def what_if(project: Project, /, **options: Any) -> None:
         is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
         merges.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
     note_pending(project, moment, alternative.real)
-    if output == "-":
+    if file == "-":
         sys.stdout.buffer.write(playbook_bytes(state, Opened(project).settings.format))
         return
-    if output is not None:
-        commands.write_copy(project, Path(output), lambda: playbook_bytes(state, Opened(project).settings.format))
-        output.note(f"{output} written")
+    if file is not None:
+        commands.write_copy(project, Path(file), lambda: playbook_bytes(state, Opened(project).settings.format))
+        output.note(f"{file} written")
     premise = {"policy": policy.name, "rule": rule, "without": alternative.left_out}
     result = premise | ({"merge": merges} if merges else {}) | whatif_json(alternative)
     if options["as_json"]:
