@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from statistics import fmean
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -298,43 +297,35 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
         None where there is nothing to compare.
     """
     known = [level.period for level in score_levels(state.days, component.id)][-2 * days :]
-    recent, earlier = known[-days:], known[:-days]
-    if not earlier:
+    sides = (known[-days:], known[:-days])
+    if not sides[1]:
         return None
-    given = _by_day(state, component, known[0])
-    now, before = _average(given, recent), _average(given, earlier)
-    names = sorted({*now, *before}, key=lambda name: (-abs(now.get(name, 0.0) - before.get(name, 0.0)), name))
-    parts = [(name, now.get(name, 0.0), before.get(name, 0.0)) for name in names]
-    return {
-        "days": days,
-        "now": round(sum(now.values()), DIGITS),
-        "before": round(sum(before.values()), DIGITS),
-        "parts": [
-            {"name": name, "now": round(a, DIGITS), "before": round(b, DIGITS), "delta": round(a - b, DIGITS)}
-            for name, a, b in parts
-        ],
-    }
-
-
-def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[dict[str, float]]]:
-    """Return day → of each session what each part gave."""
-    given: dict[str, list[dict[str, float]]] = defaultdict(list)
+    # Name of a part → what it gave on either side; a part that a session lacks gave 0 there.
+    given: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for session in state.sessions.latest():
-        if component.id in session.scores:
-            if session.day < first:
-                break
-            score = scoring.component_score(component, session, state.config)
-            shares = ((part, score.share(part)) for part in score.parts)
-            given[session.day].append(
-                {part.name: part.points * share for part, share in shares if part.points is not None and share}
-            )
-    return given
-
-
-def _average(given: Mapping[str, Sequence[Mapping[str, float]]], days: Sequence[str]) -> dict[str, float]:
-    """Return the average share of each part; a part that a session lacks counts as 0."""
-    names = dict.fromkeys(name for day in days for gains in given[day] for name in gains)
-    return {name: fmean(fmean(gains.get(name, 0.0) for gains in given[day]) for day in days) for name in names}
+        if component.id not in session.scores:
+            continue
+        if session.day < known[0]:
+            break
+        side = int(session.day < sides[0][0])
+        sessions = sum(state.days[session.day].scores[component.id].values())
+        score = scoring.component_score(component, session, state.config)
+        for part in score.parts:
+            share = score.share(part)
+            if part.points is not None and share:
+                given[part.name][side] += part.points * share / sessions / len(sides[side])
+    # Plus 0.0, so that no rounded difference is -0.0.
+    parts = [
+        {
+            "name": name,
+            "now": round(now, DIGITS),
+            "before": round(before, DIGITS),
+            "delta": round(now - before, DIGITS) + 0.0,
+        }
+        for name, (now, before) in sorted(given.items(), key=lambda item: (-abs(item[1][0] - item[1][1]), item[0]))
+    ]
+    now, before = (round(sum(row[side] for row in given.values()), DIGITS) for side in (0, 1))
+    return {"days": days, "now": now, "before": before, "parts": parts}
 
 
 TEXT_CHARS: Final = 60
