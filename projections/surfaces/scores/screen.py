@@ -24,6 +24,9 @@ MAX_COLUMNS: Final = 71
 FRAMED_COLUMNS: Final = 60
 """Columns below which there is no box."""
 
+NOTED_COLUMNS: Final = 48
+"""Columns below which a note is under the name."""
+
 ALERT: Final = "bold red"
 MAX_BAR: Final = 24
 MAX_NAME: Final = 30
@@ -80,10 +83,10 @@ def _list_texts(console: Console, sign: str, texts: Iterable[str], style: str = 
 
 
 def _draw_bars(console: Console, bars: Sequence[Bar], width: int) -> Table:
-    """Return scores as bars: name, bar, score and note; a name or a note is folded where there is no room for it."""
+    """Return scores as bars: name, bar, score and note; a note is under the name where there is no room next to it."""
     names = [_text(console, bar.name) for bar in bars]
     longest = min(max((name.cell_len for name in names), default=0), MAX_NAME)
-    noted = max((len(bar.note) + 2 for bar in bars if bar.note), default=0)
+    noted = max((len(bar.note) + 2 for bar in bars if bar.note), default=0) if width >= NOTED_COLUMNS else 0
     cells = min(max(width - longest - 1 - _VALUE - noted, LEAST_BAR), MAX_BAR)
     grid = Table.grid(Column(max_width=MAX_NAME, overflow="fold"), Column(no_wrap=True), padding=(0, 1, 0, 0))
     if noted:
@@ -98,5 +101,7 @@ def _draw_bars(console: Console, bars: Sequence[Bar], width: int) -> Table:
             grade = f" ({bar.grade})" if bar.grade else ""
             measure = _text(console, "█" * filled + "░" * (cells - filled), bar.style)
             measure += _text(console, f" {bar.value:>3}{grade} {ARROWS.get(bar.direction, '')}".rstrip())
+        if bar.note and not noted:
+            name.append(f"\n  {bar.note}")
         grid.add_row(name, measure, *([f" {bar.note}"] if noted else []))
     return grid
