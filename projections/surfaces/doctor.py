@@ -327,24 +327,18 @@ def check_sharing(project: Project) -> Iterator[Finding]:
         yield Finding(NOTE, f"the book {part.name} was never taken in", sync)
     if part is not None and part.engine not in membership.ENGINES:
         yield Finding(BAD, f"{part.engine!r} is not an engine of this Tallybook", "run `tallybook share` with another")
-    yield from _check_syncs(project, part)
+    results = sync_results.read(project)
+    last = results[-1]["problems"] if results and part is not None else ()
+    for text in [text for text in last if SKIPPED not in text]:
+        yield Finding(NOTE, f"the last sync: {text}", "run `tallybook share status` for the engine's present state")
+    for text in dict.fromkeys(text for run in results for text in run["problems"] if SKIPPED in text):
+        fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
+        yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)
     if part is None and (misfit := membership.find_misfit(project)):
         yield Finding(NOTE, f"nothing is sent or fetched here: {misfit[0]}", f"run: {misfit[1]}")
     elif part is None and reading.has_book(log):
         why = "nothing is sent or fetched here: the ledger has a shared book, and no settings of this user share it"
         yield Finding(NOTE, why, "run: tallybook share ENGINE ADDRESS")
-
-
-def _check_syncs(project: Project, part: membership.Membership | None) -> Iterator[Finding]:
-    """Say what the last sync met, and which runs syncs skipped."""
-    results = sync_results.read(project)
-    for text in results[-1]["problems"] if results and part is not None else ():
-        if SKIPPED not in text:
-            yield Finding(NOTE, f"the last sync: {text}", "run `tallybook share status` for the engine's present state")
-    runs = [text for run in results for text in run["problems"] if SKIPPED in text]
-    for text in dict.fromkeys(runs):
-        fix = "`tallybook share verify` says whether it is still there, `tallybook share repair` leaves it out"
-        yield Finding(NOTE, f"the engine holds what every machine skips: {text}", fix)
 
 
 def check_personal(project: Project) -> Iterator[Finding]:
@@ -388,7 +382,11 @@ class HookFile(NamedTuple):
 
 def check_hooks(project: Project) -> Iterator[Finding]:
     """Check, for each agent that is here, that its hooks are installed and can run; report the last hook error."""
-    folder = _start_folder(project.start or project.root)
+    # An agent records nowhere in which folder it is started: mostly where `init` puts its hooks.
+    start, named = project.start or project.root, os.environ.get(places.FOLDER)
+    own = [file for file in _read_files(table.CLAUDE, start) if file.calls and file.path.is_relative_to(start)]
+    is_start = own or (named and os.path.realpath(named) == os.path.realpath(start))
+    folder = start if is_start else places.find_start_folder(start)
     read = {name: _read_files(name, folder) for name in table.AGENTS}
     calling = {name: [file for file in read[name] if file.calls] for name in table.AGENTS}
     for name in table.AGENTS:
@@ -492,19 +490,6 @@ def _find_notes(ledger: Path) -> Iterator[Finding]:
 
 
 # The files that hold hooks
-
-
-def _start_folder(start: Path) -> Path:
-    """Return the folder in which the agent is started, which it records nowhere.
-
-    It is ``CLAUDE_PROJECT_DIR`` where that is set; otherwise the first, of the folder where the search for the project
-    began and the one where ``init`` puts the hooks, whose own settings call Tallybook.
-    """
-    named = os.environ.get(places.FOLDER)
-    if named and os.path.realpath(named) == os.path.realpath(start):
-        return start
-    own = (file for file in _read_files(table.CLAUDE, start) if file.path.is_relative_to(start))
-    return start if any(file.calls for file in own) else places.find_start_folder(start)
 
 
 def _read_files(name: str, folder: Path) -> list[HookFile]:

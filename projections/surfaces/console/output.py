@@ -213,20 +213,16 @@ def format_counts(counts: Mapping[str, Any]) -> str:
     return f"{counts['helpful']} helpful and {counts['harmful']} harmful"
 
 
-def _replace_closed_streams() -> None:
-    """Open the null device for each closed standard stream; otherwise the next file would get its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
-
-
 def run_guarded(work: Callable[[], int]) -> int:
     """Do the work of a command and return its exit code; an error is one line on standard error.
 
     If events were recorded but the answer could not be written, the exit code is 0: a caller that sees a failure would
     send them again.
     """
-    _replace_closed_streams()
+    # The null device takes the place of a closed stream; otherwise the next file would get its number.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
     METER.enable()
     before = disk.acknowledged
     for stream in (sys.stdout, sys.stderr):
