@@ -143,7 +143,9 @@ def find_fault(call: Call) -> tuple[str, bool]:
     Returns:
         The end of a sentence about the hooks, empty where nothing is wrong, and whether they run.
     """
-    is_here = is_there(call.program)
+    path = os.path.expandvars(os.path.expanduser(call.program))  # noqa: PTH111 - as a shell does it: a home may be unknown
+    # Only the agent may know a variable in a path, so such a path is believed.
+    is_here = "$" in path or shutil.which(path) is not None
     programs = (call.python, str(Path(call.folder, call.module))) if call.python else ()
     gone = [path for path in programs if not Path(path).is_file()]
     if gone and is_here:
@@ -172,12 +174,6 @@ def remark(command: str) -> str:
     if not call.python or fault:
         works = f"the hooks name {call.program}, and {works}" if call.program != COMMAND else f"hooks and {works}"
     return f"`{COMMAND}` {why}: {works}"
-
-
-def is_there(program: str) -> bool:
-    """Return whether a shell finds a program; a path with a variable, which only the agent may know, is believed."""
-    path = os.path.expandvars(os.path.expanduser(program))  # noqa: PTH111 - as a shell does it: a home may be unknown
-    return "$" in path or shutil.which(path) is not None
 
 
 _MARK = "\ufeff"

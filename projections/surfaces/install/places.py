@@ -226,11 +226,6 @@ def agent_folder(target: InstallTarget, files: Installation) -> Path:
     return folder
 
 
-def own_folder(target: InstallTarget) -> Path:
-    """Return the folder that has Tallybook's own settings."""
-    return agent_folder(target, FILES[table.CLAUDE])
-
-
 def is_used(target: InstallTarget, files: Installation) -> bool:
     """Say whether an agent is there: its folder in the project or at home, or its command."""
     signs = files.signs or (files.folder,)
@@ -281,7 +276,7 @@ CONFIG: Final = "tallybook.toml"
 
 def config_file(target: InstallTarget) -> tuple[Path, bytes]:
     """Return the path and the bytes of the commented settings, which all agents share."""
-    return own_folder(target) / "config" / CONFIG, (PACKAGED / CONFIG).read_bytes()
+    return agent_folder(target, FILES[table.CLAUDE]) / "config" / CONFIG, (PACKAGED / CONFIG).read_bytes()
 
 
 def prompt_files(target: InstallTarget, files: Installation) -> dict[Path, bytes]:
