@@ -74,15 +74,14 @@ def test_after_a_seal_nothing_counts_until_fresh_runs_are_whole(connect: Connect
     assert ben.seal(end, PLACE._replace(address="elsewhere")) is None
     assert ben.append(end, [late]) is None
     contents = ben.read(0, since=end)
-    assert contents.seal is not None
-    assert (PLACE, end) == (contents.seal.place, contents.end)
+    assert (PLACE, end) == (contents.moved, contents.end)
     # A machine of an older version appends after it all the same.
-    assert ben.append(contents.seal.end, [late]) is not None
+    assert ben.append(contents.after_seal, [late]) is not None
     assert [first, second] == held(anna)
     contents = anna.read(0)
-    assert contents.seal is not None
-    assert anna.replace(contents.seal.end, [first, second]) is not None
-    assert ([first, second], None) == (held(ben), ben.read(0).seal)
+    assert contents.moved is not None
+    assert anna.replace(contents.after_seal, [first, second]) is not None
+    assert ([first, second], None) == (held(ben), ben.read(0).moved)
     append(ben, late)
     assert [first, second, late] == held(anna)
 

@@ -331,7 +331,7 @@ def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeyp
     end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *make_runs(3))
     calls.unlink()
     engine = git_engine(str(remote), "main", str(tmp_path / "anna"))
-    assert Contents([], end) == engine.read(3, since=end)
+    assert Contents([], end, after_seal=end) == engine.read(3, since=end)
     words = calls.read_text().split()
     assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
 

@@ -167,4 +167,4 @@ def test_a_book_is_not_moved_onto_another_one(team: Team, tmp_path: Path) -> Non
     team.run("dora", "share", "objects", address_of(team), "--book", "main", "--yes")
     move(team, "anna", code=3)
     engine = git_engine(team.address, "main", str(tmp_path / "reader"))
-    assert engine.read(0).seal is None
+    assert engine.read(0).moved is None

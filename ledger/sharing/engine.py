@@ -253,18 +253,6 @@ NOTHING: Final = End(0, GENESIS)
 """The beginning, and the end of an engine that holds nothing."""
 
 
-class Seal(NamedTuple):
-    """A run that says that the book moved.
-
-    Attributes:
-        place: Where it is now.
-        end: The place after that run, where fresh runs bring the book back.
-    """
-
-    place: Place
-    end: End
-
-
 class Contents(NamedTuple):
     """What an engine holds after an event number.
 
@@ -273,15 +261,17 @@ class Contents(NamedTuple):
         end: The place after the last run that was read; where the book moved, the place before the seal, so that each
             later read meets it again, and nothing can be appended.
         more: Whether further runs follow, which the limit left out.
-        seal: The run that says that the book moved; None where it did not.
         is_fresh: Whether fresh runs were among those that were read: earlier ones count no more.
+        moved: Where the book is now, as a run says that seals the engine; None where it did not move.
+        after_seal: Of a book that moved, the place after that run, where fresh runs bring it back; else ``end``.
     """
 
     runs: Sequence[Run]
     end: End
     more: bool = False
-    seal: Seal | None = None
     is_fresh: bool = False
+    moved: Place | None = None
+    after_seal: End = NOTHING
 
 
 class Engine:
@@ -332,8 +322,8 @@ class Engine:
         more, is_fresh = count < len(entries), bool(runs and runs[0].fresh)
         for index, (run, before) in enumerate(found[len(found) - len(runs) :]):
             if run.moved is not None:
-                return Contents(_select(runs[:index], after, since.seq), before, more, Seal(run.moved, end), is_fresh)
-        return Contents(_select(runs, after, since.seq), end, more, is_fresh=is_fresh)
+                return Contents(_select(runs[:index], after, since.seq), before, more, is_fresh, run.moved, end)
+        return Contents(_select(runs, after, since.seq), end, more, is_fresh, None, end)
 
     def append(self, expected: End, runs: Sequence[Run]) -> End | None:
         """Store runs in order after the expected end, if nobody else appended there, and return the end after them.

@@ -367,11 +367,10 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
             f"{engine.address}: its history differs from the one here from event {check.differs} on; nothing was "
             "changed; run `tallybook sync --rejoin` first"
         )
-    if not check.skipped and not check.redacted and contents.seal is None and not place:
+    if not check.skipped and not check.redacted and not contents.moved and not place:
         # An earlier repair may have been interrupted before it had erased all.
         return check, erase_former(engine)
-    end = contents.end if contents.seal is None else contents.seal.end
-    if engine.replace(end, cut_runs(batches, START, engine.run_bytes)) is None:
+    if engine.replace(contents.after_seal, cut_runs(batches, START, engine.run_bytes)) is None:
         raise _moved_meanwhile(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine)
@@ -455,7 +454,7 @@ def examine(project: Project, part: Membership) -> dict[str, Any]:
             # From where the last sync read, one question is enough if nothing is new.
             contents = engine.read(state["taken"], since=replica.read_current(project.ledger).read_to)
             state |= {"engine_end": contents.end.seq, "warnings": engine.store.warnings}
-            state["moved"] = None if contents.seal is None else contents.seal.place._asdict()
+            state["moved"] = contents.moved and contents.moved._asdict()
     except TallybookError as error:
         state |= {"reachable": False, "reason": str(error)}
     return state

@@ -199,11 +199,10 @@ def carry(replica: Replica, engine: Engine, book: str) -> int:
         UnreachableError: It does not answer.
     """
     contents, start, lines = find_lost(engine, replica, book)
-    if contents.seal is not None or not start.seq:
+    if contents.moved or not start.seq:
         # Fresh runs count only as a whole, so nobody takes a part of the book for all of it.
         lines = list(replica.read())
-        end = contents.seal.end if contents.seal else contents.end
-        after = engine.replace(end, cut_runs(lines, START, engine.run_bytes))
+        after = engine.replace(contents.after_seal, cut_runs(lines, START, engine.run_bytes))
     elif lines:
         after = engine.append(contents.end, cut_runs(lines, start, engine.run_bytes))
     else:
@@ -326,10 +325,10 @@ class Sync:
             if batches:
                 self._note(contents.end)
         self.result.skipped = [*skipped.values()]
-        self.result.moved = contents.seal.place if contents.seal else None
+        self.result.moved = contents.moved
         # Also where something came in: a piece may end before fresh runs that have another history.
         end = self.replica.end()
-        if contents.end[:2] != end[:2] and not self.newer and not contents.seal and self._give_back(end):
+        if contents.end[:2] != end[:2] and not self.newer and not contents.moved and self._give_back(end):
             return self._take_in()
         self._erase(batches)
         if not self.newer:
