@@ -105,7 +105,7 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
     } == {
         (day, score): tuple(tally.range(score).values())
         for day, tally in state.days.items()
-        for score in config.score_ids
+        for score in config.scores
         if score in tally.scores
     }
 

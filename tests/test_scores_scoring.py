@@ -243,7 +243,7 @@ def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
     """For any measurement, however absurd, a score is a whole number from 0 to 100."""
     found = score_session(session_of(*events), config_of())[0]
     assert [] == [(name, value) for name, value in found.items() if type(value) is not int or not 0 <= value <= 100]
-    assert found.keys() <= set(config_of().score_ids)
+    assert found.keys() <= config_of().scores.keys()
 
 
 PERCENTS = st.integers(0, 100) | st.none()

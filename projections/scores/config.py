@@ -284,10 +284,11 @@ class Config:
     display: Display
     components: Mapping[str, Component]
 
-    @property
-    def score_ids(self) -> tuple[str, ...]:
-        """Return every score id: the components, then ``session.NAME`` of each composite and of the overall score."""
-        return (*self.components, *(f"{SESSION}{name}" for name in (*self.sessions, OVERALL)))
+    @cached_property
+    def scores(self) -> dict[str, str]:
+        """Return each score id with its name: the components, ``session.NAME`` of each composite and of overall."""
+        composites = {f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*self.sessions, OVERALL)}
+        return {component.id: component.name for component in self.components.values()} | composites
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,7 @@ from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.entry_history import affected_names, brief
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import scoring, view
-from tallybook.projections.scores.config import DASHBOARD, OVERALL, SESSION, Component, Config, component_id
+from tallybook.projections.scores.config import DASHBOARD, Component, Config, component_id
 from tallybook.projections.scores.scoring import Level, is_enough, trend
 from tallybook.projections.scores.trends import forecast
 from tallybook.projections.scores.view import PERIODS, Scores, score_levels
@@ -70,30 +70,22 @@ class CurrentScore(NamedTuple):
         return self.levels[-1:] == self.shown[-1:]
 
 
-def names(config: Config) -> dict[str, str]:
-    """Return score id → its name for people."""
-    components = {component.id: component.name for component in config.components.values()}
-    return components | {
-        f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)
-    }
-
-
 def current_scores(state: Scores) -> dict[str, CurrentScore]:
     """Return score id → its current state, in the configuration's order, also of scores without data.
 
     Args:
         state: What was scored, counted.
     """
-    config, known = state.config, names(state.config)
+    config = state.config
     # Old data must not look current.
     first = view.first_of(max(state.days), config.trends.long_term_days) if state.days else ""
     found = {}
-    for score in config.score_ids:
+    for score, name in config.scores.items():
         # One bad session in twenty is no bad health: the average of a day counts, not the latest session.
         levels = score_levels(state.days, score)
         found[score] = CurrentScore(
             score,
-            known[score],
+            name,
             levels,
             [level for level in levels if is_enough(level.measured, config)],
             levels[-1] if levels and levels[-1].period >= first else None,

@@ -163,7 +163,7 @@ class History(NamedTuple):
 def histories(state: Scores) -> list[History]:
     """Return the history of every configured score, in order, also of those without data."""
     config = state.config
-    latest: dict[str, list[Level]] = {score: [] for score in config.score_ids}
+    latest: dict[str, list[Level]] = {score: [] for score in config.scores}
     partial: dict[str, Level] = {}
     # A score that no session ever had would make the search read all of them.
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()

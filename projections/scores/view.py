@@ -734,9 +734,9 @@ def divide_scores(scores: Mapping[str, int], config: Config) -> Document:
 
 def _divide(values: Mapping[str, Any], config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values of components and those of composites, by their names, of values by score id."""
-    ids = {name: f"{SESSION}{name}" for name in (*config.sessions, OVERALL)}
     components = {name: values[name] for name in config.components if name in values}
-    return components, {name: values[score] for name, score in ids.items() if score in values}
+    composites = [score for score in config.scores if score.startswith(SESSION) and score in values]
+    return components, {score.removeprefix(SESSION): values[score] for score in composites}
 
 
 def coverage(levels: Mapping[str, Level]) -> dict[str, float]:

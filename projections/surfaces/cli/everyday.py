@@ -382,16 +382,15 @@ def _owner(project: Project, mine: Project, name: str) -> Project:
 def _score_hint(project: Project, name: str) -> Iterator[str]:
     """Yield the command that explains the score of a name, if there is such a score."""
     # Imported here because the configuration of the scores is YAML, which is slow to load.
-    from tallybook.projections.scores.config import score_id
+    from tallybook.projections.scores.config import SESSION, score_id
     from tallybook.projections.surfaces.scores import configuration
 
-    # A mistake in that configuration does not concern an entry.
-    try:
-        config = configuration.load(project)
-    except BadInputError:
-        return
     score = score_id(name)
-    if score in config.components:
+    # A mistake in that configuration does not concern an entry.
+    scores = {}
+    with suppress(BadInputError):
+        scores = configuration.load(project).scores
+    if score in scores and not score.startswith(SESSION):
         yield f"{score} is a component of the scores; run: tallybook score --component {score} --detail"
-    elif score in config.score_ids:
+    elif score in scores:
         yield f"{score} is a score; run: tallybook score --session --detail"

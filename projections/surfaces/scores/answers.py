@@ -403,20 +403,19 @@ def _show_session(query: ScoreQuery) -> Answer:
     config = query.state.config
     if session is None:
         return None, _make_empty_page(query.state)
-    levels = {score: level for score in config.score_ids if (level := session.level(score)) is not None}
+    levels = {score: level for score in config.scores if (level := session.level(score)) is not None}
     answer = view.session_document(session, config) | {"coverage": view.coverage(levels)}
     parts = {}
     if query.detail:
         parts = _explain(query, session, [part for part in config.components.values() if part.id in session.components])
         answer |= {"parts": parts}
-    names = summary.names(config)
     version = [f"version {session.version}"] if session.version else []
     whole = f"Overall: {with_coverage(levels.get(OVERALL_ID), config)}"
     page = ScorePage(
         f"SESSION {session.id}",
         ", ".join([whole, format_time(answer["timestamp"]), *version]),
-        tuple(make_bar(names[score], levels.get(score), config) for score in config.score_ids if score != OVERALL_ID),
-        tables=tuple(_parts_table(why, names[name], config) for name, why in parts.items()),
+        tuple(make_bar(name, levels.get(id_), config) for id_, name in config.scores.items() if id_ != OVERALL_ID),
+        tables=tuple(_parts_table(why, config.scores[name], config) for name, why in parts.items()),
     )
     return answer, page
 
@@ -459,9 +458,9 @@ def _show_day(query: ScoreQuery) -> Answer:
     if not state.days:
         return None, _make_empty_page(state)
     day = max(state.days)
-    tally, names, component = state.days[day], summary.names(config), query.component
-    score_ids = config.score_ids if component is None else [component.id]
-    levels = {name: tally.level(day, name) for name in score_ids if name in tally.scores}
+    tally, component = state.days[day], query.component
+    wanted = config.scores if component is None else [component.id]
+    levels = {name: tally.level(day, name) for name in wanted if name in tally.scores}
     answer = next(view.periods(state, "daily", day)) | {"coverage": view.coverage(levels)}
     heading = format_count(tally.sessions, "session")
     if component is None:
@@ -475,7 +474,7 @@ def _show_day(query: ScoreQuery) -> Answer:
         cells: tuple[Any, ...] = (NOT_ENOUGH, "", "", "")
         if is_enough(level.measured, config):
             cells = (*tally.range(name).values(), letter(level.value, config))
-        rows.append((names[name], *cells, f"{level.measured} %"))
+        rows.append((config.scores[name], *cells, f"{level.measured} %"))
     table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
     return answer, ScorePage(
         f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,)
