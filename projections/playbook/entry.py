@@ -1,4 +1,4 @@
-"""An entry of the playbook after an event, and the policies that prune entries.
+"""An entry of the playbook after a rating, and the policies that prune entries.
 
 The default policy is the specification's (REQ-SCORE-007).
 """
@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from tallybook.ledger.events import Entry
-from tallybook.ledger.playbook_constants import REDACTED
-
-
-def text_of(event: Any) -> str:
-    """Return the text that an event gives an entry."""
-    return REDACTED if event.text is None else str(event.text)
 
 
 def add_rating(entry: Entry, rating: str) -> Entry:

@@ -13,7 +13,7 @@ from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, UndoneEvent, View
-from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, text_of
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
@@ -143,6 +143,11 @@ class Playbook(State):
         return self.latest if isinstance(self.latest, str) else self.latest.at
 
 
+def text_of(event: Any) -> str:
+    """Return the text that an event gives an entry."""
+    return REDACTED if event.text is None else str(event.text)
+
+
 def _put(state: Playbook, entry: Entry) -> None:
     """Put an entry in, and note whether the next update prunes it."""
     state.entries[entry.name] = entry
@@ -151,7 +156,8 @@ def _put(state: Playbook, entry: Entry) -> None:
 
 def _update_due(state: Playbook, entry: Entry) -> None:
     """Note whether the next update prunes an entry."""
-    if state.policy.prunes(entry) and not state.protects(entry):
+    # Most entries are far from the floor.
+    if entry.harmful >= state.policy.floor and state.policy.prunes(entry) and not state.protects(entry):
         state.due[entry.name] = None
     else:
         state.due.pop(entry.name, None)
@@ -226,8 +232,6 @@ def _edit_entry(state: Playbook, event: events.PointEdited, _: Batch) -> None:
 
 
 def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
-    # The most frequent event by far takes a short way: a rating never adds or removes an entry, a helpful one only ends
-    # a pending prune, and a harmful one only starts one.
     name = event.name if event.name in state.entries else state.merged.get(event.name, event.name)
     entry = state.entries.get(name)
     if entry is None:
@@ -235,8 +239,7 @@ def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
             state.gone[name] = add_rating(state.gone[name], event.rating)
     elif event.rating in {"helpful", "harmful"}:
         state.entries[name] = rated = add_rating(entry, event.rating)
-        if name in state.due or rated.harmful >= state.policy.floor:
-            _update_due(state, rated)
+        _update_due(state, rated)
     if entry is not None and batch.is_by(AGENT):
         given = state.by_agents.get(entry.name) or Entry(entry.name, "")
         state.by_agents[entry.name] = add_rating(given, event.rating)
