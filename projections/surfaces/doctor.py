@@ -249,9 +249,8 @@ def check_modes(project: Project) -> Iterator[Finding]:
         yield Finding(NOTE, f"no cache is used, so commands take longer: {base} {fault}", fix)
     if os.name != "posix" or not project.ledger.exists():
         return
-    modes = {
-        path: path.lstat().st_mode for path in (project.ledger, *project.ledger.rglob("*")) if not path.is_symlink()
-    }
+    paths = (project.ledger, *project.ledger.rglob("*"))
+    modes = {path: path.lstat().st_mode for path in paths if not path.is_symlink()}
     place = quote(str(project.ledger))
 
     def names(paths: list[Path]) -> str:

@@ -469,10 +469,7 @@ def _history(
     if since is not None:
         difference = ledger.diff(since, at)
         return difference | {part: [row for row in difference[part] if row["name"] not in held] for part in _ROWS}
-    moment = None if at is None else moments.find(ledger.project, at, "at")
-    if moment is not None and moment.in_book is not None:
-        raise BadInputError(f"at {at}", "is a moment of the book, not of this machine", "give a date and time")
-    until = None if moment is None else moment.seq
+    until = None if at is None else moments.find_here(ledger.project, at, "at").seq
     events = (
         record
         for record in commands.select_records(ledger.project, EventFilter(name, until=until))

@@ -93,9 +93,8 @@ def print_playbook(
     if not entries:
         print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
         if at is None:
-            print_text(
-                console, "`tallybook add TEXT` adds a key point, `tallybook import FILE` takes in an old playbook."
-            )
+            adding = "`tallybook add TEXT` adds a key point, `tallybook import FILE` takes in an old playbook."
+            print_text(console, adding)
         return
     if console.width < NARROW:
         for entry in entries:
