@@ -16,10 +16,10 @@ from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, Tallyb
 from tallybook.ledger.sharing.engine import WAIT, Engine, UnreachableError
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
-    answer,
     can_ask,
     format_count,
     note,
+    reply,
     require_consent,
     say,
 )
@@ -32,6 +32,8 @@ from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult
 from tallybook.projections.surfaces.workspace.project import Project
 
+Answer = tuple[Any, list[str], int]
+"""Of an action: its value as JSON, its lines for people, and its exit code."""
 DEFAULT_REMOTE: Final = "origin"
 _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only", "yes", "dry_run"))
 
@@ -79,7 +81,9 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
         options["event"] = address
     elif address is not None:
         raise BadInputError(address, f"`share {action}` takes nothing more", "leave it out")
-    return ACTIONS[action](project, options, as_json)
+    value, lines, code = ACTIONS[action](project, options, as_json)
+    reply(value, lines, as_json=as_json)
+    return code
 
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
@@ -94,7 +98,8 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         say(*_preview_lines(shown, read_only=part.read_only))
     what, question = _purpose(project, part, shown)
     if options["dry_run"]:
-        return _print(shown, "Nothing was changed: this was a dry run.", as_json=as_json)
+        reply(shown, ["Nothing was changed: this was a dry run."], as_json=as_json)
+        return 0
     require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
     before = operations.own_end(project)
     result = operations.join(project, part)
@@ -157,16 +162,6 @@ def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:
     return ""
 
 
-def _ask_name(*, as_json: bool) -> str:
-    """Return the name of a book that a person gives on the terminal."""
-    if as_json or not can_ask():
-        # No name is made up: two projects without a remote would share one book unnoticed.
-        why = "is needed: this project has no remote, so its book has no name by default"
-        raise BadInputError("--book NAME", why, "name the book; other machines give the same name")
-    name: str = click.prompt("Name of the book, the same on each machine")
-    return name
-
-
 def _membership(
     project: Project, engine: str, address: str | None, options: Mapping[str, Any], *, as_json: bool
 ) -> Membership:
@@ -184,6 +179,10 @@ def _membership(
     # A book keeps its name in another place.
     former = membership.last_known(project)
     name = options["name"] or (former.name if former else _project_name(project, remote))
+    if not name and (as_json or not can_ask()):
+        # No name is made up: two projects without a remote would share one book unnoticed.
+        why = "is needed: this project has no remote, so its book has no name by default"
+        raise BadInputError("--book NAME", why, "name the book; other machines give the same name")
     login: str = options.get(membership.LOGINS.get(engine, "")) or ""
     # The user comes first, because log and undo take that name alone for all machines of a person.
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
@@ -191,7 +190,7 @@ def _membership(
         ledger="",
         path="",
         book="",
-        name=name or _ask_name(as_json=as_json),
+        name=name or click.prompt("Name of the book, the same on each machine"),
         engine=engine,
         address=address,
         writer=membership.new_writer(label),
@@ -261,7 +260,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     operations.store(project, before, [], taken=done["taken"])
     refusal = done.pop("refusal")
     note(*([refusal] if refusal and done["pending"] else []))
-    _print(done, *operations.rejoined_lines(done), as_json=as_json)
+    reply(done, operations.rejoined_lines(done), as_json=as_json)
     if not as_json:
         say(*operations.change_lines(project, before, operations.own_end(project)))
     return 0
@@ -271,13 +270,14 @@ def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
     rows = operations.outgoing(project, part)
     verb = "wait, and this machine publishes nothing" if part.read_only else "would be published"
     total = f"{format_count(len(rows), 'event')} {verb}. Nothing was changed: this was a dry run."
-    return _print({"pending": rows}, *(f"event {row['seq']}  {row['summary']}" for row in rows), total, as_json=as_json)
+    reply({"pending": rows}, [*(f"event {row['seq']}  {row['summary']}" for row in rows), total], as_json=as_json)
+    return 0
 
 
 def _print_result(project: Project, result: SyncResult, *, as_json: bool, before: int | None = None) -> int:
     part = membership.require(project)
     lines = operations.result_lines(result, read_only=part.read_only)
-    _print(operations.to_json(result), *lines, as_json=as_json)
+    reply(operations.to_json(result), lines, as_json=as_json)
     if not as_json and before is not None and result.taken:
         say(*operations.change_lines(project, before, operations.own_end(project)))
     note(*map(str, result.skipped))
@@ -299,15 +299,6 @@ def _require_consent(action: str, what: str, options: Mapping[str, Any], *, as_j
     require_consent(f"share {action}", what, f"This {what}. Do it?", yes=options["yes"], as_json=as_json)
 
 
-def _print(value: Any, *lines: str, as_json: bool) -> int:
-    """Print a value as JSON, or the lines that say it to people; return the exit code of success."""
-    if as_json:
-        answer(value)
-    else:
-        say(*lines)
-    return 0
-
-
 @contextmanager
 def _open_book(project: Project) -> Iterator[tuple[Membership, Engine]]:
     """Give the project's part in a book, and the engine."""
@@ -316,7 +307,7 @@ def _open_book(project: Project) -> Iterator[tuple[Membership, Engine]]:
         yield part, engine
 
 
-def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _status(project: Project, *_options: Any) -> Answer:
     state = operations.examine(project, membership.require(project))
     with suppress(TallybookError):
         operations.store(project)
@@ -324,19 +315,18 @@ def _status(project: Project, _options: Mapping[str, Any], as_json: bool) -> int
     with sync_results.new_results(project):
         state["results"] = sync_results.read(project)
     results = (line for result in state["results"] for line in operations.lines(result))
-    return _print(state, *operations.status_lines(state), *results, as_json=as_json)
+    return state, [*operations.status_lines(state), *results], 0
 
 
-def _verify(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _verify(project: Project, *_options: Any) -> Answer:
     with _open_book(project) as (_, engine):
         check = operations.verify(project, engine)
-    _print(operations.to_json(check), *operations.check_lines(check, engine.address), as_json=as_json)
-    if check.differs:
-        return EXIT_DAMAGED
-    return EXIT_NO if check.skipped or check.redacted or check.newer else 0
+    is_faulty = check.skipped or check.redacted or check.newer
+    code = EXIT_DAMAGED if check.differs else EXIT_NO if is_faulty else 0
+    return operations.to_json(check), operations.check_lines(check, engine.address), code
 
 
-def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> Answer:  # noqa: FBT001 - as the table calls it
     with _open_book(project) as (part, engine):
         without = options["without"] or ""
         out = f", run {without} and what follows it" if without else ""
@@ -356,10 +346,10 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> int:
         left = f"left out: {format_count(runs, 'run')} that did not count, texts of {redacted}"
         done = f"stored anew with {format_count(check.events, 'event')}; {left}"
     value = {"skipped": runs, "redacted": texts, "events": check.events}
-    return _print(value, f"{engine.address}: {done}", as_json=as_json)
+    return value, [f"{engine.address}: {done}"], 0
 
 
-def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> Answer:  # noqa: FBT001 - as the table calls it
     with _open_book(project) as (part, engine):
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
@@ -367,27 +357,27 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> int
     done = f"The book follows rules {after} from here on; machines with an older version must upgrade to go on"
     if before == after:
         done = f"The book follows rules {after} already, the newest that this version knows"
-    return _print({"before": before, "after": after}, done, as_json=as_json)
+    return {"before": before, "after": after}, [done], 0
 
 
-def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> Answer:  # noqa: FBT001 - as the table calls it
     with _open_book(project) as (part, engine):
         what = f"publishes a text that was masked in the book {part.name}, as it is"
         _require_consent("publish", what, options, as_json=as_json)
         name, result = operations.publish(project, part, engine, options["event"] or "")
     lines = [f"The text of {name} was published as it is", *operations.result_lines(result)]
-    return _print(operations.to_json(result), *lines, as_json=as_json)
+    return operations.to_json(result), lines, 0
 
 
-def _turn_off(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _turn_off(project: Project, *_options: Any) -> Answer:
     was_shared = membership.forget(project)
     done = "This project shares no book."
     if was_shared:
         done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
-    return _print({"shared": False, "was_shared": was_shared}, done, as_json=as_json)
+    return {"shared": False, "was_shared": was_shared}, [done], 0
 
 
-def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> int:  # noqa: FBT001 - as the table calls it
+def _members(project: Project, *_options: Any) -> Answer:
     with _open_book(project) as (part, engine):
         copy = SharedLog(project.ledger).copy
         try:
@@ -395,10 +385,10 @@ def _members(project: Project, _options: Mapping[str, Any], as_json: bool) -> in
         except UnreachableError as error:
             note(str(error))
             found = operations.find_members(copy, part.writer, None)
-    return _print([attrs.asdict(member) for member in found], *operations.member_lines(found), as_json=as_json)
+    return [attrs.asdict(member) for member in found], operations.member_lines(found), 0
 
 
-ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], int]]] = {
+ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], Answer]]] = {
     "status": _status,
     "members": _members,
     "verify": _verify,

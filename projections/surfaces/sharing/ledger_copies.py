@@ -416,15 +416,15 @@ def _land(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histo
     redactions = redacted_digests.load(project.ledger)
     here = {batch.chain for batch in own}
     paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
-    landing = Landing(log, own, redactions, done)
+    result = Landing(log, own, redactions, done)
     # In a book the seeds are joined to its entries.
     trial = Landing(log, own, redactions, ImportedLedger())
     doubled = Counter() if has_book(log) else _find_doubled(trial, own, paths)
-    own_counts = {(name, field): getattr(landing.entries[name], field) for name, _ in doubled for field in _COUNTING}
-    landing.add_counts({place: -count for place, count in own_counts.items()})
+    own_counts = {(name, field): getattr(result.entries[name], field) for name, _ in doubled for field in _COUNTING}
+    result.add_counts({place: -count for place, count in own_counts.items()})
     for path in paths:
-        landing.land(path)
-    landing.add_counts({place: count - doubled[place] for place, count in own_counts.items()})
+        result.land(path)
+    result.add_counts({place: count - doubled[place] for place, count in own_counts.items()})
 
 
 def _find_doubled(

@@ -17,6 +17,7 @@ import shlex
 from typing import Any, Final
 
 import attrs
+import msgspec
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError, TallybookError
@@ -119,13 +120,9 @@ def load(project: Project) -> Membership | None:
 
 
 def _read(path: Path) -> Membership | None:
-    with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
-        fields: Any = json.loads(disk.read_file(path))
-        ends: Any = {name: tuple(fields.pop(name)) for name in ("end", "before") if name in fields}
-        # Written until NATS went; the other engines had none.
-        fields.pop("options", None)
-        unmasked = tuple(fields.pop("unmasked", ()))
-        return Membership(**fields, **ends, unmasked=unmasked)
+    with suppress(OSError, CannotWriteError, ValueError):
+        # Fields that other versions write are passed over.
+        return msgspec.json.decode(disk.read_file(path), type=Membership)
     return None
 
 

@@ -77,14 +77,14 @@ class OwnHistory:
     Attributes:
         frontier: The frontier there.
         pending: The batches after those that are known to be in the book, in order.
-        positions: The position before each pending batch, and the one at the end.
+        begin: The position before the first pending batch, the one at the end without such.
         end: The position at the end.
         stamp: Number and chain value of the last own batch that changes the playbook, (0, "") for none.
     """
 
     frontier: Frontier
     pending: tuple[landing.Sent, ...]
-    positions: tuple[Position, ...]
+    begin: Position
     end: Position
     stamp: tuple[int, str]
 
@@ -126,8 +126,8 @@ def read_history(
                 found.append((end, sent))
         end = Position(batch.last, batch.chain, batch.end)
     waiting = [(position, sent) for position, sent in found if sent.records[-1].seq > frontier.upto]
-    positions = (*(position for position, _ in waiting), end)
-    return OwnHistory(frontier, tuple(sent for _, sent in waiting), positions, end, stamp)
+    begin = waiting[0][0] if waiting else end
+    return OwnHistory(frontier, tuple(sent for _, sent in waiting), begin, end, stamp)
 
 
 def ids_of_session(batches: Iterable[Batch], session: str) -> Iterator[str]:

@@ -511,15 +511,12 @@ class Sync:
         if (end.seq, self.upto) == (seq, before.frontier.upto) or not end.seq:
             return
         self._append_taken(end, self.upto, self.renamed)
-        reached = next(
-            (
-                (position, self.log.known_end(batch))
-                for position, batch in zip(before.positions, before.pending, strict=False)
-                if batch.records[-1].seq > self.upto
-            ),
-            (before.end, before.frontier.seq),
-        )
-        self._note(upto=reached[0], taken=reached[1])
+        after = self.log.refreshed().history
+        if after.pending:
+            self._note(upto=after.begin, taken=self.log.known_end(after.pending[0]))
+        else:
+            # The event just appended says what the chain there is, so it must be read.
+            self._note(upto=before.end, taken=before.frontier.seq)
 
     def _append_taken(self, end: Position, upto: int, renamed: Mapping[str, str]) -> None:
         with closing(self.log.own) as own, own.transaction() as tx:
