@@ -9,7 +9,6 @@ from pathlib import Path
 import platform
 from typing import Any, Final
 
-import attrs
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
@@ -29,7 +28,6 @@ from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import membership, operations, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.sharing.syncing import SyncResult
 from tallybook.projections.surfaces.workspace.project import Project
 
 Answer = tuple[Any, list[str], int]
@@ -274,7 +272,7 @@ def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
     return 0
 
 
-def _print_result(project: Project, result: SyncResult, *, as_json: bool, before: int | None = None) -> int:
+def _print_result(project: Project, result: syncing.SyncResult, *, as_json: bool, before: int | None = None) -> int:
     part = membership.require(project)
     lines = operations.result_lines(result, read_only=part.read_only)
     reply(operations.to_json(result), lines, as_json=as_json)
@@ -385,7 +383,7 @@ def _members(project: Project, *_options: Any) -> Answer:
         except UnreachableError as error:
             note(str(error))
             found = operations.find_members(copy, part.writer, None)
-    return [attrs.asdict(member) for member in found], operations.member_lines(found), 0
+    return found, operations.member_lines(found), 0
 
 
 ACTIONS: Final[dict[str, Callable[[Project, Mapping[str, Any], bool], Answer]]] = {

@@ -20,8 +20,6 @@ import attrs
 from tallybook.ledger import clock, errors, events, histories
 from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
-from tallybook.ledger.events import Event, EventRedacted
 from tallybook.ledger.histories import Histories, Link
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME, START, Position, RawBatch, Stamp, batch_key, frame
 from tallybook.ledger.log import JsonlLog
@@ -34,7 +32,6 @@ from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import copy_names, find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import Head, check_format
-from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -255,12 +252,12 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
         raise errors.DamagedLedgerError(problems)
     if missing := dict.fromkeys(id_ for _, id_ in erased):
         # The redaction is an event of another history; without one here, the text would count as damaged.
-        batches.append(frame_import([EventRedacted(id_, REASON) for id_ in missing], batches[-1].position))
+        batches.append(frame_import([events.EventRedacted(id_, REASON) for id_ in missing], batches[-1].position))
         data += batches[-1].raw
     return bytes(data), tuple(batches)
 
 
-def frame_import(events: Iterable[Event], end: Position) -> RawBatch:
+def frame_import(events: Iterable[events.Event], end: Position) -> RawBatch:
     """Return events of the import as the batch after a position."""
     at = clock.clamp_time(clock.utc_now().at, end.at)
     return frame([encode(event) for event in events], Stamp(end, at, BY, new_id, clock.new_salt))
@@ -383,7 +380,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     repair = None
     try:
         own = tuple((log.own if has_book(log) else log).read())
-    except DamagedLedgerError as error:
+    except errors.DamagedLedgerError as error:
         repair = plan_repair(project, every, error, accept_loss=accept_loss)
         own = repair.batches
     done = ImportedLedger(unproven=every.unproven)
@@ -398,10 +395,10 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         own = ()
     with closing(open_log(project)) as log:
         if dry_run:
-            _land(project, log, own, every, done)
+            _land(log, own, every, done)
         else:
             with log.transaction() as tx:
-                _land(project, log, tuple((log.own if has_book(log) else tx).read()), every, done)
+                _land(log, tuple((log.own if has_book(log) else tx).read()), every, done)
                 for batch in done.batches:
                     tx.append_framed(batch)
     if done.batches and not dry_run:
@@ -412,13 +409,12 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     return done
 
 
-def _land(project: Project, log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: ImportedLedger) -> None:
-    redactions = redacted_digests.load(project.ledger)
+def _land(log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: ImportedLedger) -> None:
     here = {batch.chain for batch in own}
     paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
-    result = Landing(log, own, redactions, done)
+    result = Landing(log, own, done)
     # In a book the seeds are joined to its entries.
-    trial = Landing(log, own, redactions, ImportedLedger())
+    trial = Landing(log, own, ImportedLedger())
     doubled = Counter() if has_book(log) else _find_doubled(trial, own, paths)
     own_counts = {(name, field): getattr(result.entries[name], field) for name, _ in doubled for field in _COUNTING}
     result.add_counts({place: -count for place, count in own_counts.items()})
@@ -485,7 +481,7 @@ def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
     for target in targets:
         # An equal text goes with the first one, and one that is too short is searched for nowhere else.
         if target.event not in erased:
-            with suppress(redacting.NothingToRedactError, BadInputError):
+            with suppress(redacting.NothingToRedactError, errors.BadInputError):
                 done = redacting.redact(project, target, REASON, BY)
                 erased.update(event.id for event in done.events)
     return len(erased)
@@ -513,27 +509,27 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
     what = f"--ledger {source}"
     if not source:
         # An unset variable: the working directory is not meant.
-        raise BadInputError("--ledger", "its path is empty", _HINT)
+        raise errors.BadInputError("--ledger", "its path is empty", _HINT)
     try:
         if source.startswith(_GIT):
             commit = git.commit_of(project.root, source.removeprefix(_GIT))
             with git.ledger_in(commit, project) as copy:
                 if copy is None:
-                    raise BadInputError(what, f"commit {commit.name} has no ledger in its place", _HINT)
+                    raise errors.BadInputError(what, f"commit {commit.name} has no ledger in its place", _HINT)
                 proven = histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True)
         else:
             path = _find_file(source)
             with disk.hold_open(path) as fd:
                 check_format(fd, path)
                 proven = histories.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent), sealed=True)
-    except (CannotWriteError, *git.FAILURES) as error:
+    except (errors.CannotWriteError, *git.FAILURES) as error:
         why = git.no_commit(error) if source.startswith(_GIT) else f"cannot be read: {disk.reason(error)}"
-        raise BadInputError(what, why, _HINT) from error
+        raise errors.BadInputError(what, why, _HINT) from error
     if not proven:
         hint = _HINT
         if Path(source).resolve() in {project.ledger.resolve(), (project.ledger / LOG_NAME).resolve()}:
             hint = f"without a copy, move {project.ledger} away: the next command begins one from playbook.json"
-        raise BadInputError(what, "has no event that its chain proves", hint)
+        raise errors.BadInputError(what, "has no event that its chain proves", hint)
 
 
 def _find_file(source: str) -> Path:
@@ -543,7 +539,7 @@ def _find_file(source: str) -> Path:
         for place in _PLACES:
             if (given / place / LOG_NAME).is_file():
                 return Path(os.path.realpath(given / place / LOG_NAME))
-        raise BadInputError(f"--ledger {source}", "is a folder without a ledger", _HINT)
+        raise errors.BadInputError(f"--ledger {source}", "is a folder without a ledger", _HINT)
     return given
 
 
@@ -638,10 +634,10 @@ _CARRIED: Final = {
 class Landing:
     """Lands histories one after another on a ledger, in memory."""
 
-    def __init__(self, log: JsonlLog, own: Sequence[RawBatch], redactions: Redactions, done: ImportedLedger) -> None:
-        """Take the ledger, its batches, the texts that were redacted in it, and the record of what is brought."""
+    def __init__(self, log: JsonlLog, own: Sequence[RawBatch], done: ImportedLedger) -> None:
+        """Take the ledger, its batches, and the record of what is brought."""
         self._done = done
-        self._redactions = redactions
+        self._redactions = redacted_digests.load(log.folder)
         self._log: shared_log.SharedLog | None = log if has_book(log) else None
         here = list(own)
         if self._log is None:
@@ -728,7 +724,7 @@ class Landing:
                 if event.seq > frontier or (event.chain and not self._log.copy.has(event.chain)):
                     why = "that ledger has taken in events of a book that are not here"
                     hint = "run `tallybook sync` here and try again; nothing was recorded"
-                    raise BadInputError("--ledger", why, hint)
+                    raise errors.BadInputError("--ledger", why, hint)
 
     def _without_redacted(self, record: EventRecord) -> Iterator[EventRecord]:
         """Yield an event unless it brings back a text that was redacted here; in a book it lands without the text."""

@@ -25,10 +25,8 @@ from tallybook.ledger.events import KIND_OF, BookRules
 from tallybook.ledger.line import LOG_NAME, START, WRITER, RawBatch, chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing import engine as engines
-from tallybook.ledger.sharing.book import Publisher, SkippedRun, count, cut_runs
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.landing import SHARED
-from tallybook.ledger.sharing.replica import BookRedaction, Replica, find_redactions
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.fold import fold_history
@@ -41,7 +39,6 @@ from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership, open_engine, share_command
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog, find_renamed, read_syncs
-from tallybook.projections.surfaces.sharing.syncing import SyncResult, longest_wait, mask
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record, secrets
@@ -65,7 +62,7 @@ def preview(project: Project, engine: Engine, part: Membership) -> dict[str, Any
         EngineError: The engine cannot be reached.
     """
     contents = engine.read(0, syncing.PIECE_BYTES)
-    batches = count(contents.runs, START, set()).batches
+    batches = book.count(contents.runs, START, set()).batches
     opened: Any = next(decode(batches)).events[0] if batches else None
     log, former = SharedLog(project.ledger), membership.last_known(project)
     exists = log.exists()
@@ -88,7 +85,7 @@ def preview(project: Project, engine: Engine, part: Membership) -> dict[str, Any
     }
 
 
-def join(project: Project, part: Membership) -> SyncResult:
+def join(project: Project, part: Membership) -> syncing.SyncResult:
     """Join a book, or make it where there is none, and sync once.
 
     A project that shares a book somewhere else moves it, or follows it.
@@ -139,7 +136,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
             if copied >= 0 and result is None:
                 return failure if copied else ""
             contents = old.read(copy.end().seq)
-            counted = count(contents.runs, copy.end(), set(), copy.rules())
+            counted = book.count(contents.runs, copy.end(), set(), copy.rules())
             is_whole = not counted.batches and not counted.newer
             if copied >= 0 and is_whole and old.seal(contents.end, place):
                 return ""
@@ -153,7 +150,7 @@ def moves(before: Membership, part: Membership) -> bool:
     return (before.name, before.engine, before.address) != (part.name, part.engine, part.address)
 
 
-def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> SyncResult:
+def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> syncing.SyncResult:
     """Sync, note in the user's settings how far the replica goes, and render the playbook.
 
     What waits in the spool is recorded before; where lines of the book are missing, once they are here.
@@ -193,7 +190,7 @@ def rejoin(project: Project, part: Membership, engine: Engine) -> dict[str, Any]
     return done
 
 
-def publish(project: Project, part: Membership, engine: Engine, event: str) -> tuple[str, SyncResult]:
+def publish(project: Project, part: Membership, engine: Engine, event: str) -> tuple[str, syncing.SyncResult]:
     """Publish the text of an own event as it is, although a secret was found in it: as a new text of its entry.
 
     Returns:
@@ -269,12 +266,12 @@ class BookCheck:
     runs: int
     counted: int
     events: int
-    skipped: Sequence[SkippedRun]
+    skipped: Sequence[book.SkippedRun]
     end: int
     differs: int
     redacted: Sequence[int]
-    newer: SkippedRun | None = None
-    redactions: Sequence[BookRedaction] = ()
+    newer: book.SkippedRun | None = None
+    redactions: Sequence[replica.BookRedaction] = ()
 
 
 def verify(project: Project, engine: Engine) -> BookCheck:
@@ -286,13 +283,13 @@ def _examine(project: Project, engine: Engine, without: str = "") -> tuple[BookC
     """Return what an engine holds, at will without a run, and the batches that count, as this machine has them."""
     contents = engine.read(0)
     runs = [run for run in contents.runs if run.place != without]
-    counted = count(runs, START, set())
+    counted = book.count(runs, START, set())
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
     # A text that was redacted on one side is no other history: the chain covers its sum and not the text.
     differs = next((ours.first for ours, theirs in pairs if chained_bytes(ours.data) != chained_bytes(theirs.data)), 0)
     why = "is not what its runs make, which every machine reads in its place"
-    false = [SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
+    false = [book.SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
     unknown = len(runs) - [run.place for run in runs].index(counted.newer.place) if counted.newer else 0
     check = BookCheck(
         runs=len(runs),
@@ -303,7 +300,7 @@ def _examine(project: Project, engine: Engine, without: str = "") -> tuple[BookC
         differs=differs,
         redacted=[ours.first for ours, theirs in pairs if ours.raw != theirs.raw and ours.chain == theirs.chain],
         newer=counted.newer,
-        redactions=find_redactions(lambda: (batch.data for batch in counted.batches)),
+        redactions=replica.find_redactions(lambda: (batch.data for batch in counted.batches)),
     )
     # The batches of the copy are those without the texts that were redacted here.
     own = {batch.chain: batch for batch in copy}
@@ -370,7 +367,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
     if not check.skipped and not check.redacted and not contents.moved and not place:
         # An earlier repair may have been interrupted before it had erased all.
         return check, erase_former(engine)
-    if engine.replace(contents.after_seal, cut_runs(batches, START, engine.run_bytes)) is None:
+    if engine.replace(contents.after_seal, book.cut_runs(batches, START, engine.run_bytes)) is None:
         raise _moved_meanwhile(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine)
@@ -404,10 +401,10 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
     if before >= book.NEWEST:
         return before, before
     contents = engine.read(end.seq)
-    if count(contents.runs, end, set(), before).batches:
+    if book.count(contents.runs, end, set(), before).batches:
         raise _moved_meanwhile(engine.address, "tallybook share upgrade")
     batch = syncing.frame_system(end, BookRules(before + 1), part.writer, clock.utc_now())
-    if engine.append(contents.end, cut_runs([batch], end, engine.run_bytes)) is None:
+    if engine.append(contents.end, book.cut_runs([batch], end, engine.run_bytes)) is None:
         raise _moved_meanwhile(engine.address, "tallybook share upgrade")
     run(project, part, engine)
     return before, before + 1
@@ -476,10 +473,10 @@ def _aside_copies(log: SharedLog) -> Iterator[dict[str, Any]]:
     copies = {name: 0 for name in replica.copy_names(log.ledger_folder) if name != log.copy.name}
     for name in copies:
         with suppress(TallybookError, OSError):
-            copies[name] = log.count_missing(Replica(log.ledger_folder, name))
+            copies[name] = log.count_missing(replica.Replica(log.ledger_folder, name))
     former = {name: missing for name, missing in copies.items() if missing}
     for name, missing in (former | dict.fromkeys(replica.aside_names(log.ledger_folder), 0)).items():
-        copy, end = Replica(log.ledger_folder, name), None
+        copy, end = replica.Replica(log.ledger_folder, name), None
         with suppress(TallybookError, OSError):
             end = copy.end().seq
         yield {"folder": copy.folder, "readable": copy.is_whole(), "end": end, "missing": missing}
@@ -522,7 +519,7 @@ def _import_hint(missing: int, folder: str) -> str:
 def outgoing(project: Project, part: Membership) -> list[dict[str, Any]]:
     """Return the events that a sync would publish as they would leave, as ``{seq, id, kind, body, summary}``."""
     # As a sync lands and writes them, so that what is shown is exactly what would leave.
-    publisher = Publisher(mask=partial(mask, part))
+    publisher = book.Publisher(mask=partial(syncing.mask, part))
     rows = []
     for landed, _ in SharedLog(project.ledger).landed():
         for landing in landed.events:
@@ -534,7 +531,7 @@ def outgoing(project: Project, part: Membership) -> list[dict[str, Any]]:
     return rows
 
 
-def to_json(result: SyncResult | BookCheck) -> dict[str, Any]:
+def to_json(result: syncing.SyncResult | BookCheck) -> dict[str, Any]:
     """Return a result for programs."""
     return {name: _plain(value) for name, value in attrs.asdict(result, recurse=False).items()}
 
@@ -546,7 +543,7 @@ def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
-def result_lines(result: SyncResult, *, read_only: bool = False) -> list[str]:
+def result_lines(result: syncing.SyncResult, *, read_only: bool = False) -> list[str]:
     """Return what a sync did, for people."""
     lines = []
     if result.set_aside:
@@ -616,47 +613,33 @@ def renaming_lines(project: Project, before: int, after: int) -> list[str]:
 _WRITER: Final = re.compile(rb'"%b":"([^"\\]*)"' % WRITER.encode())
 
 
-@attrs.define
-class Member:
-    """A machine that published something.
-
-    Attributes:
-        writer: Its label.
-        author: The user of the engine who stored its last run, as far as the engine knows; empty where it does not.
-        events: How many events of the book are its.
-        last_seen: When it appended the last one.
-        behind: How many events the book has after that: as many may be unknown to it; 0 for this machine.
-        is_this: Whether it is this machine.
-    """
-
-    writer: str
-    author: str = ""
-    events: int = 0
-    last_seen: str = ""
-    behind: int = 0
-    is_this: bool = False
-
-
-def find_members(copy: Replica, writer: str, engine: Engine | None) -> list[Member]:
+def find_members(copy: replica.Replica, writer: str, engine: Engine | None) -> list[dict[str, Any]]:
     """Return the machines that published something, the one seen last first.
 
     Args:
         copy: This machine's copy of the book.
         writer: This machine's label.
         engine: The engine, which may know who stored each run; None to leave that out.
+
+    Returns:
+        For each machine its label; the user of the engine who stored its last run, empty where the engine does not know
+        that; how many events of the book are its; when it appended the last one; how many events the book has after
+        that, which may be unknown to it, 0 for this machine; and whether it is this machine.
     """
-    members: dict[str, Member] = {}
+    members: dict[str, dict[str, Any]] = {}
     end = copy.end().seq
     for batch in copy.read():
         for label in find_writers(batch.lines[0]):
-            member = members.setdefault(label, Member(label, is_this=label == writer))
-            member.events += batch.last - batch.first + 1
-            member.last_seen, member.behind = batch.position.at, 0 if member.is_this else end - batch.last
+            new = {"writer": label, "author": "", "events": 0, "last_seen": "", "behind": 0, "is_this": label == writer}
+            member = members.setdefault(label, new)
+            member["events"] += batch.last - batch.first + 1
+            member["last_seen"] = batch.position.at
+            member["behind"] = 0 if member["is_this"] else end - batch.last
     if engine is not None and engine.store.knows_authors:
         for run in engine.read(0).runs:
             for label in find_writers(run.data) & members.keys():
-                members[label].author = run.author
-    return sorted(members.values(), key=lambda member: member.behind)
+                members[label]["author"] = run.author
+    return sorted(members.values(), key=lambda member: member["behind"])
 
 
 def find_writers(data: bytes) -> set[str]:
@@ -664,19 +647,19 @@ def find_writers(data: bytes) -> set[str]:
     return {label.decode("utf-8", "replace") for label in _WRITER.findall(data)}
 
 
-def member_lines(members: Sequence[Member]) -> list[str]:
+def member_lines(members: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the machines for people."""
     return [
-        f"{member.writer}{' (this machine)' if member.is_this else ''}: {format_count(member.events, 'event')}, "
-        f"last seen {format_time(member.last_seen)}"
-        + ("" if member.is_this else f", {format_count(member.behind, 'event')} behind at most")
+        f"{row['writer']}{' (this machine)' if row['is_this'] else ''}: {format_count(row['events'], 'event')}, "
+        f"last seen {format_time(row['last_seen'])}"
+        + ("" if row["is_this"] else f", {format_count(row['behind'], 'event')} behind at most")
         # A label is what its user calls it; the engine knows who logged in.
-        + (f", logged in as {member.author}" if member.author not in {"", member.writer.rpartition("-")[0]} else "")
-        for member in members
+        + (f", logged in as {row['author']}" if row["author"] not in {"", row["writer"].rpartition("-")[0]} else "")
+        for row in members
     ]
 
 
-def count_recent_writers(copy: Replica) -> int:
+def count_recent_writers(copy: replica.Replica) -> int:
     """Return how many machines wrote what a book has at its end."""
     # The last piece may be short.
     return len(find_writers(b"".join(deque(copy.pieces(), maxlen=2))))
@@ -685,7 +668,7 @@ def count_recent_writers(copy: Replica) -> int:
 _STANDARD_FILES, _MAX_FILES = 3, 1024
 
 
-def sync(project: Project, part: Membership, limit_s: float) -> SyncResult:
+def sync(project: Project, part: Membership, limit_s: float) -> syncing.SyncResult:
     """Sync once and store what that changed, or why it failed.
 
     Raises:
@@ -771,7 +754,7 @@ def sync_unattended(project: Project, limit_s: float) -> int:
         with suppress(Exception):
             # Nobody reads an error here, and what went wrong is stored.
             if (log := SharedLog(project.ledger)).history.pending:
-                clock.wait_about(longest_wait(part.engine, count_recent_writers(log.copy)))
+                clock.wait_about(syncing.longest_wait(part.engine, count_recent_writers(log.copy)))
             sync(project, part, limit_s)
     return 0
 

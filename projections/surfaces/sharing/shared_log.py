@@ -31,7 +31,6 @@ from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing import landing, replica
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, book_number, last_shown, own_id, shared_number
-from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
@@ -391,7 +390,7 @@ class SharedLog(JsonlLog):
         return JsonlLog(self.ledger_folder, self.now)
 
     @cached_property
-    def copy(self) -> Replica:
+    def copy(self) -> replica.Replica:
         """Return the copy of the book that has the frontier: the present one, or one that was set aside."""
         return replica.find_copy(self.ledger_folder, self.history.frontier.chain)
 
@@ -473,8 +472,6 @@ class SharedLog(JsonlLog):
 
     def _with_reasons(self, batch: RawBatch) -> RawBatch:
         """Return a batch with the reasons of this machine's events, which stay in the own ledger."""
-        if not any(_NO_REASON in raw_line for raw_line in batch.lines):
-            return batch
         return batch._replace(lines=[self._with_reason(raw_line) for raw_line in batch.lines])
 
     def _with_reason(self, raw_line: bytes) -> bytes:
@@ -731,7 +728,7 @@ class SharedLog(JsonlLog):
         """Return the id of the event that made each entry: name → id."""
         return self._landed()[0].ids
 
-    def count_missing(self, copy: Replica) -> int:
+    def count_missing(self, copy: replica.Replica) -> int:
         """Return how many events of another copy of the book neither the present one nor the own ledger has."""
         here = {own_id(id_) for id_ in self.copy.ids()}
         here |= {own_id(id_) for batch in self.own.read() for id_ in replica.find_ids(batch.data)}
