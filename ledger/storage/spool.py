@@ -16,7 +16,7 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.clock import Now
@@ -142,12 +142,11 @@ def read_files(folder: StrPath) -> tuple[list[SpoolFile], list[Problem]]:
     return files, problems
 
 
-def has_key(folder: StrPath, key: str) -> bool:
-    """Return whether a request waits that has this idempotency key."""
-    # Another program may have put a file there.
-    values: list[Any] = [file.requests for file in read_files(folder)[0]]
-    requests = (request for value in values if isinstance(value, list) for request in value)
-    return any(isinstance(request, dict) and request.get("key") == key for request in requests)
+def read_requests(folder: StrPath) -> Iterator[dict[str, Any]]:
+    """Yield the requests that wait; what another program put there is left out."""
+    for file in read_files(folder)[0]:
+        requests: Any = file.requests
+        yield from (value for value in requests if isinstance(value, dict)) if isinstance(requests, list) else ()
 
 
 def remove_files(files: list[SpoolFile]) -> None:

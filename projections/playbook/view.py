@@ -151,12 +151,7 @@ def text_of(event: Any) -> str:
 def _put(state: Playbook, entry: Entry) -> None:
     """Put an entry in, and note whether the next update prunes it."""
     state.entries[entry.name] = entry
-    _update_due(state, entry)
-
-
-def _update_due(state: Playbook, entry: Entry) -> None:
-    """Note whether the next update prunes an entry."""
-    # Most entries are far from the floor.
+    # Most entries have fewer harmful ratings than any that a policy prunes, which saves asking it.
     if entry.harmful >= state.policy.floor and state.policy.prunes(entry) and not state.protects(entry):
         state.due[entry.name] = None
     else:
@@ -238,8 +233,7 @@ def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
         if name in state.pruned and not state.policy.is_permanent:
             state.gone[name] = add_rating(state.gone[name], event.rating)
     elif event.rating in {"helpful", "harmful"}:
-        state.entries[name] = rated = add_rating(entry, event.rating)
-        _update_due(state, rated)
+        _put(state, add_rating(entry, event.rating))
     if entry is not None and batch.is_by(AGENT):
         given = state.by_agents.get(entry.name) or Entry(entry.name, "")
         state.by_agents[entry.name] = add_rating(given, event.rating)

@@ -410,24 +410,20 @@ class LoadedPlaybook(dict[str, Any]):
     def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
         """Take a canonical document of a playbook."""
         super().__init__(document)
-        self.base: list[dict[str, Any]] = []
-        self.top: dict[str, Any] = {}
         self.high_water = 0
-        self.updates: list[Request] = []
         self.known = set(state.used)
-        self.decided = Playbook()
         self.reported: set[str] = set()
         self.settle(state)
 
     def settle(self, state: Playbook) -> None:
         """Take the present content as loaded or saved."""
         # Programs change entries in place, and a save compares them with what they were.
-        self.base = copy.deepcopy(self["key_points"])
+        self.base: list[dict[str, Any]] = copy.deepcopy(self["key_points"])
         named = [entry.get("name") for entry in self["key_points"] if isinstance(entry, dict)]
         self.known |= {name for name in named if isinstance(name, str)}
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
-        self.updates = []
+        self.updates: list[Request] = []
         # The diagnostic of a migrated file stays valid; an entry that is pruned again is reported again.
         self.reported -= self.known
         self.decided = Playbook(pinned=state.pinned, pardons=state.pardons, merged=state.merged)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 import json
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -444,9 +444,7 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
     Raises:
         UsedKeyError: One has it.
     """
-    files: list[Any] = [file.requests for file in spool.read_files(project.ledger)[0]]
-    # Another program may have written them.
-    rows = [row for file in files if isinstance(file, list) for row in file if isinstance(row, dict)]
+    rows = list(spool.read_requests(project.ledger))
     for request in requests:
         if request.payload and request.key is not None:
             refuse_other_payload(request, log.find_delivery(request.key))
