@@ -176,8 +176,7 @@ def test_a_hook_interrupted_while_it_works_ends_with_0() -> None:
 
 def test_a_command_interrupted_after_it_recorded_reports_that(project: Path) -> None:
     """The message says that the events are recorded and must not be sent again."""
-    file = project / "legacy.json"
-    file.write_text('{"key_points": ["Quote ids.", 5]}', encoding="utf-8")
-    code, _, said = interrupted_at("tallybook.projections.surfaces.console.terminal", "import", str(file))
+    # It is loaded for what the new entry resembles.
+    code, _, said = interrupted_at("tallybook.projections.history.review", "add", "Quote ids.")
     assert (130, f"tallybook: interrupted; {output.RECORDED}\n") == (code, said)
     assert ["Quote ids."] == [point["text"] for point in commands.show(Project(project))["key_points"]]
