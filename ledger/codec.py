@@ -35,7 +35,6 @@ from tallybook.ledger.line import (
     RawBatch,
     split_key,
     split_line,
-    split_lines,
 )
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
 # A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384
 MEMO_BYTES = 256
-# A full memo takes no more entries, because bodies that never repeat would only drive out those that do. After this
-# many batches with an unknown body it is emptied, because in time other bodies repeat.
-MEMO_MISSES = 16_384
 _AT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
 _TEXT = r'[^"\\\x00-\x1f]+'
 _HEAD = re.compile(
@@ -482,33 +478,29 @@ def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], me
             events[index] = decoded = decode_fast(what)
             if decoded is None:
                 # The whole batch, because a continued text belongs to the line before it.
-                return _decode_lines_slowly(batch, whats, memo)
-            # Inline, because a call would take a twentieth of the time of a new line.
-            if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
+                return _decode_lines_slowly(batch, whats)
+            if len(what) <= MEMO_BYTES and FREE_MARK not in what:
                 memo[what] = decoded
     return events
 
 
-def _decode_lines_slowly(batch: RawBatch, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
+def _decode_lines_slowly(batch: RawBatch, whats: Sequence[bytes]) -> list[Event]:
     """Return the events of a batch, all on the slow path; continued texts are joined."""
-    lines: list[tuple[int, _LineParts]] = []
-    events: list[Event] = []
+    lines: dict[int, _LineParts] = {}
+    events: dict[int, Event] = {}
     index = 0
     try:
         for index, what in enumerate(whats):
             parts = _parse(what)
             if parts.kind == CONTINUED:
-                _append_continuation(lines[-1][1] if lines else None, parts)
+                _append_continuation(next(reversed(lines.values()), None), parts)
             else:
-                lines.append((index, parts))
-        for index, parts in lines:
-            events.append(_to_event(parts))
-            what = whats[index]
-            if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
-                memo[what] = events[-1]
+                lines[index] = parts
+        for index, parts in lines.items():
+            events[index] = _to_event(parts)
     except REFUSALS as error:
         raise _damage(batch, index, error) from error
-    return events
+    return list(events.values())
 
 
 def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecord]:
@@ -516,7 +508,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
     records: list[EventRecord] = []
     remaining = iter(events)
     continued = b'"kind":"%b"' % CONTINUED.encode()
-    for index, line in enumerate(split_lines(batch.data)):
+    for index, line in enumerate(batch.lines):
         head, _, rest = line.partition(SECTION)
         try:
             fields = parse_head_at(head, batch, index)
@@ -553,7 +545,7 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
 def _decode_runs(batches: Iterable[RawBatch]) -> Iterator[list[Batch]]:
     """Yield the batches of each run; in one with damage, those before it come before the error."""
     memo: dict[bytes, Event] = {}
-    recall, misses = memo.get, 0
+    recall = memo.get
     for run in batches.runs if isinstance(batches, Batches) else (VerifiedRun([raw]) for raw in batches):
         decoded: list[Batch] = []
         try:
@@ -563,8 +555,8 @@ def _decode_runs(batches: Iterable[RawBatch]) -> Iterator[list[Batch]]:
                 events: list[Any] = list(map(recall, whats))
                 if not all(events):
                     events = _decode_lines(batch, whats, events, memo)
-                    misses += 1
-                    if misses % MEMO_MISSES == 0:
+                    # Most of it would be bodies that never repeat.
+                    if len(memo) > MEMO_ENTRIES:
                         memo.clear()
                 decoded.append(Batch(batch.last, batch.chain, events, _decode_records, batch))
         except (DamagedLedgerError, NewerLedgerError):
