@@ -12,7 +12,6 @@ import contextlib
 from itertools import chain, islice, pairwise
 from math import inf
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog
 
 _NOTED = frozenset({EventRedacted, LiftAsked, LogRecovered, UnknownEvent})
-_PLAIN = rb'"[ !#-\[\]-~]+"'
-_PLAIN_AUTHOR = re.compile(
-    rb'\{"rater":%b%b\}'
-    % (_PLAIN, b"".join(b'(?:,"%b":%b)?' % (field.encode(), _PLAIN) for field in line.BY_FIELDS[1:]))
-)
 
 
 class RedactedText(NamedTuple):
@@ -95,7 +89,6 @@ class _Findings:
     ids: set[str] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
     by: bytes = b""
-    undecoded: set[int] = attrs.field(factory=set)
     at: str = ""
     erased: list[tuple[int, str]] = attrs.field(factory=list)
     replaced: set[str] = attrs.field(factory=set)
@@ -242,15 +235,6 @@ def _verify_runs(
         progress(part.batches[-1].end, size)
 
 
-def _is_author(by: bytes) -> bool:
-    """Return whether a text is an author in the spelling of the ledger."""
-    try:
-        # Most authors have a session of their own, and decoding each takes longer than all else.
-        return _PLAIN_AUTHOR.fullmatch(by) is not None or bool(decode_author(by))
-    except REFUSALS:
-        return False
-
-
 def _check_heads(batch: RawBatch, findings: _Findings) -> None:
     """Check that the head of each line of a batch whose chain fits is one that Tallybook could have written."""
     for index, raw_line in enumerate(batch.lines):
@@ -261,10 +245,11 @@ def _check_heads(batch: RawBatch, findings: _Findings) -> None:
             findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
             continue
         if form.by != findings.by:
-            if _is_author(form.by):
+            try:
+                decode_author(form.by)
                 findings.by = form.by
-            else:
-                findings.undecoded.add(batch.last)
+            except REFUSALS as error:
+                findings.add_damage(seq, f"its chain fits, but no Tallybook wrote this: {error}")
         if form.id in findings.ids:
             findings.add_damage(seq, f"repeats the id {form.id}")
         findings.ids.add(form.id)
@@ -293,11 +278,8 @@ def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
 
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:
-    """Check the events of a batch, and decode its metadata where it has a new author or a redaction."""
-    if _NOTED.isdisjoint(map(type, batch.events)) and batch.last not in findings.undecoded:
-        return
-    # Decoding the records also checks a new author against its class.
-    for record in batch.records:
+    """Check the events of a batch, and decode its metadata where an event of it is noted."""
+    for record in () if _NOTED.isdisjoint(map(type, batch.events)) else batch.records:
         event = record.event
         if isinstance(event, EventRedacted):
             findings.redactions[event.id] = record
