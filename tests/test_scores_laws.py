@@ -61,7 +61,7 @@ HISTORIES = st.lists(RECORDS, max_size=15).map(numbered)
 
 def shown(state: Scores) -> tuple[Any, ...]:
     """Return the document of a state, however it was fold_records."""
-    return state.sessions, state.days, state.versions, state.unscored, state.last_at
+    return list(state.latest_sessions()), state.days, state.versions, state.unscored, state.last_at
 
 
 @given(records=HISTORIES, data=st.data())
@@ -90,7 +90,7 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
-    for session in state.sessions.values():
+    for session in state.latest_sessions():
         if session.scores:
             count[day_of(session.at, config.timezone)] += 1
             for score, value in session.contribution.scores.items():

@@ -294,7 +294,7 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
         return None
     # Name of a part → what it gave on either side; a part that a session lacks gave 0 there.
     given: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for session in state.sessions.latest():
+    for session in state.latest_sessions():
         if component.id not in session.scores:
             continue
         if session.day < known[0]:
@@ -334,7 +334,7 @@ def find_interval(state: Scores, score: str, period: str, drop: Drop) -> tuple[A
     before it that was as good as the earlier period.
     """
     (before, after), name_of = drop, PERIODS[period][1]
-    scored = (session for session in state.sessions.latest() if score in session.scores)
+    scored = (session for session in state.latest_sessions() if score in session.scores)
     worst, good = None, None
     # The latest first: what changed after the worst session cannot have caused the drop.
     for session in takewhile(lambda session: name_of(session.day) >= before.period, scored):

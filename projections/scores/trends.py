@@ -167,7 +167,7 @@ def histories(state: Scores) -> list[History]:
     partial: dict[str, Level] = {}
     # A score that no session ever had would make the search read all of them.
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
-    for looked, session in enumerate(state.sessions.latest(), 1):
+    for looked, session in enumerate(state.latest_sessions(), 1):
         for score in wanted:
             if (level := session.level(score)) is None:
                 continue

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import takewhile
 import json
@@ -262,51 +262,16 @@ KINDS: Final = (events.MetricsRecorded, events.BenchmarkRecorded, events.Feedbac
 
 
 Packed = tuple[str, int, bytes]
-"""When a session was, the number of its last event, and its bytes."""
+"""When a session was, the number of its last event, and its bytes: a long history has very many sessions."""
 
 
-class Sessions(Mapping[str, Session]):
-    """Sessions by id; a session that is taken out and changed must be put back."""
+def _pack(session: Session) -> Packed:
+    # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
+    return session.at, session.seq, zlib.compress(msgspec.json.encode(session, enc_hook=str), 1)
 
-    def __init__(self, data: bytes = b"") -> None:
-        """Begin with the bytes of `encode`; a long history has very many sessions, and most questions need none."""
-        self._data = data
 
-    # Of a checkpoint with 333,333 sessions, decoding them all took 1.6 of 2.1 s.
-    @cached_property
-    def _packed(self) -> dict[str, Packed]:
-        return msgspec.msgpack.decode(self._data, type=dict[str, Packed]) if self._data else {}
-
-    def __getitem__(self, id_: str) -> Session:
-        """Return the session of an id."""
-        return _DECODER.decode(zlib.decompress(self._packed[id_][2]))
-
-    def __setitem__(self, id_: str, session: Session) -> None:
-        """Store a new or changed session."""
-        # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
-        data = zlib.compress(msgspec.json.encode(session, enc_hook=str), 1)
-        self._packed[id_] = (session.at, session.seq, data)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the ids."""
-        return iter(self._packed)
-
-    def __len__(self) -> int:
-        """Return the number of sessions."""
-        return len(self._packed)
-
-    def encode(self) -> bytes:
-        """Return all sessions as bytes."""
-        return msgspec.msgpack.encode(self._packed)
-
-    def changed_since(self, seq: int) -> list[str]:
-        """Return the ids of the sessions that have an event after this number."""
-        return [id_ for id_, (_, last, _) in self._packed.items() if last > seq]
-
-    def latest(self) -> Iterator[Session]:
-        """Yield the sessions, the latest first; of several at one time the greater id first."""
-        for _, id_ in sorted(((at, id_) for id_, (at, *_) in self._packed.items()), reverse=True):
-            yield self[id_]
+def _unpack(packed: Packed) -> Session:
+    return _DECODER.decode(zlib.decompress(packed[2]))
 
 
 _DECODER: Final = msgspec.json.Decoder(
@@ -497,7 +462,7 @@ class Scores(State):
     """
 
     config: Config = attrs.field(kw_only=True)
-    sessions: Sessions = attrs.field(factory=Sessions)
+    sessions: dict[str, Packed] = attrs.field(factory=dict)
     days: dict[str, Tally] = attrs.field(factory=dict)
     versions: dict[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
@@ -519,12 +484,18 @@ class Scores(State):
                 self._tally(session.contribution, -1)
                 self._tally(fresh, 1)
                 session.contribution = fresh
-            self.sessions[id_] = session
+            self.sessions[id_] = _pack(session)
         self.uncounted.clear()
 
     def session(self, id_: str) -> Session | None:
         """Return a session as measured so far, None without any event of it."""
-        return self.uncounted.get(id_) or self.sessions.get(id_)
+        packed = self.sessions.get(id_)
+        return self.uncounted.get(id_) or (None if packed is None else _unpack(packed))
+
+    def latest_sessions(self) -> Iterator[Session]:
+        """Yield the counted sessions, the latest first; of several at one time the greater id first."""
+        for _, id_ in sorted(((at, id_) for id_, (at, *_) in self.sessions.items()), reverse=True):
+            yield _unpack(self.sessions[id_])
 
     def _tally(self, counted: Contribution, sign: int) -> None:
         scores = {score: {value: 1} for score, value in counted.scores.items()}
@@ -685,7 +656,7 @@ def files(
     if state.last_at:
         first = first_of(day_of(state.last_at, config.timezone), config.storage.retention_days)
     known = set(versions)
-    recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.sessions.latest())
+    recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.latest_sessions())
     for session in recent if touched is None else filter(None, map(state.session, touched)):
         if session.scores and session.day >= first:
             known.add(session.version)

@@ -380,7 +380,7 @@ def _explain_absence(state: Scores) -> Iterator[str]:
     if others := {why: count for why, count in state.unscored.items() if why.startswith(UNSCORED_TYPE)}:
         yield f"Recorded, and no measurement: {list_counts(others, REASONS_SHOWN, 'reasons')}."
     yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
-    sessions = list(islice(state.sessions.latest(), _SESSIONS_SHOWN + 1))
+    sessions = list(islice(state.latest_sessions(), _SESSIONS_SHOWN + 1))
     for session in sessions[:_SESSIONS_SHOWN]:
         for name in session.components:
             if component := state.config.components.get(name):
@@ -433,13 +433,13 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
         BadInputError: Several ids begin with it.
     """
     id_ = os.environ.get(VARIABLE) if wanted is None else wanted
-    scored = (session for session in state.sessions.latest() if session.scores)
+    scored = (session for session in state.latest_sessions() if session.scores)
     if wanted is None and not id_:
         first = next(scored, None)
         # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
         return first if first is None or first.named else next((session for session in scored if session.named), first)
     # A whole id may be the beginning of another one, and means itself.
-    exact = state.sessions.get(id_ or "")
+    exact = state.session(id_ or "")
     matches = [exact] if exact is not None else [session for session in scored if id_ and session.id.startswith(id_)]
     if len(matches) > 1:
         ids = format_names([repr(session.id) for session in matches], 5)
@@ -559,7 +559,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
     }
     if query.detail or query.session is not None:
         session = (
-            next((session for session in state.sessions.latest() if component.id in session.scores), None)
+            next((session for session in state.latest_sessions() if component.id in session.scores), None)
             if query.session is None
             else find_session(state, query.session)
         )

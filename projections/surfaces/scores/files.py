@@ -226,7 +226,7 @@ def _write(folder: Path, state: Scores, since: int | None) -> Written:
     """Write the files that differ and delete those not wanted, of what changed since an event, or of all."""
     touched, versions = None, []
     if since is not None:
-        touched = state.sessions.changed_since(since)
+        touched = [id_ for id_, (_, last, _) in state.sessions.items() if last > since]
         documents = map(_document, _list_files(folder, view.VERSIONS))
         versions = [document["version"] for document in documents if document is not None]
     written = deleted = 0
