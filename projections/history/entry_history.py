@@ -362,9 +362,9 @@ def name_event(place: EventReference | EventRecord) -> NamedEvent:
     return NamedEvent(brief(record), kind_of(event)[0], getattr(event, "reason", None) or None)
 
 
-def _describe_prune(entry: Entry, rule: str) -> str:
+def _describe_prune(name: str, last: Entry | EntryChange, rule: str) -> str:
     """Return what an update did to an entry that it pruned; its own summary counts what it had of all entries."""
-    return f"{entry.name} pruned with {entry.helpful} helpful and {entry.harmful} harmful: {rule}"
+    return f"{name} pruned with {last.helpful} helpful and {last.harmful} harmful: {rule}"
 
 
 # The status of every name
@@ -399,7 +399,7 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
         status = state.book.status_of(name)
         event = state.undone[name][1] if status == UNDONE else name_event(state.last_changes[name])
         rule = state.book.policy.rule if status == "pruned" else None
-        summary_of_prune = {} if rule is None else {"summary": _describe_prune(entry, rule)}
+        summary_of_prune = {} if rule is None else {"summary": _describe_prune(name, entry, rule)}
         rows.append(
             entry_json(entry)
             | {"status": status, "rule": rule, "reason": event.reason, "into": state.book.merged.get(name)}
@@ -508,39 +508,48 @@ def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], 
         story_as_of: Returns the story as of an earlier event number; called where something was undone.
 
     Returns:
-        ``story_json``, and ``{origin, original, notes, told, cited, stood, vanished_by, deciding, lineage}``. A note is
-        ``{seq, at, by, note}``, ``note`` None once redacted. ``told`` (injections) and ``cited`` are
+        ``{name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes, told, cited,
+        stood, vanished_by, deciding, lineage}``. Counts are the last ones; ``rule`` is None unless it is pruned;
+        ``decided_by`` is the event that took it out, or undid its addition. A note is ``{seq, at, by, note}``, ``note``
+        None once redacted. ``told`` (injections) and ``cited`` are
         ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
         ``stood`` says whether the entry was in the playbook at any moment. ``vanished_by`` is the deciding event
         whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
         ``lineage``. Only an entry that holds until a date has ``until``.
     """
-    last = find_exit(story, story_as_of) if story.entry is None else None
-    exit_event = last
-    if story.entry is None and last is None:
-        # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
-        addition = story.undone_addition
-        exit_event = story.decision or (None if addition is None else addition.by)
+    name, policy = story.name, story.book.policy
+    last = story.last or Entry(name, "")
+    text, decision = (None if story.last is None else last.text), story.decision
+    if (addition := story.undone_addition) is not None:
+        text, decision = text_of(addition.event), addition.by
+    last_exit = find_exit(story, story_as_of) if story.entry is None else None
+    # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
+    exit_event = last_exit or decision
     seeds: list[Any] = [step.record.event for step in story.trail if isinstance(step.record.event, events.PointSeeded)]
-    # By number, because one rating can be among the last ones and the one before a prune.
-    deciding = {record.seq: record for record in _deciding_events(story)}
-    if exit_event is not None:
-        deciding[exit_event.seq] = exit_event
-    answer = story_json(story) | {
+    answer = {
+        "name": name,
+        "text": text,
+        "status": story.status,
+        "helpful": last.helpful,
+        "harmful": last.harmful,
+        "rule": policy.rule if story.status == "pruned" else None,
+        "decided_by": None if decision is None else reference(decision),
+        "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
+        "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
         "origin": seeds[-1].origin if seeds else None,
         "original": seeds[-1].original if seeds else None,
         "notes": [
             {"seq": note.seq, "at": note.at, "by": by_json(note.by), "note": getattr(note.event, "note", None)}
             for note in story.notes
         ],
-        "told": _uses_json(statuses.injections, story.name),
-        "cited": _uses_json(statuses.citations, story.name),
-        "stood": story.entry is not None or last is not None,
+        "told": _uses_json(statuses.injections, name),
+        "cited": _uses_json(statuses.citations, name),
+        "stood": story.entry is not None or last_exit is not None,
         "vanished_by": None if exit_event is None else _brief(story, exit_event),
-        "deciding": [_brief(story, deciding[seq]) for seq in sorted(deciding)],
-        "lineage": lineage(statuses, story.name),
+        "deciding": [_brief(story, record) for record in _deciding_events(story, exit_event)],
+        "lineage": lineage(statuses, name),
     }
-    return answer | ({"until": day} if (day := story.book.until.get(story.name)) else {})
+    return answer | ({"until": day} if (day := story.book.until.get(name)) else {})
 
 
 def _uses_json(uses: Mapping[str, Uses], name: str) -> dict[str, Any]:
@@ -555,7 +564,7 @@ def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
     if isinstance(record.event, events.PlaybookUpdated):
         step = next((step for step in story.trail if step.record.seq == record.seq), None)
         last = step or story.last or Entry(story.name, "")
-        row["summary"] = _describe_prune(Entry(story.name, "", last.helpful, last.harmful), story.book.policy.rule)
+        row["summary"] = _describe_prune(story.name, last, story.book.policy.rule)
     return row
 
 
@@ -578,45 +587,21 @@ def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord 
     return story.last_exit
 
 
-def _deciding_events(story: Story) -> Iterator[EventRecord]:
-    """Yield the events that decided about an entry, in no order.
+def _deciding_events(story: Story, exit_event: EventRecord | None) -> list[EventRecord]:
+    """Return the events that decided about an entry, in order.
 
     These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
     most, and the last harmful one before a prune; the undos of its events, and the undone event that had added it.
     """
     ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
-    yield from ratings[-MAX_RATINGS:]
-    yield from story.turns
+    records = [*ratings[-MAX_RATINGS:], *story.turns, *([] if exit_event is None else [exit_event])]
     for ignored in story.ignored:
-        undone_event: Any = ignored.record.event
+        undone_event = ignored.record.event
         if isinstance(undone_event, UndoneEvent):
-            yield undone_event.by
-            if isinstance(undone_event.event, events.MAKERS):
-                yield ignored.record
-
-
-def story_json(story: Story) -> dict[str, Any]:
-    """Return a story in the stable shape that ``why --json`` answers.
-
-    Returns:
-        ``{name, text, status, helpful, harmful, rule, decided_by, trail, ignored}``. Counts are the last ones;
-        ``rule`` is None unless it is pruned; ``decided_by`` is the event that took it out, or undid its addition.
-    """
-    last, decision = story.last, story.decision
-    text = None if last is None else last.text
-    if (addition := story.undone_addition) is not None:
-        text, decision = text_of(addition.event), addition.by
-    return {
-        "name": story.name,
-        "text": text,
-        "status": story.status,
-        "helpful": 0 if last is None else last.helpful,
-        "harmful": 0 if last is None else last.harmful,
-        "rule": story.book.policy.rule if story.status == "pruned" else None,
-        "decided_by": None if decision is None else reference(decision),
-        "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
-        "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
-    }
+            records += [undone_event.by, *([ignored.record] if isinstance(undone_event.event, events.MAKERS) else [])]
+    # By number, because one rating can be among the last ones and the one before a prune.
+    deciding = {record.seq: record for record in records}
+    return [deciding[seq] for seq in sorted(deciding)]
 
 
 def _head(record: EventRecord) -> dict[str, Any]:

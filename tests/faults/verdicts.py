@@ -27,10 +27,10 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verification, salvage, verify
 from tallybook.projections.fold import fold
-from tallybook.projections.history.entry_history import entries_view, story_json
+from tallybook.projections.history.entry_history import Story, entries_view, explain
 from tallybook.projections.history.event_rows import row
 from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -248,7 +248,8 @@ def _views(case: Case) -> None:
         batches = list(decode(case.log.read()))
         playbook_bytes(fold(PLAYBOOK, batches))
         rows = [row(record) for batch in batches for record in batch.records]
-        stories = [story_json(fold(entries_view({name}), batches).stories[name]) for name in (ENTRY, "")]
+        told = [(fold(entries_view({name}), batches), name) for name in (ENTRY, "")]
+        stories = [explain(state.stories[name], state, lambda _: Story("", Playbook())) for state, name in told]
         json.dumps([rows, stories], ensure_ascii=False).encode()
 
     case.unless(case.answer_of("a view", seen) is None, "a view refuses what a fold takes")
