@@ -28,8 +28,7 @@ from tallybook.projections.history import entry_history
 from tallybook.projections.playbook.comparisons import diff
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import format_counts, format_time
-from tallybook.projections.surfaces.history import checkpoints
-from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form
+from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long
 from tallybook.projections.surfaces.history.reading import Opened, fold_view, has_book, open_log, search
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -272,46 +271,37 @@ def explain_entry(
         AmbiguousEntryError: The words fit several.
     """
     log = opened = open_log(project)
-    read_all: Callable[[], Iterable[Batch]] | None = None
-    statuses: entry_history.EntryStatuses | None = None
-    end = None if moment is None or moment.is_apart else moment.seq
+    read: Callable[[], Iterable[Batch]] | None = None
+    end = None if moment is None else moment.seq
     if moment is not None and moment.is_apart:
-        read_all = moment.history
-    elif has_book(log):
-        log, end = log if end is None else log.at(end), None
-        statuses = fold_view(STATUS_FORM, log)
-    elif checkpoints.is_long(log):
+        read, end = moment.history, None
+    elif not (has_book(log) or is_long(log)):
+        read = lambda: decode(log.read())  # noqa: E731
+    if read is not None:
+        statuses = fold_history(entry_history.entries_view({words}), read, end)
+    else:
         # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
         statuses = fold_view(STATUS_FORM, log, end)
-        end = statuses.seq
-    else:
-        # A short ledger is read once.
-        batches = list(decode(log.read()))
-        read_all = lambda: batches  # noqa: E731
-
-    def fold_with(name: str) -> Callable[[int | None], entry_history.EntryStatuses]:
-        read = read_all or history_of(log, {name}, None if statuses is None else statuses.links)
-        return lambda seq: fold_history(entry_history.entries_view({name}), read, seq)
-
-    name, fold_as_of = words, fold_with(words)
-    folded = fold_as_of(end)
-    state = statuses or folded
+        if has_book(log):
+            log, end = log if end is None else log.at(end), None
     # A name comes before words.
-    if not (folded.stories[name].trail or folded.stories[name].ignored):
-        matching_name = find_name(words, state.book.used)
-        names = entry_history.find_by_words(state, words) if matching_name in {None, words} else [matching_name]
+    if (name := find_name(words, statuses.book.used)) is None:
+        names = entry_history.find_by_words(statuses, words)
         if len(names) > 1:
             # The story of a wrong entry would be believed.
-            raise AmbiguousEntryError(words, entry_history.entry_rows(state, names))
-        if names:
-            name, fold_as_of = names[0], fold_with(names[0])
-            folded = fold_as_of(end)
-    answer = entry_history.explain(folded.stories[name], state, lambda seq: fold_as_of(seq).stories[name])
+            raise AmbiguousEntryError(words, entry_history.entry_rows(statuses, names))
+        name = names[0] if names else words
+    read = read or history_of(log, {name}, statuses.links)
+
+    def story_as_of(seq: int | None) -> entry_history.Story:
+        return fold_history(entry_history.entries_view({name}), read, seq).stories[name]
+
+    answer = entry_history.explain(statuses.stories.get(name) or story_as_of(end), statuses, story_as_of)
     if has_book(opened):
         from tallybook.projections.surfaces.sharing import shared_log
 
         shared_log.add_arrivals(opened.own, answer)
-    return answer, state
+    return answer, statuses
 
 
 def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
