@@ -173,9 +173,6 @@ class Reviews(State):
         reasons: Name → why it was rated harmful.
         disputes: Id of an open proposal to retire an entry → its name.
         blame: Name → who rated it harmful last, and when.
-        told: The sessions that were given entries.
-        marked: The sessions in which an agent rated an entry or proposed a lesson.
-        votes: How many ratings agents gave.
         writer: Label of this machine in a shared book; empty without one.
     """
 
@@ -188,9 +185,6 @@ class Reviews(State):
     reasons: dict[str, list[str]] = attrs.field(factory=dict)
     disputes: dict[str, str] = attrs.field(factory=dict)
     blame: dict[str, tuple[str, str]] = attrs.field(factory=dict)
-    told: set[str] = attrs.field(factory=set)
-    marked: set[str] = attrs.field(factory=set)
-    votes: int = 0
     writer: str = ""
 
     def is_unused(self, entry: Entry) -> bool:
@@ -213,8 +207,8 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             # An agent says why an entry is harmful, so that a person can judge the rating.
             if (event.note or "").startswith(f"{HARMFUL}: "):
                 state.reasons.setdefault(state.merged.get(event.name, event.name), []).append(str(event.note))
-        elif isinstance(event, events.PointProposed):
-            _note_proposal(state, event.name, batch.records[index])
+        elif isinstance(event, events.PointProposed) and why_shown(batch.records[index]) == DISPUTED:
+            state.disputes[batch.records[index].id] = event.name
         elif isinstance(event, events.PointReviewed):
             _note_decision(state, event.why, event.names, batch)
         elif isinstance(event, events.ProposalDecided) and event.id in state.disputes:
@@ -222,14 +216,6 @@ def _apply_batch(state: Reviews, batch: Batch) -> None:
             _note_decision(state, CONTESTED, (state.disputes.pop(event.id),), batch)
         elif isinstance(event, _USES):
             _note_use(state, event, batch.records[index].by.session or "")
-
-
-def _note_proposal(state: Reviews, name: str, record: EventRecord) -> None:
-    """Note who proposed a change of an entry, and whether it disputes that the entry stays."""
-    if record.by.rater == AGENT:
-        state.marked.add(record.by.session or "")
-    if why_shown(record) == DISPUTED:
-        state.disputes[record.id] = name
 
 
 def _note_decision(state: Reviews, why: str, names: tuple[str, ...], batch: Batch) -> None:
@@ -263,12 +249,8 @@ def _note_effect(state: Reviews, event: Any, record: EventRecord) -> None:
         state.merged |= dict.fromkeys(gone, event.name)
         if not state.cited.isdisjoint(event.merged):
             state.cited.add(event.name)
-    elif isinstance(event, events.PointRated):
-        if event.rating == HARMFUL:
-            state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at
-        if record.by.rater == AGENT:
-            state.votes += 1
-            state.marked.add(record.by.session or "")
+    elif isinstance(event, events.PointRated) and event.rating == HARMFUL:
+        state.blame[state.merged.get(event.name, event.name)] = record.by.rater, record.at
 
 
 def _note_use(state: Reviews, event: Any, session: str) -> None:
@@ -276,7 +258,6 @@ def _note_use(state: Reviews, event: Any, session: str) -> None:
     if isinstance(event, events.PlaybookInjected):
         if session:
             state.given.setdefault(session, set()).update(event.names)
-            state.told.update({session} if event.names else ())
         return
     if isinstance(event, events.PointCited):
         state.cited.add(state.merged.get(event.name, event.name))

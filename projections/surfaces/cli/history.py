@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -21,10 +21,11 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRetired
-from tallybook.ledger.line import CONTINUED, START, RawBatch
+from tallybook.ledger.line import CONTINUED, START
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
+from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
 from tallybook.projections.fold import View, fold
 from tallybook.projections.history.event_rows import EventFilter, is_of_kind
@@ -86,11 +87,13 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
         if until is not None and since >= until:
             output.note(f"--until {options['until']} is not after --since {when}: no event is between them")
     for kind in kinds:
+        is_known = any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED))
         # A newer Tallybook may have written kinds of its own.
-        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)) and not events.has_kind(log, kind):
+        if not is_known and not log.may_contain(events.bytes_of_kind(kind)):
             raise BadInputError(f"--kind {kind}", "is not a kind", "a kind is point.rated, a family is point.*")
-    if rater is not None and not events.comes_from(log, rater):
-        names = ", ".join(events.raters(log)) or "none yet"
+    if rater is not None and not log.may_contain(bytes_of("rater", rater)):
+        raters = {record.by.rater for batch in decode(log.read()) for record in batch.records}
+        names = ", ".join(sorted(raters)) or "none yet"
         output.note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
     return log, EventFilter(options["name"], session, rater, kinds, since, until, writers, is_earlier)
 
@@ -260,33 +263,25 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
     """
     condition = parse(text)
     log = open_log(project)
+    locate = moments.find if has_book(log) else moments.find_here
     options = zip(("--from", "--to"), bounds, strict=True)
-    source: Callable[[], Iterable[RawBatch]] = log.read
-    begin: int | None = 0
-    end: int | None = None
-    if has_book(log):
-        first, second = (None if when is None else moments.find(project, when, option, log) for option, when in options)
-        # An own moment is that of the book which the playbook contained then; own events that were pending follow it.
-        if first is not None and first.in_book is not None:
-            begin = BOOK + first.in_book
-        elif first is not None:
-            then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
-            begin = PENDING + first.seq if then == now else BOOK + then
-        is_reversed = False
-        if second is not None:
-            source = second.read
-            # Numbers of the book and of this machine do not compare.
-            if first is not None and (first.in_book is None) == (second.in_book is None):
-                is_reversed = second.seq < first.seq
-    else:
-        begin, end = (find_seq(project, when, option) for option, when in options)
-        is_reversed = begin is not None and end is not None and end < begin
-    if is_reversed:
+    first, second = (None if when is None else locate(project, when, option) for option, when in options)
+    output.note(*(first.notes if first else ()), *(second.notes if second else ()))
+    # Numbers of the book and of this machine do not compare.
+    if first and second and (first.in_book is None) == (second.in_book is None) and second.seq < first.seq:
         raise BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
+    begin = first.seq if first else 0
+    if first and first.in_book is not None:
+        begin = BOOK + first.in_book
+    elif first and has_book(log):
+        # An own moment is that of the book which the playbook contained then; own events that were pending follow it.
+        then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
+        begin = PENDING + first.seq if then == now else BOOK + then
+    source = second.read if second else log.read
     # A condition that counts entries depends on every event, one that names entries on those about them.
     is_narrow = COUNT not in condition.terms and not has_book(log)
     read = history_of(log, condition.names) if is_narrow else lambda: decode(source())
-    result = search(condition, read, (begin or 0, end), last=last)
+    result = search(condition, read, (begin, second.seq if second and is_narrow else None), last=last)
     if result["event"] is None:
         # The search need not have read the events of other entries.
         used = current(log).used

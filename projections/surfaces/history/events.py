@@ -92,27 +92,13 @@ def tail_of(log: SharedLog, count: int) -> SharedLog:
         size *= _TAIL_GROWTH
 
 
-def _of_kind(kind: str) -> bytes:
+def bytes_of_kind(kind: str) -> bytes:
+    """Return the bytes that a line of a kind or a family holds."""
     return bytes_of("kind", kind[:-1])[:-1] if kind.endswith(".*") else bytes_of("kind", kind)
 
 
 def _quote(value: str) -> bytes:
     return dumps(value).encode("utf-8", "replace")
-
-
-def comes_from(log: Log, rater: str) -> bool:
-    """Return whether any event may come from a rater, without decoding one."""
-    return log.may_contain(bytes_of("rater", rater))
-
-
-def has_kind(log: Log, kind: str) -> bool:
-    """Return whether any event may be of a kind or a family, without decoding one."""
-    return log.may_contain(_of_kind(kind))
-
-
-def raters(log: Log) -> list[str]:
-    """Return the raters that events of a log come from, sorted."""
-    return sorted({record.by.rater for batch in decode(log.read()) for record in batch.records})
 
 
 # Undone events
@@ -151,7 +137,7 @@ def find_undone_events(log: Log, after: Position = START) -> Undone:
 
     Without an undo or a redaction nothing is decoded.
     """
-    needles = [_of_kind(KIND_OF[EventsVoided]), _of_kind(KIND_OF[EventRedacted])]
+    needles = [bytes_of_kind(KIND_OF[EventsVoided]), bytes_of_kind(KIND_OF[EventRedacted])]
     is_part = after != START and not has_book(log)
     later = (batch for batch in log.read(after) if any(needle in batch.data for needle in needles))
     batches = list(decode(later if is_part else search(log, needles)))
@@ -238,7 +224,7 @@ def _select(batches: Iterable[RawBatch], event_filter: EventFilter) -> Iterator[
     if name is not None:
         needles.append((_quote(name),))
     if event_filter.kinds:
-        needles.append(tuple(map(_of_kind, event_filter.kinds)))
+        needles.append(tuple(map(bytes_of_kind, event_filter.kinds)))
 
     def may_match(batch: RawBatch) -> bool:
         is_later = batch.last > event_filter.since

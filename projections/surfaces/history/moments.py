@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import takewhile
 import re
 from typing import TYPE_CHECKING, Final
@@ -145,18 +144,17 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         if number > end:
             hint = "run `tallybook sync`"
             raise BadInputError(f"{option} {when}", f"the playbook contains the book up to book:{end}", hint)
-        return Moment(numbers.SharedNumber(numbers.BOOK + number), partial(_read_book, log, number), in_book=number)
+        from tallybook.projections.surfaces.sharing.shared_log import renumber
+
+        begin = numbers.BOOK
+
+        def read() -> Iterator[RawBatch]:
+            return (renumber(raw, range(begin + raw.first, begin + raw.last + 1)) for raw in log.read_book(number))
+
+        return Moment(numbers.SharedNumber(begin + number), read, in_book=number)
     # Any other moment of a shared history is an event number of the own ledger.
     moment = _find(_Question(log.own, when, project, option))
     return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read)
-
-
-def _read_book(log: SharedLog, number: int) -> Iterator[RawBatch]:
-    from tallybook.projections.surfaces.sharing.shared_log import renumber
-
-    return (
-        renumber(raw, range(numbers.BOOK + raw.first, numbers.BOOK + raw.last + 1)) for raw in log.read_book(number)
-    )
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
@@ -189,7 +187,13 @@ def _find(question: _Question) -> Moment:
             raise question.refusal(f"the ledger has {end} events", f"the furthest back is ~{end}, before the first")
         return question.moment(end - number)
     if when.startswith(_SESSION):
-        return _around_session(question)
+        prefix = when.removeprefix(_SESSION)
+        span = session_of(log, prefix.removesuffix("+"), f"{question.option} {when}")
+        if not prefix.endswith("+"):
+            return question.moment(span.first - 1, f"before session {span.session} began")
+        others = span.last - span.first + 1 - span.own
+        note = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
+        return question.moment(span.last, f"after session {span.session}", (note,) if others else ())
     if when.startswith(_COMMIT):
         return _at_commit(question)
     return _as_of_time(question, _unix_us(question))
@@ -250,16 +254,6 @@ def age_us(text: str) -> int | None:
 
 
 # Sessions
-
-
-def _around_session(question: _Question) -> Moment:
-    prefix = question.when.removeprefix(_SESSION)
-    span = session_of(question.log, prefix.removesuffix("+"), f"{question.option} {question.when}")
-    if prefix.endswith("+"):
-        others = span.last - span.first + 1 - span.own
-        note = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
-        return question.moment(span.last, f"after session {span.session}", (note,) if others else ())
-    return question.moment(span.first - 1, f"before session {span.session} began")
 
 
 def session_of(log: Log, beginning: str, where: str) -> Span:
