@@ -262,7 +262,13 @@ def _find_redacted(log: JsonlLog) -> set[str]:
     # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
     # cannot miss it.
     pending = redaction.pending_ids(log.ledger_folder)
-    return {*pending, *chain.from_iterable(map(redaction.redacted_ids, _find_raw(log, [redaction.REDACTION])))}
+    try:
+        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, _find_raw(log, [redaction.REDACTION])))}
+    except DamagedLedgerError:
+        # A redaction that is damaged: reading the whole log explains that better.
+        for _ in _scan_log(log, START):
+            pass
+        raise
 
 
 def find_tail(fd: int, path: StrPath, size: int, head: Head | None) -> Scan:

@@ -320,6 +320,16 @@ def test_a_pending_redaction_hides_no_damage(log: JsonlLog) -> None:
     assert [3] == [problem.seq for problem in verify(log).problems]
 
 
+def test_a_damaged_redaction_is_named_by_its_line(log: JsonlLog) -> None:
+    """A text whose redaction does not verify is no second fault: reading names the line of the redaction."""
+    strike(log, id_of(log, PointAdded, "hunter2"))
+    seq = log.head().seq
+    overwrite(log, b'"reason":"gone"', b'"reason":"gine"')
+    with pytest.raises(DamagedLedgerError) as refused:
+        list(log.read())
+    assert [seq] == [problem.seq for problem in refused.value.problems]
+
+
 def test_a_restored_text_is_noted(log: JsonlLog) -> None:
     """A log whose redacted text was restored from a backup verifies, and verify names the text."""
     value = value_of(log, b"hunter2")
