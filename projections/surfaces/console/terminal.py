@@ -130,7 +130,7 @@ def _print_table(console: Console, entries: Sequence[Mapping[str, Any]]) -> None
         _print_whole(console, line)
 
     row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
-    print_line(console, ("─" if is_utf(console) else "-") * console.width)
+    _print_whole(console, Text(("─" if is_utf(console) else "-") * console.width))
     for entry, name, (*counts, bar) in zip(entries, names, middle, strict=True):
         left = _fold(console, name, name_cells)
         right = _fold(console, make_text(console, entry["text"]).plain, text_cells)
