@@ -298,10 +298,9 @@ def reject(project: Project, /, **options: Any) -> None:
 
 def _decide_proposals(project: Project, options: dict[str, Any], decide: Callable[..., Outcome]) -> None:
     by = parameters.provenance_of(options)
-    numbers, session, everything = options["numbers"], options["session_of"], options["everything"]
-    is_acceptance = decide is curation.accept
+    is_acceptance, everything = decide is curation.accept, options["everything"]
     chosen, left_out = curation.select_proposals(
-        project, numbers, session, everything=everything, is_acceptance=is_acceptance
+        project, options["numbers"], options["session_of"], everything=everything, is_acceptance=is_acceptance
     )
     rows = []
     for record in chosen:

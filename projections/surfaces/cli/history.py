@@ -36,17 +36,8 @@ from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import output
-from tallybook.projections.surfaces.console.parameters import (
-    Verb,
-    WholeNumber,
-    at_when,
-    find_moment,
-    find_seq,
-    note_moment,
-    note_pending,
-    read_text,
-)
+from tallybook.projections.surfaces.console import output, parameters
+from tallybook.projections.surfaces.console.parameters import Verb, at_when
 from tallybook.projections.surfaces.history import events, moments, reading, stories
 from tallybook.projections.surfaces.history.moments import Moment, contained_in, find_number, find_writers
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
@@ -71,7 +62,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     Raises:
         BadInputError: An option names no kind, moment, session or machine of this ledger.
     """
-    log, until = open_log(project), find_seq(project, options["until"], "--until")
+    log, until = open_log(project), parameters.find_seq(project, options["until"], "--until")
     if has_book(log) and until is not None:
         log, until = log.at(until), None
     session, rater, writer, when, kinds = (options[name] for name in ("session", "rater", "writer", "since", "kinds"))
@@ -83,7 +74,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     if when is not None and has_book(log):
         is_earlier = contained_in(log, moments.find(project, when, "--since", log))
     elif when is not None:
-        since = find_seq(project, when, "--since") or 0
+        since = parameters.find_seq(project, when, "--since") or 0
         if until is not None and since >= until:
             output.note(f"--until {options['until']} is not after --since {when}: no event is between them")
     for kind in kinds:
@@ -126,7 +117,9 @@ def wait_for_more() -> bool:
     "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
 )
 @click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
-@click.option("-n", "--limit", "limit", metavar="N", type=WholeNumber(1), help="List only the last N of them.")
+@click.option(
+    "-n", "--limit", "limit", metavar="N", type=parameters.WholeNumber(1), help="List only the last N of them."
+)
 def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:
     """List events, newest last.
 
@@ -216,7 +209,7 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.history import sql as engine
 
-    rows = engine.query(project, read_text(query, "a query"), find_moment(project, when))
+    rows = engine.query(project, parameters.read_text(query, "a query"), parameters.find_moment(project, when))
     columns = next(rows)
     output.note(*commands.spool_notes(project))
     if as_json:
@@ -343,7 +336,7 @@ def bisect(project: Project, /, **options: Any) -> int:
 _SEQ_DIGITS: Final = 18
 LIFT: Final = "lift"
 """The policy that also takes out the entries of which lift says that they hurt."""
-_COUNT: Final = WholeNumber(1, 10**9)
+_COUNT: Final = parameters.WholeNumber(1, 10**9)
 
 
 def _parse_without(project: Project, value: str, *, own_history: bool) -> list[str | int]:
@@ -451,7 +444,7 @@ def what_if(project: Project, /, **options: Any) -> None:
     # Lift only takes more out of what the playbook's own policy leaves.
     policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
-    moment = find_moment(project, options["when"])
+    moment = parameters.find_moment(project, options["when"])
     view: View[Any] = playbook_view(policy)
     rule = policy.rule
     if half_life is not None:
@@ -480,7 +473,7 @@ def what_if(project: Project, /, **options: Any) -> None:
         fold(view, [make_batch(EventRecord(state.seq, at, event))], state)
         is_pruned = event.name in state.entries and state.prunes(state.entries[event.name])
         merges.append({"name": event.name, "merged": list(event.merged), "pruned": is_pruned})
-    note_pending(project, moment, alternative.real)
+    parameters.note_pending(project, moment, alternative.real)
     if file == "-":
         sys.stdout.buffer.write(playbook_bytes(state, Opened(project).settings.format))
         return
@@ -492,5 +485,5 @@ def what_if(project: Project, /, **options: Any) -> None:
     if options["as_json"]:
         output.answer(result)
         return
-    note_moment(moment, alternative)
+    parameters.note_moment(moment, alternative)
     output.say(*(" ".join(line.split()) for line in _whatif_lines(result)))

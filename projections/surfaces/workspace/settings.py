@@ -231,8 +231,12 @@ def read(project: AnyProject, *, store: bool = True) -> Settings:
             places.append((path, 0, -1))
     if all(size < 0 for _, _, size in places):
         return Settings()
-    cache = _cache_file(project, [path for path, _, _ in places])
-    settings = _load_cached(cache, places)
+    cache = None
+    with suppress(OSError, TallybookError):
+        if (folder := caches.find_folder(project.ledger)) is not None:
+            digest = sha256("\n".join(path for path, _, _ in places).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            cache = os.path.join(folder, f"settings-{digest}.json")
+    settings = None if cache is None else _load_cached(cache, places)
     if settings is None:
         contents = {path: load(path) for path, _, size in places if size >= 0}
         settings = merge(contents)
@@ -332,20 +336,8 @@ def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
 # The cache
 
 
-def _cache_file(project: AnyProject, paths: Sequence[str]) -> str | None:
-    """Return the cache file for these settings files; None if there is no cache folder."""
-    with suppress(OSError, TallybookError):
-        folder = caches.find_folder(project.ledger)
-        if folder is not None:
-            digest = sha256("\n".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-            return os.path.join(folder, f"settings-{digest}.json")
-    return None
-
-
-def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
+def _load_cached(cache: str, places: Sequence[tuple[str, int, int]]) -> Settings | None:
     """Return the settings from the cache, None if it is of other files or of earlier content."""
-    if cache is None:
-        return None
     with suppress(*_FAULTS):
         cached = loads(disk.read_file(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
         values = cached["values"]

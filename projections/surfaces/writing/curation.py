@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -39,7 +38,6 @@ from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.writing.redact import RedactionTarget
 
 _UNDOABLE: Final = UNDOABLE - {events.EventsVoided}
@@ -168,10 +166,8 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
         session = None if reading.has_book(log) else session
     elif target is not None:
         records = _find_named(batches, find_event(log, target), target, option)
-    elif reading.has_book(log):
-        records = _last_change(_own_batches(log, batches), option, log.playbook().used)
     else:
-        records = _last_change(batches, option)
+        records = _last_change(log, batches, option)
     if _is_of_lift(log, records):
         require_person("undo of a question of lift", by.get("rater"))
     done = undo_events(project, records, reason, by, session)
@@ -278,13 +274,6 @@ def _note_other_half(project: Project, records: Sequence[EventRecord]) -> Iterat
                 yield f"{what}; run: {_command(record.seq, personal.option(mine))}"
 
 
-def _own_batches(log: SharedLog, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield the batches of this machine in a shared history, in the order of its own ledger."""
-    places = {record.id: record.seq for batch in decode(log.own.read()) for record in batch.records}
-    own = [(places[own_id(batch.records[0].id)], batch) for batch in batches if own_id(batch.records[0].id) in places]
-    yield from (batch for _, batch in sorted(own, key=itemgetter(0)))
-
-
 def _command(seq: int, option: str) -> str:
     return f"tallybook undo {seq}{option}"
 
@@ -301,15 +290,21 @@ def _records_of(batches: Iterator[Batch], session: str, option: str) -> list[Eve
     raise NothingToDoError(f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing, option)}")
 
 
-def _last_change(batches: Iterator[Batch], option: str, known: Collection[str] | None = None) -> list[EventRecord]:
+def _last_change(log: JsonlLog, batches: Iterator[Batch], option: str) -> list[EventRecord]:
     """Return the events to undo of the last batch that changed the playbook or a score.
 
     Args:
-        batches: History, or this machine's part of it.
+        log: The ledger; of a shared history only the batches of this machine count.
+        batches: History.
         option: What commands need, as ``personal.option``.
-        known: Names of entries that ratings count for, where history is a part; None where it has them all.
     """
-    playbook = PLAYBOOK.start()
+    playbook, known = PLAYBOOK.start(), None
+    if reading.has_book(log):
+        # They are in the order of its own ledger, and may rate entries of other machines.
+        places = {record.id: record.seq for batch in decode(log.own.read()) for record in batch.records}
+        own = [batch for batch in batches if own_id(batch.records[0].id) in places]
+        batches = iter(sorted(own, key=lambda batch: places[own_id(batch.records[0].id)]))
+        known = log.playbook().used
     last = before = candidate = None
     for batch in batches:
         before_it = set(playbook.entries)

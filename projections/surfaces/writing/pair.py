@@ -8,7 +8,7 @@ the project's batch is in its ledger, the next command appends the personal one;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import cache
 import json
 from pathlib import Path
@@ -123,8 +123,7 @@ def write(project: Project, mine: Project, request: Request) -> Writing:
     for owner in (project, mine):
         if request.payload and request.key is not None:
             # Before either batch: the key is of the whole delivery.
-            with closing(reading.open_own_log(owner)) as log:
-                recording.refuse_other_payload(request, log.find_delivery(request.key))
+            recording.refuse_other_payload(request, reading.open_own_log(owner).find_delivery(request.key))
 
     @cache
     def used(owner: Project) -> set[str]:
@@ -249,7 +248,6 @@ def _finish(mine: Project, path: Path) -> None:
 
 def _has_key(project: Project, key: str) -> bool:
     """Return whether a project's ledger or its spool has a batch under a key."""
-    with closing(reading.open_own_log(project)) as log:
-        if log.find_delivery(key) is not None:
-            return True
+    if reading.open_own_log(project).find_delivery(key) is not None:
+        return True
     return any(request.get("key") == key for request in spool.read_requests(project.ledger))
