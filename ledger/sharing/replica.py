@@ -77,14 +77,12 @@ def read_current(ledger: StrPath) -> Current:
     """Return which copy is the present one, and how far it is; the first one, which has nothing, where nothing says."""
     with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
         fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT)))
-        seq, chain, offset = fields["upto"]
-        copy, taken, (first, last) = fields["copy"], fields["taken"], fields["block"]
-        erased = fields.get("erased", 0)
-        read_to = End(*fields.get("read_to", NOTHING))
-        numbers = seq, offset, taken, first, last, erased, read_to.seq, read_to.number
-        if str(copy).isdigit() and {*map(type, numbers)} == {int} and {*map(type, (chain, *read_to[1:]))} == {str}:
-            is_given = fields.get("is_given", True) is True
-            return Current(copy, Position(seq, chain, offset), taken, (first, last), erased, read_to, is_given)
+        upto, read_to, (first, last) = Position(*fields.pop("upto")), End(*fields.pop("read_to")), fields.pop("block")
+        current = Current(upto=upto, read_to=read_to, block=(first, last), **fields)
+        numbers = upto.seq, upto.offset, current.taken, first, last, current.erased, read_to.seq, read_to.number
+        texts = current.copy, upto.chain, *read_to[1:]
+        if {*map(type, numbers)} == {int} and {*map(type, texts)} == {str} and current.copy.isdigit():
+            return current
     return Current("1")
 
 
