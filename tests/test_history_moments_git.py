@@ -76,7 +76,9 @@ def test_an_unknown_commit_is_one_line(here: Project, name: str) -> None:
 def test_without_git_the_error_names_it(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error also lists the moments that need no git."""
     monkeypatch.setenv("PATH", str(here.claude))
-    with pytest.raises(BadInputError, match=r"^--at git:HEAD: git is not installed; give a time or a number$"):
+    with pytest.raises(
+        BadInputError, match=r"^--at git:HEAD: .*: git is not installed; install .*; give a time or a number$"
+    ):
         moments.find(here, "git:HEAD")
 
 

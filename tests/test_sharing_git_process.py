@@ -16,7 +16,7 @@ from helpers.engines import git_engine
 from helpers.git_repositories import make_remote
 from helpers.git_servers import make_ssh
 from tallybook.ledger.sharing import git_remote
-from tallybook.ledger.sharing.engine import EngineError, UnreachableError
+from tallybook.ledger.sharing.engine import UnreachableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def test_git_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     """A program of that name that is missing, or that the system does not start, is reported in one line."""
     monkeypatch.setenv("PATH", str(tmp_path))
     engine = git_engine("me@server:book", "main", str(tmp_path / "cache"))
-    with pytest.raises(EngineError, match=r"^git: is not installed; install git 2.30 or later$"):
+    with pytest.raises(UnreachableError, match=r"cannot be reached: git is not installed; install git 2.30 or later; "):
         engine.read(0)
     (tmp_path / "git").write_bytes(b"\x7fELF nonsense")
     (tmp_path / "git").chmod(0o755)

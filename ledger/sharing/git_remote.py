@@ -15,9 +15,8 @@ from typing import NamedTuple
 import unicodedata
 from urllib.parse import unquote, urlsplit
 
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engine import EngineError
 
 _QUESTION_LIMIT_S = 10.0
 _END_LIMIT_S = 2.0
@@ -45,8 +44,10 @@ _STATUS = re.compile(r"(?m)^!\t[^\t]*\t(.*)$")
 _LOGIN = re.compile(r"(\w://)\S*@")
 
 
-class GitFailedError(Exception):
-    """Git refused, or could not do what was asked; the text is its reason, in one line."""
+class GitFailedError(TallybookError):
+    """Git is missing, refused, or could not do what was asked; the text is its reason, in one line."""
+
+    exit_code = EXIT_NOT_WRITTEN
 
 
 class Done(NamedTuple):
@@ -92,13 +93,12 @@ def run_git(
         variables: Variables besides those that every git gets.
 
     Raises:
-        EngineError: Git is not installed.
-        GitFailedError: It took longer than that, or could not be started.
+        GitFailedError: It is not installed, took longer than that, or could not be started.
     """
     program = shutil.which("git")
     # A relative one would be looked for in the folder, which may be someone else's.
     if program is None or not os.path.isabs(program):
-        raise EngineError("git", "is not installed", "install git 2.30 or later")
+        raise GitFailedError("git is not installed; install git 2.30 or later")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # Files, not pipes: an ssh that stays connected in the background would hold a pipe open long after git's end.
     with TemporaryFile() as source, TemporaryFile() as output, TemporaryFile() as errors:

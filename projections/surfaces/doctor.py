@@ -294,7 +294,7 @@ def check_git(project: Project) -> Iterator[Finding]:
         strays = listed(project.playbook, "--others", "--exclude-standard")
     except git.FAILURES as error:
         fix = f"run `git -C {quote(str(project.root))} status`, which says more"
-        yield Finding(NOTE, f"git could not be run: {git.failure_reason(error)}", fix)
+        yield Finding(NOTE, f"git could not be run: {error}", fix)
         return
     if ledgers:
         message = f"git tracks {format_names(ledgers)}: a checkout or a merge changes it, which is damage"

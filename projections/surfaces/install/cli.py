@@ -188,7 +188,7 @@ def _offer_untracking(project: Project) -> None:
             # Unlike `rm --cached`, it runs no filter of the repository to compare the file.
             git.ask(project.root, "update-index", "--force-remove", "--", str(project.playbook))
         except git.FAILURES as error:
-            raise CannotWriteError(project.playbook, git.failure_reason(error), f"run `{command}`") from error
+            raise CannotWriteError(project.playbook, str(error), f"run `{command}`") from error
         say("Commit that: the others' clones then lose the file, and their next session writes it again.")
 
 

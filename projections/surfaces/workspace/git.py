@@ -7,11 +7,9 @@ from contextlib import contextmanager, suppress
 from itertools import accumulate
 import os
 from pathlib import Path
-import shutil
-import subprocess
 import tempfile
 import time
-from typing import IO, Final
+from typing import Final
 
 import attrs
 
@@ -20,16 +18,15 @@ from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import LOG_NAME, START, RawBatch
 from tallybook.ledger.scan import Scan
+from tallybook.ledger.sharing import git_remote
+from tallybook.ledger.sharing.git_remote import GitFailedError
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.surfaces.workspace import project as projects
 from tallybook.projections.surfaces.workspace.project import Project
 
-FAILURES: Final = (OSError, subprocess.SubprocessError)
-"""What ``ask`` raises where git is missing, does not answer in time, or refuses; ``failure_reason`` says why."""
-
-RefusedError = subprocess.CalledProcessError
-"""What ``ask`` raises if git ran and refused."""
+FAILURES: Final = (GitFailedError, OSError)
+"""What asking git raises, with the reason as text."""
 
 # A file of hundreds of megabytes is unpacked and written within the second.
 _TIMEOUT_S = 5
@@ -37,16 +34,12 @@ _COPY_TIMEOUT_S = 60
 _SHORT_CHARS = 12
 # A search for a version of the ledger looks at so many commits that changed it.
 _MAX_COMMITS = 200
-# A repository's configuration may come from someone else: it names commands for these occasions.
-_OPTIONS: Final = ("--no-pager", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
-# A question changes no index and fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
+# A question fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
 # also counts where the repository allows one of them by name, and unlike GIT_NO_LAZY_FETCH, older versions have it.
 _VARIABLES: Final = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "LC_ALL": "C",
 }
 
 
@@ -68,57 +61,34 @@ class Commit:
         return self.id[:_SHORT_CHARS]
 
 
-def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = None) -> bytes:
+def ask(folder: os.PathLike[str] | str, *words: str, limit_s: float = _TIMEOUT_S) -> bytes:
     """Run git in a folder and return its standard output.
 
     Args:
         folder: Where git runs.
         words: Its arguments; input from outside comes after ``--end-of-options`` or ``--``.
-        into: A file for the output; None returns it.
+        limit_s: How long it may take.
 
     Raises:
-        OSError, SubprocessError: Git cannot be run, does not answer in time, or refuses.
+        GitFailedError: Git cannot be run, does not answer in time, or refuses.
     """
-    program = shutil.which("git")
-    if program is None:
-        raise FileNotFoundError("git is not installed")
-    # A hook of git's own sets variables that mean another repository.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    done = subprocess.run(  # noqa: S603 - git itself, and no shell reads its words
-        [program, *_OPTIONS, "-C", os.fspath(folder), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if into is None else into,
-        stderr=subprocess.PIPE,
-        check=True,
-        timeout=_TIMEOUT_S if into is None else _COPY_TIMEOUT_S,
-        env=environment | _VARIABLES,
-    )
-    return done.stdout or b""
-
-
-def failure_reason(error: Exception) -> str:
-    """Return why git could not be run, or refused, in one line."""
-    if isinstance(error, subprocess.TimeoutExpired):
-        return "git does not answer"
-    if not isinstance(error, RefusedError):
-        return str(error)
-    return os.fsdecode(error.stderr).strip().partition("\n")[0].removeprefix("fatal: ").removeprefix("error: ")
+    done = git_remote.run_git(words, folder=os.fspath(folder), limit_s=limit_s, variables=_VARIABLES)
+    if done.code:
+        raise GitFailedError(done.reason)
+    return done.output
 
 
 def no_commit(error: Exception) -> str:
     """Return why a revision names no commit, in one line."""
-    if not isinstance(error, RefusedError):
-        return failure_reason(error)
     # Git's own words for an unknown revision do not say what to do.
-    why = "" if failure_reason(error) == "Needed a single revision" else f": {failure_reason(error)}"
-    return f"git names no such commit{why}"
+    return "git names no such commit" + ("" if str(error) == "Needed a single revision" else f": {error}")
 
 
 def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
     """Return the commit that a revision names, in whatever form git takes.
 
     Raises:
-        OSError, SubprocessError: There is none, or git fails.
+        GitFailedError: There is none, or git fails.
     """
     id_ = ask(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
     seconds = ask(folder, "rev-list", "--max-count=1", "--timestamp", id_).split()[0]
@@ -164,7 +134,7 @@ def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) 
         limit: This number.
 
     Raises:
-        OSError, SubprocessError: Git fails, or does not answer in time.
+        GitFailedError: Git fails, or does not answer in time.
     """
     tracked = os.fsdecode(ask(folder, "ls-files", "-z", "--", *paths)).split("\0")
     # A folder is in the index if anything in it is.
@@ -185,7 +155,7 @@ def revisions(project: Project) -> Iterator[tuple[str, Commit]]:
     reflog has included.
 
     Raises:
-        OSError, SubprocessError: Git fails.
+        GitFailedError: Git fails.
     """
     top, path = _find_log(project)
     names = ask(top, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
@@ -202,7 +172,7 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
     """Open the ledger in a commit; None if the commit has no file in its place.
 
     Raises:
-        OSError, SubprocessError: Git fails.
+        GitFailedError: Git fails.
         NewerLedgerError: Its format is from the future.
     """
     blob = ledger_blob(commit, project)
@@ -211,7 +181,8 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
         return
     # A file without a name, so that nothing of it is left however this process ends.
     with tempfile.TemporaryFile() as file:
-        ask(project.root, "cat-file", "blob", blob, into=file)
+        file.write(ask(project.root, "cat-file", "blob", blob, limit_s=_COPY_TIMEOUT_S))
+        file.flush()
         check_format(file.fileno(), project.ledger / LOG_NAME)
         yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.pending_ids(project.ledger))
 
