@@ -26,7 +26,8 @@ Run = Callable[..., Answer]
 
 def run_here(arguments: Sequence[str]) -> int:
     """Return the exit code of a command line in this process, where a hook runs without Click as well."""
-    return handler.run(arguments[1:]) if arguments[:1] == ["hook"] else main.run(arguments)
+    is_hook = arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments)
+    return handler.run(arguments[1:]) if is_hook else main.run(arguments)
 
 
 def verbs() -> dict[str, click.Command]:
