@@ -37,11 +37,8 @@ if TYPE_CHECKING:
     from tallybook.projections.history.event_rows import EventFilter
     from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.history.stories import AsOf
     from tallybook.projections.surfaces.writing import record as recording
     from tallybook.projections.surfaces.writing import requests
-    from tallybook.projections.surfaces.writing.record import Outcome
-    from tallybook.projections.surfaces.writing.requests import Request
 else:
     update, recording, requests, stories = import_lazily(
         "tallybook.ledger.decisions.update",
@@ -91,7 +88,7 @@ def import_file(project: Project, data: bytes, source: str) -> tuple[dict[str, A
 
 def add(
     project: Project, point: str | NewEntry, by: Mapping[str, str], key: str | None = None, *, again: bool = False
-) -> Outcome:
+) -> recording.Outcome:
     """Add an entry.
 
     Args:
@@ -133,7 +130,7 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
     key: str | None = None,
     *,
     reason: str = "",
-) -> Outcome:
+) -> recording.Outcome:
     """Rate entries that are or were in the playbook, all in one batch.
 
     Args:
@@ -169,7 +166,7 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
     return attrs.evolve(outcome, notes=(*outcome.notes, *said))
 
 
-def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
+def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> recording.Outcome:
     """Record an extraction result as one batch, with a curator's operations in it."""
     from tallybook.projections.surfaces.workspace import settings
 
@@ -178,7 +175,7 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
     return record_request(project, requests.Request(content, by, key, delivery=payload))
 
 
-def record_request(project: Project, request: Request) -> Outcome:
+def record_request(project: Project, request: requests.Request) -> recording.Outcome:
     """Record one request; return its outcome, with a note for each problem.
 
     A rating or an update of entries of the person's own playbook goes there, and the rest to the project.
@@ -220,7 +217,7 @@ def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> I
             yield f"{entry.name} resembles {other.name}, {text!r}: {difference}; if they say the same, run: {merge}"
 
 
-def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
+def playbook(project: Project, when: str | None = None) -> stories.AsOf[Playbook]:
     """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one.
 
     Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.

@@ -248,7 +248,7 @@ def _enter_project(context: click.Context, _option: click.Parameter, folder: str
     params["folder"] = folder or params["folder"]
     # Without a project, `_enter_mine` raises the error again if the verb needs one.
     with suppress(NoProjectError):
-        context.obj = find_project(params["folder"], must_exist=True)
+        context.obj = find_project(params["folder"])
         if not context.resilient_parsing:
             context.call_on_close(partial(_follow_up, context.obj, str(context.info_name)))
 

@@ -86,7 +86,7 @@ def open(project: str | os.PathLike[str] | None = None, *, by: Author = _AGENT) 
             unknown rater.
     """
     check(str | os.PathLike | None, project=project)
-    return Ledger(find_project(project, must_exist=True), by)
+    return Ledger(find_project(project), by)
 
 
 class Ledger:

@@ -153,14 +153,14 @@ def contains(folder: str, path: str) -> bool:
     return f"{path}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> Project:
+def find_project(given: StrPath | None = None) -> Project:
     """Return the project that is meant.
 
     Raises:
-        BadInputError: The one given must exist and is not a folder.
+        BadInputError: The one given is not a folder.
         CannotWriteError: The system does not say whether it is.
     """
-    if given and must_exist:
+    if given:
         try:
             is_folder = stat.S_ISDIR(os.stat(given).st_mode)
         except ValueError:
