@@ -512,10 +512,10 @@ class Sync:
             return
         self._append_taken(end, self.upto, self.renamed)
         after = self.log.refreshed().history
-        if after.pending:
+        # The event just appended says what the frontier is, so it must be read again.
+        if after.begin.seq < before.end.seq:
             self._note(upto=after.begin, taken=self.log.known_end(after.pending[0]))
         else:
-            # The event just appended says what the chain there is, so it must be read.
             self._note(upto=before.end, taken=before.frontier.seq)
 
     def _append_taken(self, end: Position, upto: int, renamed: Mapping[str, str]) -> None:
