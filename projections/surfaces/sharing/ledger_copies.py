@@ -35,7 +35,7 @@ from tallybook.ledger.storage.head import Head, check_format
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.console.output import answer, format_count, note, say
+from tallybook.projections.surfaces.console.output import format_count, note, reply
 from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing import shared_log
@@ -313,7 +313,6 @@ class ImportedLedger:
 
     Attributes:
         batches: What is appended, in order.
-        events: First and last number of the events that were appended; None where none were.
         added: Names of the new entries.
         joined: Name there → the entry here with the same text.
         renamed: Name there → its name here, which differs.
@@ -332,7 +331,6 @@ class ImportedLedger:
     """
 
     batches: list[RawBatch] = attrs.field(factory=list)
-    events: tuple[int, int] | None = None
     added: list[str] = attrs.field(factory=list)
     joined: dict[str, str] = attrs.field(factory=dict)
     renamed: dict[str, str] = attrs.field(factory=dict)
@@ -401,8 +399,6 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
                 _land(log, tuple((log.own if has_book(log) else tx).read()), every, done)
                 for batch in done.batches:
                     tx.append_framed(batch)
-    if done.batches and not dry_run:
-        done.events = done.batches[0].first, last_shown(done.batches[-1])
     if not dry_run:
         done.redacted = _redact(project, done.erased_there, every)
         recording.write(project, [])
@@ -559,14 +555,16 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
         dry_run: Whether nothing was recorded.
     """
     note(*_notes(done))
-    if not as_json:
-        say(*_lines(done, source, dry_run=dry_run))
-        return
-    first, last = done.events or (None, None)
+    is_recorded = done.batches and not dry_run
     names = ("added", "joined", "renamed", "ratings", "batches", "known", "ignored", "masked", "redacted", "unproven")
-    value = {name: getattr(done, name) for name in (*names, "repaired", "aside", "lost")}
-    value["batches"] = len(done.batches)
-    answer({"seq_from": first, "seq_to": last, **value, "dry_run": dry_run})
+    value = {
+        "seq_from": done.batches[0].first if is_recorded else None,
+        "seq_to": last_shown(done.batches[-1]) if is_recorded else None,
+        **{name: getattr(done, name) for name in (*names, "repaired", "aside", "lost")},
+        "batches": len(done.batches),
+        "dry_run": dry_run,
+    }
+    reply(value, _lines(done, value, source), as_json=as_json)
 
 
 def _notes(done: ImportedLedger) -> Iterator[str]:
@@ -582,9 +580,9 @@ def _notes(done: ImportedLedger) -> Iterator[str]:
         yield f"git tracks {done.tracked}; `{command}` and a commit keep this version"
 
 
-def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]:
+def _lines(done: ImportedLedger, value: Mapping[str, Any], source: str) -> Iterator[str]:
     if done.repaired is not None:
-        whole = f"{'would be' if dry_run else 'is'} whole up to event {done.repaired}"
+        whole = f"{'would be' if value['dry_run'] else 'is'} whole up to event {done.repaired}"
         yield f"events.jsonl {whole}, as it was acknowledged"
     yield from (f"set aside: {path}" for path in done.aside)
     entries = format_count(len(done.added), "entry", "entries")
@@ -595,10 +593,10 @@ def _lines(done: ImportedLedger, source: str, *, dry_run: bool) -> Iterator[str]
     if not done.batches:
         proven = " that its chain proves" if done.unproven else ""
         yield f"nothing new in {source}: everything in it{proven} is here already"
-    elif dry_run:
+    elif value["dry_run"]:
         yield f"{source} would bring {brings}; nothing was recorded"
-    elif done.events is not None:
-        yield f"{brings} from {source}, recorded as events {done.events[0]} to {done.events[1]}"
+    else:
+        yield f"{brings} from {source}, recorded as events {value['seq_from']} to {value['seq_to']}"
     if done.added:
         yield f"added {', '.join(done.added)}"
     yield from (f"{old} there is {new} here, with the same text" for old, new in done.joined.items())

@@ -715,7 +715,7 @@ class SharedLog(JsonlLog):
 
     def names_since(self, until: int) -> dict[str, str]:
         """Return the present names of entries that had another name at an own moment: name then → present name."""
-        then, now = self.at(until).ids(), self._landed()[0]
+        then, now = self.at(until).present_ground().ids, self.present_ground()
         present: dict[str, str] = {}
         for name, id_ in then.items():
             found = now.names.get(id_, name)
@@ -723,10 +723,6 @@ class SharedLog(JsonlLog):
             if shown != name:
                 present[name] = shown
         return present
-
-    def ids(self) -> Mapping[str, str]:
-        """Return the id of the event that made each entry: name → id."""
-        return self._landed()[0].ids
 
     def count_missing(self, copy: replica.Replica) -> int:
         """Return how many events of another copy of the book neither the present one nor the own ledger has."""
@@ -777,7 +773,7 @@ class SharedTransaction(Transaction):
     ) -> RawBatch | None:
         """Add a batch; it says by id which entries its names mean, for the book may give another entry such a name."""
         if self._ids is None:
-            self._ids = dict(self._shared.ids())
+            self._ids = dict(self._shared.present_ground().ids)
         meant = {name: self._ids[name] for name in _names_in(drafts) if name in self._ids}
         if meant:
             # At the end, so that a command answers with the number of its first event.

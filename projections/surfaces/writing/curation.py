@@ -544,7 +544,7 @@ def open_proposals(project: Project) -> list[EventRecord]:
     log, found = reading.open_log(project), list(load_proposals(project).open.values())
     if not found or not reading.has_book(log):
         return found
-    log.ids()
+    log.present_ground()
     present: list[EventRecord] = []
     for record in found:
         event: Any = record.event
