@@ -118,7 +118,7 @@ class Selection(NamedTuple):
             if isinstance(entry, OwnEntry):
                 mine.append(text)
             elif entry["name"] not in held:
-                by_section.setdefault(section, [_heading(section)] if section else []).append(text)
+                by_section.setdefault(section, [f"## {section}"] if section else []).append(text)
         lines = [text for texts in by_section.values() for text in texts]
         lines += [OWN_HEADING, *mine] if mine else []
         return fill(self.template, [*lines, *self.lines[len(self.chosen) :]] if lines else [])
@@ -187,11 +187,7 @@ def headings_size(entries: Sequence[Mapping[str, Any]]) -> int:
     """Return the characters that the headings of all sections and of the own entries take, line feeds included."""
     headings = {entry.get("section", "") for entry in entries if not isinstance(entry, OwnEntry)} - {""}
     own_size = len(OWN_HEADING) + 1 if names_of(entries, own=True) else 0
-    return sum(len(_heading(heading)) + 1 for heading in headings) + own_size
-
-
-def _heading(section: str) -> str:
-    return f"## {section}"
+    return sum(len(f"## {heading}\n") for heading in headings) + own_size
 
 
 def cut_line(entry: Mapping[str, Any], room: int) -> str | None:

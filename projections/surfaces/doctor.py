@@ -516,7 +516,7 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
 def _read_file(path: Path, reader: str, *, is_init_s: bool) -> HookFile:
     document = places.read_document(path)
     # Agents nest command lines at different depths.
-    calls = map(hook_entries.call_of, table.list_texts(document.get("hooks")))
+    calls = map(hook_entries.call_of, table.all_texts(document.get("hooks")).split("\n"))
     return HookFile(path, reader, is_init_s, document, tuple(dict.fromkeys(filter(None, calls))))
 
 

@@ -25,19 +25,15 @@ def read(document: table.Document) -> table.Payload:
     return payload._replace(transcript=transcript, subagent="", text=text)
 
 
+_NAMES = {"session_id": "sessionId", "transcript_path": "transcriptPath", "tool_name": "toolName"}
+"""A field's name in Claude Code → its name in camelCase."""
+
+
 def _read_camel_case(document: table.Document) -> table.Payload:
-    event, tool = _guess_event(document), table.text_of(document, "toolName")
-    return table.Payload(
-        event,
-        # The start of a subagent names no event in the other spelling either.
-        table.text_of(document, "sessionId", "session_id"),
-        table.text_of(document, "cwd"),
-        table.text_of(document, "transcriptPath"),
-        table.text_of(document, "source"),
-        text=table.all_texts(document.get("toolArgs")) if tool else "",
-        where=tool or "message",
-        name=event,
-    )
+    # The start of a subagent names no event in the other spelling either.
+    renamed = {name: document[camel_case] for name, camel_case in _NAMES.items() if camel_case in document}
+    renamed |= {"tool_input": document.get("toolArgs"), "hook_event_name": _guess_event(document)}
+    return claude.read({**document, **renamed})
 
 
 _EVENTS = {

@@ -145,12 +145,7 @@ def text_of(document: Document, *fields: str) -> str:
 
 
 def all_texts(value: object) -> str:
-    """Return every text in a JSON value, a line each, as ``list_texts``."""
-    return "\n".join(list_texts(value))
-
-
-def list_texts(value: object) -> list[str]:
-    """Return the texts in a JSON value, in order, without the keys and types of objects, pictures and documents."""
+    """Return the texts in a JSON value, in order, a line each, without keys and types, pictures and documents."""
     texts, stack = [], [value]
     while stack:
         inner = stack.pop()
@@ -160,7 +155,7 @@ def list_texts(value: object) -> list[str]:
             stack += reversed(inner)
         elif isinstance(inner, dict) and inner.get("type") not in ("image", "document"):
             stack += reversed([part for field, part in inner.items() if field != "type"])
-    return texts
+    return "\n".join(texts)
 
 
 def object_of(document: Document, field: str) -> Document:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads
+from tallybook.ledger.fast_stdlib import dumps, loads
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, format_name, parse_number
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
-    from tallybook.ledger.storage import spool
     from tallybook.projections.surfaces.workspace.project import AnyProject
-else:
-    [spool] = import_lazily("tallybook.ledger.storage.spool")
 
 KIND = "playbook.injected"
 MAX_SEARCHED_BYTES = 256 * 1024 * 1024
@@ -175,6 +172,8 @@ def _read_recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Map
 
 def _read_spooled(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield what the spool holds of it: the ledger did not accept it yet."""
+    from tallybook.ledger.storage import spool
+
     if os.path.isdir(os.path.join(project.ledger, spool.FOLDER)):
         for file in spool.read_files(project.ledger)[0]:
             # Another program may have put a file there.

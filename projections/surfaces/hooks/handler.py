@@ -224,9 +224,15 @@ def citation_key(session: str, subagent: str, occasion: str) -> str:
 # Reflection
 
 
-def request_reflection(project: ProjectPaths, payload: Payload, *, at_once: bool = True) -> str:
-    """Record that a session with a transcript awaits reflection, and start a worker at once; there is no answer."""
-    if not payload.session:
+def request_reflection(project: ProjectPaths, payload: Payload) -> str:
+    """Record that a session with a transcript awaits reflection, and start a worker; there is no answer.
+
+    At a stop that is done if the settings ask for it. An agent that may end without a hook has the request recorded at
+    every stop; the next session's start, or its end, starts the worker.
+    """
+    at_once = payload.event != "Stop" or settings.read(project).on_stop
+    awaits = at_once or (payload.agent != "" and table.AGENTS[payload.agent].awaits_at_stop)
+    if not payload.session or not awaits:
         return ""
     try:
         end = os.stat(payload.transcript).st_size
@@ -240,18 +246,6 @@ def request_reflection(project: ProjectPaths, payload: Payload, *, at_once: bool
     unsettle(project)
     if at_once:
         start_worker(project)
-    return ""
-
-
-def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
-    """Do the same at a stop, if the settings ask for it; there is no answer.
-
-    An agent that may end without a hook has the request recorded at every stop; the next session's start, or its end,
-    starts the worker.
-    """
-    at_once = settings.read(project).on_stop
-    if at_once or (payload.agent and table.AGENTS[payload.agent].awaits_at_stop):
-        request_reflection(project, payload, at_once=at_once)
     return ""
 
 
@@ -334,7 +328,7 @@ ACTIONS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "SubagentStart": (injection.inject_playbook,),
     "PostToolUse": (record_citations,),
     # Nothing answers at a stop: Claude Code would continue the turn, and Codex fail the hook.
-    "Stop": (record_citations, request_reflection_at_stop),
+    "Stop": (record_citations, request_reflection),
     "SubagentStop": (record_citations,),
     "PreCompact": (injection.expect_compaction, request_reflection),
     "SessionEnd": (request_reflection, start_sync),

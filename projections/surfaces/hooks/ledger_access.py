@@ -7,7 +7,7 @@ import os
 import sys
 
 from tallybook.ledger import clock, errors
-from tallybook.ledger.fast_stdlib import import_lazily, loads, sha256
+from tallybook.ledger.fast_stdlib import loads, sha256
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP, UNTIL
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.storage import spool
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
-else:
-    [spool] = import_lazily("tallybook.ledger.storage.spool")
 
 ERROR_FILE = "hook-error"
 """File in the ledger's folder that holds the last error of a hook."""
@@ -78,6 +75,8 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
         with log.transaction() as transaction:
             return transaction.append(drafts, by, key) is not None
     except (errors.LockHeldError, errors.CannotWriteError, errors.DamagedLedgerError, errors.NewerLedgerError):
+        from tallybook.ledger.storage import spool
+
         # The next command that can write to the ledger appends it from the spool.
         spool.put_batches(project.ledger, clock.utc_now(), [(drafts, by, key)])
         return True

@@ -19,7 +19,7 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.history.reflections import NO_RATER, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console.output import answer, format_count, note, require_consent, say
+from tallybook.projections.surfaces.console.output import answer, format_count, note, reply, require_consent, say
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import prompts, raters, transcript, worker
@@ -76,11 +76,13 @@ def reflect(project: Project, /, **options: Any) -> int:
         awaiting = _sessions_in(project, Path(options["source"]), known, plan.rater)
     prompts = list(_prompts(project, awaiting, known, plan))
     if options["dry_run"]:
-        return _print_prompts(project, prompts, plan, as_json=options["as_json"])
+        value = {"rater": plan.rater, "tokens": sum(row["tokens"] for row in prompts), "pieces": prompts}
+        reply(value, _prompt_lines(prompts, known, plan), as_json=options["as_json"])
+        return 0
     if not prompts:
         say("every session in the folder was reflected on")
         return 0
-    note(_estimate(project, prompts, plan))
+    note(_estimate(prompts, known, plan))
     what = f"sends {format_count(len(prompts), 'prompt')} to a model"
     require_consent("reflect --from", what, "Begin?", yes=options["yes"], as_json=options["as_json"])
     requests = [
@@ -163,17 +165,13 @@ def _line(result: Result) -> str:
     return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
 
 
-def _print_prompts(project: Project, prompts: list[Row], plan: Plan, *, as_json: bool) -> int:
-    if as_json:
-        answer({"rater": plan.rater, "tokens": sum(row["tokens"] for row in prompts), "pieces": prompts})
-        return 0
+def _prompt_lines(prompts: list[Row], known: Reflections, plan: Plan) -> Iterator[str]:
     for row in prompts:
-        say(f"== session {row['session']}, about {row['tokens']:,} tokens", *row["prompt"].splitlines())
-    say(_estimate(project, prompts, plan))
-    return 0
+        yield from (f"== session {row['session']}, about {row['tokens']:,} tokens", *row["prompt"].splitlines())
+    yield _estimate(prompts, known, plan)
 
 
-def _estimate(project: Project, prompts: list[Row], plan: Plan) -> str:
+def _estimate(prompts: list[Row], known: Reflections, plan: Plan) -> str:
     """Return the cost of these prompts, in one line."""
     if plan.rater == NO_RATER:
         return "no rater is chosen: nothing would be sent, and nothing costs"
@@ -181,7 +179,7 @@ def _estimate(project: Project, prompts: list[Row], plan: Plan) -> str:
     sessions = len({row["session"] for row in prompts})
     rater = ", ".join(filter(None, (plan.rater, plan.settings.model)))
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
-    spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
+    spent = known.tokens_by_day.get(clock.utc_now().at[:10], 0)
     left = max(plan.settings.tokens_per_day - spent, 0)
     used = f"; {spent:,} tokens were used today" if spent else ""
     budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
