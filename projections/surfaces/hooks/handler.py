@@ -10,7 +10,6 @@ from contextlib import suppress
 import os
 import sys
 
-from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads, read_up_to
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
@@ -48,8 +47,7 @@ MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 MAX_CPU_S = 5
 """Seconds of processor time after which a hook gives up; an agent ends it after 10 seconds."""
 SETTLED = "settled"
-"""Marker that says that a rater has no pending work; if it is missing or old, the next session starts a worker."""
-SETTLED_S = 3_600
+"""Marker that says that a rater has no pending work; if it is missing, the next session starts a worker."""
 # -P: no module is imported from the current folder, whose files may be someone else's.
 _WORKER_COMMAND = ("-P", "-m", "tallybook")
 
@@ -263,12 +261,8 @@ def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
 
 
 def is_settled(project: AnyProject, rater: str) -> bool:
-    """Return whether a worker noted a short while ago that a rater has no pending work."""
-    path = ledger_access.marker_file(project, SETTLED)
-    with suppress(OSError):
-        fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
-        return fresh and ledger_access.read_marker(path) == rater
-    return False
+    """Return whether a worker noted that a rater has no pending work, and no session has begun or gone on since."""
+    return ledger_access.read_marker(ledger_access.marker_file(project, SETTLED)) == rater
 
 
 def unsettle(project: ProjectPaths) -> None:
