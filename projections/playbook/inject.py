@@ -336,12 +336,7 @@ def rank(entries: Sequence[Mapping[str, Any]], task: str) -> list[TaskFit]:
 
 
 def select(
-    entries: Sequence[Mapping[str, Any]],
-    task: str,
-    room: int,
-    known: Collection[str] = (),
-    *,
-    is_first: bool = True,
+    entries: Sequence[Mapping[str, Any]], task: str, room: int, known: Collection[str] = (), *, is_first: bool = True
 ) -> Selection:
     """Select the entries for a task, the best first, as many as fit.
 

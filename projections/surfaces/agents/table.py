@@ -135,6 +135,8 @@ class Transcripts(NamedTuple):
 
 
 _HEAD_LINES = 100
+_MAX_TOKENS = 10**12
+"""A damaged number of tokens can have any size."""
 SUBAGENT = "agent-"
 """How the name of a subagent's transcript begins in the ledger."""
 
@@ -156,6 +158,16 @@ def all_texts(value: object) -> str:
         elif isinstance(inner, dict) and inner.get("type") not in ("image", "document"):
             stack += reversed([part for field, part in inner.items() if field != "type"])
     return "\n".join(texts)
+
+
+def count_tokens(usage: Document, sent: Iterable[str], answered: Iterable[str]) -> tuple[int, int]:
+    """Return input and output tokens, the sums of these fields of what a provider tells."""
+
+    def count(names: Iterable[str]) -> int:
+        numbers = (usage.get(name) for name in names)
+        return min(sum(number for number in numbers if type(number) is int and number > 0), _MAX_TOKENS)
+
+    return count(sent), count(answered)
 
 
 def object_of(document: Document, field: str) -> Document:

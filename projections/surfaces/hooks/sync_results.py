@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
+    Results = list[dict[str, Any]]
+
 FOLDER = "book"
 NAME = "results.json"
 MAX_RESULTS = 50
@@ -39,7 +41,7 @@ _FAILING_US = 24 * 3600 * clock.MICROSECONDS
 _FIELDS = {"at": int, "since": int, "events": list, "changes": list, "problems": list, "shown": bool}
 
 
-def read(project: AnyProject) -> list[dict[str, Any]]:
+def read(project: AnyProject) -> Results:
     """Return the results of syncs, the newest last; none where the file is not one that syncs wrote."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, TallybookError):
         found = loads(disk.read_file(os.path.join(project.ledger, FOLDER, NAME)).decode("utf-8"))
@@ -51,7 +53,7 @@ def read(project: AnyProject) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def open_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
+def open_results(project: AnyProject) -> Iterator[Results]:
     """Give the results, and store what was changed of them at the end. One process at a time.
 
     Raises:
@@ -70,12 +72,7 @@ def open_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
 
 
 def add(
-    results: list[dict[str, Any]],
-    events: Sequence[int],
-    changes: Sequence[str],
-    problems: Sequence[str],
-    *,
-    shown: bool,
+    results: Results, events: Sequence[int], changes: Sequence[str], problems: Sequence[str], *, shown: bool
 ) -> None:
     """Add the result of a sync, with the own event numbers before and after it.
 
@@ -115,7 +112,7 @@ def has_news(project: AnyProject) -> bool:
 
 
 @contextmanager
-def new_results(project: AnyProject) -> Iterator[list[dict[str, Any]]]:
+def new_results(project: AnyProject) -> Iterator[Results]:
     """Give the results that nobody has seen; they count as seen at the end. One process at a time.
 
     A problem that the sync before met as well is left out.

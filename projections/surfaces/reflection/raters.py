@@ -17,7 +17,7 @@ import attrs
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.history.reflections import NO_RATER
-from tallybook.projections.surfaces.agents.table import object_of, parse_line, text_of
+from tallybook.projections.surfaces.agents.table import count_tokens, object_of, parse_line, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection.prompts import ParsedReply, UnusableError, read_answer
 from tallybook.projections.surfaces.workspace.settings import Settings, is_encrypted_or_local, is_local
@@ -30,7 +30,6 @@ ANSWER_TOKENS: Final = 4_000
 """Most tokens of an answer."""
 _BYTES_PER_TOKEN: Final = 3.5
 _REASON_CHARS: Final = 300
-_MAX_TOKENS: Final = 10**12
 
 SYSTEM: Final = "You review what a coding agent did in a session. Answer with one JSON object and nothing else."
 """Replaces a client's own system prompt, which is twenty times as long."""
@@ -74,17 +73,6 @@ class RaterError(TallybookError):
 def _clean(text: object) -> str:
     """Return a text that UTF-8 can encode, empty for another value."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""
-
-
-def _count_tokens(usage: object, sent: tuple[str, ...], answered: tuple[str, ...]) -> tuple[int, int]:
-    """Return input and output tokens, the sums of these fields of what a provider tells."""
-    fields: dict[str, Any] = usage if isinstance(usage, dict) else {}
-
-    def count(names: tuple[str, ...]) -> int:
-        numbers = [value for name in names if type(value := fields.get(name)) is int]
-        return min(max(sum(numbers), 0), _MAX_TOKENS)
-
-    return count(sent), count(answered)
 
 
 def find_timeout_s() -> float:
@@ -189,7 +177,7 @@ def _read_answer(options: Settings, key: str, status: int, data: bytes) -> Reply
     if not isinstance(message, dict):
         what = f"{options.address} answered with something that is not a chat completion"
         raise RaterError(UNAVAILABLE, what, model=options.model)
-    spent = _count_tokens(fields.get("usage"), ("prompt_tokens",), ("completion_tokens",))
+    spent = count_tokens(object_of(fields, "usage"), ("prompt_tokens",), ("completion_tokens",))
     model, tool = text_of(fields, "model"), "it called a tool" if message.get("tool_calls") else ""
     if refusal := text_of(message, "refusal"):
         return Reply(refusal, model, spent, "refusal", tool=tool)
@@ -331,7 +319,7 @@ def _read_claude(output: bytes) -> Reply:
     """Read one JSON object with ``result`` and ``usage``."""
     fields = parse_line(output)
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    spent = _count_tokens(fields.get("usage"), sent, ("output_tokens",))
+    spent = count_tokens(object_of(fields, "usage"), sent, ("output_tokens",))
     model, text = next(iter(object_of(fields, "modelUsage")), ""), fields.get("result")
     if fields.get("is_error") or not isinstance(text, str):
         problem = text if isinstance(text, str) else str(fields.get("subtype") or "")
@@ -431,11 +419,11 @@ def _read_codex(output: bytes) -> Reply:
         if kind == "agent_message":
             text = str(item.get("text") or "")
         elif event.get("type") == "turn.completed":
-            usage = event.get("usage") or {}
+            usage = object_of(event, "usage")
         elif event.get("type") in {"turn.failed", "error"}:
             error = event.get("error")
             problem = str(error.get("message") if isinstance(error, dict) else event.get("message"))
-    spent = _count_tokens(usage, ("input_tokens",), ("output_tokens",))
+    spent = count_tokens(usage or {}, ("input_tokens",), ("output_tokens",))
     return Reply(None if usage is None else text, "", spent, problem=problem)
 
 
@@ -478,7 +466,7 @@ def _read_gemini(output: bytes) -> Reply:
     text, error, stats = fields.get("response"), fields.get("error"), object_of(fields, "stats")
     models = object_of(stats, "models")
     tokens = [object_of(object_of(models, name), "tokens") for name in models]
-    costs = [_count_tokens(used, ("prompt",), ("candidates", "thoughts")) for used in tokens]
+    costs = [count_tokens(used, ("prompt",), ("candidates", "thoughts")) for used in tokens]
     spent = (sum(sent for sent, _ in costs), sum(answered for _, answered in costs))
     model = next(reversed([*models]), "")
     if error or not isinstance(text, str):

@@ -452,10 +452,8 @@ class _Tally:
 
     def add_tokens(self, id_: str, usage: Mapping[str, Any], names_in: Sequence[str], names_out: Sequence[str]) -> None:
         """Count the tokens of a request."""
-        numbers = {name: number for name, number in usage.items() if type(number) is int and number > 0}
         if usage:
-            sums = [sum(numbers.get(name, 0) for name in names) for names in (names_in, names_out)]
-            self.tokens[id_] = (sums[0], sums[1])
+            self.tokens[id_] = table.count_tokens(usage, names_in, names_out)
 
     def numbers(self, *, ended: bool) -> Numbers | None:
         """Return what was counted; None if there is neither a prompt nor a call, so that nothing was understood."""
