@@ -208,7 +208,7 @@ class JsonlLog:
     Attributes:
         ledger_folder: The ledger's folder, ``<project>/.claude/ledger``.
         log_file: The file of events in it.
-        watch: Is called with the progress of a read: bytes done, and bytes in all; None for no progress.
+        watch: Is called with the progress of a read: bytes done, and bytes in all.
     """
 
     def __init__(self, folder: StrPath, now: Callable[[], Now] = clock.utc_now) -> None:
@@ -217,7 +217,7 @@ class JsonlLog:
         self.log_file = os.path.join(self.ledger_folder, line.LOG_NAME)
         self.now = now
         self.files: LogFiles | None = None
-        self.watch: Callable[[int, int], None] | None = None
+        self.watch: Callable[[int, int], None] = lambda _done, _size: None
 
     @property
     def folder(self) -> Path:
@@ -265,14 +265,10 @@ class JsonlLog:
         return scan.Batches(self._runs(after, verify=verify))
 
     def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.VerifiedRun]:
-        runs = scan.read_log(self, after, verify=verify)
-        if self.watch is None:
-            yield from runs
-            return
         size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
         self.watch(0, size)
         try:
-            for run in runs:
+            for run in scan.read_log(self, after, verify=verify):
                 yield run
                 self.watch(run.batches[-1].end if run.batches else 0, size)
         finally:
@@ -282,11 +278,11 @@ class JsonlLog:
     def may_contain(self, needle: bytes) -> bool:
         """Return whether bytes occur anywhere in the log; much faster than reading, and nothing is verified."""
         with suppress(FileNotFoundError), disk.hold_open(self.log_file) as fd:
-            watch, size = self.watch or (lambda _done, _size: None), os.fstat(fd).st_size
+            size = os.fstat(fd).st_size
             try:
-                return next(search.find_all(fd, (needle,), 0, size, watch), None) is not None
+                return next(search.find_all(fd, (needle,), 0, size, self.watch), None) is not None
             finally:
-                watch(size, size)
+                self.watch(size, size)
         return False
 
     def find_delivery(self, key: str) -> Delivery | None:

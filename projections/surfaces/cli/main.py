@@ -271,7 +271,7 @@ def _enter_mine(context: click.Context, _option: click.Parameter, mine: bool) ->
 def _follow_up(project: Project, verb: str) -> None:
     """Tell a person what agents' marks ask, or see what is left of that; and what detached syncs did."""
     # The answer is printed already, and a display of progress would come between it and what is told.
-    METER.watcher = None
+    METER.is_shown = False
     if verb in _DECIDING:
         if ledger_access.read_notice(project)[1]:
             from tallybook.projections.surfaces.cli import review

@@ -44,22 +44,22 @@ class Meter:
     """The progress of one command.
 
     Attributes:
-        watcher: What a long read calls with its progress; None where no person sees it.
+        is_shown: Whether a person sees it.
     """
 
-    watcher: Callable[[int, int], None] | None = None
+    is_shown = False
     _progress: Progress | None = None
     _next_s = 0.0
 
     def enable(self) -> None:
         """Show progress from now on, if the error output is a terminal."""
-        self.watcher = self.update if sys.stderr.isatty() else None
+        self.is_shown = sys.stderr.isatty()
         self._next_s = time.monotonic() + DELAY_S
 
     def disable(self) -> None:
         """Show no more progress."""
         self.clear()
-        self.watcher = None
+        self.is_shown = False
 
     def update(self, done: int, size: int) -> None:
         """Show how much of a read is done; ``done`` equal to ``size`` ends it.
@@ -70,7 +70,7 @@ class Meter:
         """
         if done == size:
             self.clear()
-        elif self.watcher is not None and time.monotonic() >= self._next_s:
+        elif self.is_shown and time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _REFRESH_S
             if self._progress is None:
                 self._progress = _start_progress()

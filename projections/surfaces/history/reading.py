@@ -38,14 +38,14 @@ def open_log(project: Project) -> JsonlLog:
         from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
         log = SharedLog(project.ledger, log.now)
-        log.watch = METER.watcher
+        log.watch = METER.update
     return log
 
 
 def open_own_log(project: Project) -> JsonlLog:
     """Return the project's own ledger alone, for what no book shares; nothing is created yet."""
     log = JsonlLog(project.ledger)
-    log.watch = METER.watcher
+    log.watch = METER.update
     return log
 
 

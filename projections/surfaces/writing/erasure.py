@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 import json
 import os
@@ -216,30 +216,19 @@ class TextSearch:
     @cached_property
     def _looks(self) -> tuple[str, ...]:
         """Return how the texts look; one of which too few characters are visible only matches exactly."""
-        return _visible(map(normalize_look, self.texts))
-
-    @cached_property
-    def _plain_looks(self) -> tuple[str, ...]:
-        """Return how the texts look without escapes."""
-        return _visible(normalize_look(_normalize_escapes(text)) for text in self.texts)
+        looks = (normalize_look(_normalize_escapes(text)) for text in self.texts)
+        return tuple(look for look in looks if len(look.strip()) >= MIN_TEXT_CHARS)
 
     def is_spelled_in(self, text: str) -> bool:
         """Return whether a text holds one of the texts in one of its spellings."""
         return any(form in text for form in self.spellings)
 
     def is_in(self, text: str) -> bool:
-        """Return whether a text holds one of the texts, or what looks the same."""
+        """Return whether a text holds one of the texts, or what looks the same, also within JSON."""
         if self.is_spelled_in(text):
             return True
-        if text[:1] in {"{", "["}:
-            # JSON, such as an original item of a file.
-            return self._is_in_json(text)
-        look = normalize_look(text)
-        return any(form in look for form in self._looks)
-
-    def _is_in_json(self, text: str) -> bool:
         look = normalize_look(_normalize_escapes(text))
-        return any(form in look for form in self._plain_looks)
+        return any(form in look for form in self._looks)
 
     def find(self, data: bytes, kind: str = "") -> Iterator[tuple[int, int]]:
         """Yield the places to overwrite in a file, as (begin, end) offsets.
@@ -252,7 +241,7 @@ class TextSearch:
         if kind == CUT:
             yield from ((begin, end - len(_CUT)) for begin, end in find_bytes(data, self._cut_needles))
         text = data.decode("utf-8", "replace")
-        if self._may_hold(data, text):
+        if self.is_in(text):
             has_words = kind == READ and _is_json(text)
             if not has_words:
                 yield from find_bytes(data, self.needles)
@@ -261,10 +250,7 @@ class TextSearch:
     def is_in_values(self, data: bytes) -> bool:
         """Return whether a value of a line of the log holds one of the texts."""
         text = data.decode("utf-8", "replace")
-        return self._may_hold(data, text) and next(self._find_in_strings(data, has_words=True), None) is not None
-
-    def _may_hold(self, data: bytes, text: str) -> bool:
-        return self._is_in_json(text) or next(find_bytes(data, self.needles), None) is not None
+        return self.is_in(text) and next(self._find_in_strings(data, has_words=True), None) is not None
 
     def _find_in_strings(self, data: bytes, *, has_words: bool) -> Iterator[tuple[int, int]]:
         """Yield the places to overwrite within the strings of JSON, where it ``has_words`` not in those."""
@@ -276,7 +262,7 @@ class TextSearch:
             for first, last in find_bytes(match[1], self.needles):
                 unerased[first:last] = b"*" * (last - first)
                 yield begin + first, begin + last
-            if self._is_in_json(unerased.decode("utf-8", "replace")):
+            if self.is_in(unerased.decode("utf-8", "replace")):
                 yield begin, end
 
     def holds(self, data: bytes, kind: str = "") -> bool:
@@ -284,7 +270,7 @@ class TextSearch:
         if next(self.find(data, kind), None) is not None:
             return True
         text = data.decode(json.detect_encoding(data), "replace")
-        return not (kind == READ and _is_json(text)) and self._is_in_json(text)
+        return not (kind == READ and _is_json(text)) and self.is_in(text)
 
     def _is_word(self, value: bytes, *, is_key: bool) -> bool:
         """Return whether a string of JSON is a word of Tallybook's format."""
@@ -301,11 +287,6 @@ def find_bytes(data: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, i
         while offset >= 0:
             yield offset, offset + len(needle)
             offset = data.find(needle, offset + 1)
-
-
-def _visible(looks: Iterable[str]) -> tuple[str, ...]:
-    """Return the looks with enough characters."""
-    return tuple(look for look in looks if len(look.strip()) >= MIN_TEXT_CHARS)
 
 
 def _is_json(text: str) -> bool:
