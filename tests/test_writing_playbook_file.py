@@ -160,6 +160,20 @@ def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: 
         assert (expected[counter] if untouched else value + since[counter]) == entry(project, "kpt_001")[counter]
 
 
+def test_an_edit_that_was_recorded_and_not_rendered_counts_once(here: Project) -> None:
+    """A power loss between the record of an edit and its rendering leaves the file of the edit, which adds nothing."""
+    note = here.ledger / "rendered"
+    doc, former = read(here), note.read_bytes()
+    doc["key_points"][0]["helpful"] += 4
+    write(here, doc)
+    commands.replay(here)
+    write(here, doc)
+    note.write_bytes(former)
+    assert 7 == commands.show(here)["key_points"][0]["helpful"]
+    commands.replay(here)
+    assert 7 == read(here)["key_points"][0]["helpful"]
+
+
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change between the read of the file and its rendering is read again, and recorded."""
     doc = read(here)

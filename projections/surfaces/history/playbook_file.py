@@ -190,6 +190,9 @@ def examine(opened: Opened, state: Playbook) -> ExaminedFile:
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendering.seq if rendering is not None else ""
     key = f"edit:{legacy.stamp}:{since}:{digest}"
+    if events and opened.log.find_delivery(key) is not None:
+        # It is recorded, and nothing was rendered after it.
+        events = ()
     return ExaminedFile(events, digest, key, _problems_of(project, legacy, notes), legacy)
 
 
@@ -446,11 +449,7 @@ def _replace(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
 
     def is_replaceable() -> bool:
         # A person may change the file until the very moment of the rename.
-        digest = _digest(project)
-        if digest in {None, file.sha256}:
-            return True
-        rendering = last_rendered(project)
-        return rendering is not None and digest == rendering.sha256
+        return _digest(project) in {None, file.sha256, (last_rendered(project) or file).sha256}
 
     if (file.unreadable or file.is_foreign) and _digest(project) == file.sha256:
         set_aside(project, opened.log.now().at)

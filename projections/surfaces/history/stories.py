@@ -232,8 +232,8 @@ def compare(project: Project, first: str, second: str | None) -> Difference:
         # Entries that the shared book has under another name are the same.
         renamed = shared_log.find_renamed(log.own, *numbers)
         book = before.state.book
-        names = {name: renamed.get(name, name) for name in book.entries}
-        entries = {names[name]: attrs.evolve(entry, name=names[name]) for name, entry in book.entries.items()}
+        named = (attrs.evolve(entry, name=renamed.get(name, name)) for name, entry in book.entries.items())
+        entries = {entry.name: entry for entry in named}
         before = attrs.evolve(before, state=attrs.evolve(before.state, book=attrs.evolve(book, entries=entries)))
     return Difference(before, after, diff(before.state, after.state))
 

@@ -214,7 +214,9 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         batches = _numbered_history(log, numbers) if commit is None else commit.history()
         return (batch for batch in batches if batch.last > position.seq)
 
-    film = fold_film(read, alternatives(head.seq), MAX_MOMENTS)
+    is_short = head.seq <= AGED_EVENTS
+    others = {name: rule for name, rule in ALTERNATIVES.items() if is_short or not isinstance(rule, AgedPolicy)}
+    film = fold_film(read, others, MAX_MOMENTS)
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
@@ -245,12 +247,6 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         with suppress(BadInputError):
             sections = page_section(project)
     return assemble(meta, content, sections), meta
-
-
-def alternatives(events: int) -> dict[str, Policy]:
-    """Return the other policies that are computed for a history of about so many events, by their options."""
-    is_short = events <= AGED_EVENTS
-    return {name: policy for name, policy in ALTERNATIVES.items() if is_short or not isinstance(policy, AgedPolicy)}
 
 
 def _numbered_history(log: Log, numbers: dict[int, int]) -> Iterator[Batch]:

@@ -168,7 +168,7 @@ class Track:
         """Return what the page shows of a name now, in its place so far."""
         book, old = self.book, self.rows.get(name, ABSENT)
         flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
-        status = "kept" if name in book.entries else book.status_of(name)
+        status = book.status_of(name)
         if status not in STATUSES:
             return ABSENT._replace(flags=flags)
         # Of an entry whose addition is undone the playbook has the name alone.
