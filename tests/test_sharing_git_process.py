@@ -21,6 +21,7 @@ from tallybook.ledger.sharing.engine import UnreachableError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from helpers.command_line import Run
     from tallybook.ledger.sharing.engine import Engine
 
 
@@ -109,3 +110,12 @@ def test_git_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_reason_is_one_clean_line(errors: bytes, reason: str) -> None:
     """The server's words come first, then git's own; without passwords, controls, and warnings, and not too long."""
     assert reason == git_remote.Done(128, b"", errors).reason
+
+
+def test_share_names_a_git_that_does_not_start(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remote of the user's repository is asked of git before there is an engine."""
+    (tmp_path / "git").write_bytes(b"\x7fELF nonsense")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run("share", "git", "--yes")
+    assert (4, "tallybook: git cannot be run: Exec format error\n") == (done.code, done.err)
