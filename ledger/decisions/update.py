@@ -305,10 +305,9 @@ def decide_edit(
             events.PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
             for begin in range(0, len(wanted), _NAMES_A_LINE)
         )
-    placed = {renamed.get(name, name): section for name, section in edit.placed.items()}
-    changes.extend(events.PointPlaced(name, "", section) for name, section in placed.items() if name in after)
-    until = {renamed.get(name, name): day for name, day in edit.until.items()}
-    changes.extend(events.PointLimited(name, "", day) for name, day in until.items() if name in after)
+    for kind, values in ((events.PointPlaced, edit.placed), (events.PointLimited, edit.until)):
+        by_name = {renamed.get(name, name): value for name, value in values.items()}
+        changes.extend(kind(name, "", value) for name, value in by_name.items() if name in after)
     # Not an update: a save alone prunes nothing, so that load, save and load give the same entries (INV-SCORE-005).
     changes.append(events.PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
     return Decision(tuple(changes), refused, new_names=renamed)
