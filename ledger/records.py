@@ -90,7 +90,6 @@ class Batch:
     _raw: RawBatch | None = None
     written_at: str = ""
     _records: Sequence[EventRecord] | None = None
-    _rater: tuple[str, bool] | None = None
 
     @property
     def begin(self) -> int:
@@ -149,14 +148,11 @@ class Batch:
         return any(part.partition(b'"')[0].decode("utf-8", "replace") in ids for part in parts)
 
     def is_by(self, rater: str) -> bool:
-        """Return whether a rater recorded its last event; decided once, and without decoding heads where it can be."""
-        known = self._rater
-        if known is None or known[0] != rater:
-            line = b"\\" if self._raw is None else self._raw.lines[-1]
-            # A JSON escape can stand for any text.
-            may_be = b"\\" in line or b'"rater":"%b"' % rater.encode() in line
-            known = self._rater = rater, may_be and self.records[-1].by.rater == rater
-        return known[1]
+        """Return whether a rater recorded its last event, without decoding heads where that can be decided."""
+        line = b"\\" if self._raw is None else self._raw.lines[-1]
+        # A JSON escape can stand for any text.
+        may_be = b"\\" in line or b'"rater":"%b"' % rater.encode() in line
+        return may_be and self.records[-1].by.rater == rater
 
     def may_contain_text(self, text: str) -> bool:
         """Return False where none of its lines contains a text; True is a maybe. Much faster than decoding heads."""

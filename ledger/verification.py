@@ -386,10 +386,14 @@ def survey(fd: int, start: Position, size: int, pending: Collection[str] = ()) -
         yield from scan.runs()
         if scan.stop is None:
             return
-        whole, after = _find_next_verified(fd, scan.stop.position, size, pending, index)
-        yield Gap(scan.stop, after if whole is None else scan.stop.position)
-        if whole is not None:
+        bad = scan.stop.position
+        if (whole := _batch_with_changed_chain(fd, bad, size, pending, index)) is not None:
+            yield Gap(scan.stop, bad)
             yield VerifiedRun([whole])
+            start = whole.position
+            continue
+        after = _find_next_verified(fd, bad, size, pending, index)
+        yield Gap(scan.stop, after)
         if after is None:
             return
         start = after
@@ -397,18 +401,15 @@ def survey(fd: int, start: Position, size: int, pending: Collection[str] = ()) -
 
 def _find_next_verified(
     fd: int, bad: Position, size: int, pending: Collection[str], index: damage.DamageIndex
-) -> tuple[RawBatch | None, Position | None]:
-    """Return the batch at ``bad`` if only its chain value was changed, and the position where reading continues."""
-    whole = _batch_with_changed_chain(fd, bad, size, pending, index)
-    if whole is not None:
-        return whole, Position(whole.last, whole.chain, whole.end)
+) -> Position | None:
+    """Return the first position after ``bad`` that a batch verifies by; None without one."""
     for (tail, offset), (_, end) in pairwise(damage.find_chains(fd, bad.offset, size)):
         seq = line.first_seq(read_at(fd, line.CHAIN_TAIL_BYTES + line.CHAIN_CHARS, offset)) - 1
         position = Position(seq, tail[: line.CHAIN_CHARS].decode("ascii", "replace"), offset)
         # A position with a lower event number would repeat a part of the ledger.
         if seq >= bad.seq and next(iter(Scan(fd, position, end, pending=pending, index=index)), None) is not None:
-            return None, position
-    return None, None
+            return position
+    return None
 
 
 def _batch_with_changed_chain(
