@@ -66,6 +66,7 @@ def test_a_branch_that_was_forced_back_and_went_on_is_rejoined(team: Team) -> No
     team.run("anna", "sync")
     assert [] == json.loads(team.run("anna", "share", "status", "--json").out)["set_aside"]
     team.sync("cleo", "anna")
+    assert "The engine has the history that this machine has\n" in team.run("anna", "sync", "--rejoin").out
     ids = team.ids()
     assert len(ids) == len(set(ids))
     assert everything < set(ids)

@@ -564,10 +564,14 @@ def result_lines(result: syncing.SyncResult, *, read_only: bool = False) -> list
 
 def rejoined_lines(done: Mapping[str, Any]) -> list[str]:
     """Return what taking another history did, for people."""
-    lines = [
-        f"The history of the book was taken: {format_count(done['taken'], 'event')} that this machine did not have",
-        f"The former copy is set aside: {done['kept']}",
-    ]
+    if done["kept"] == done["copy"]:
+        lines = ["The engine has the history that this machine has"]
+    else:
+        taken = format_count(done["taken"], "event")
+        lines = [
+            f"The history of the book was taken: {taken} that this machine did not have",
+            f"The former copy is set aside: {done['kept']}",
+        ]
     lines += [f"published again: {row['summary']}" for row in done["landed"]]
     if done["missing"]:
         lines.append(_import_hint(done["missing"], done["kept"]))
