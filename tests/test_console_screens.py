@@ -50,9 +50,7 @@ CHANGES = [
 
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.print_playbook(console, POINTS, AT),
-    "story": lambda console: story_text.print_story(
-        console, PRUNED | {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
-    ),
+    "story": lambda console: story_text.print_story(console, PRUNED | {"lineage": [RELATIVE], "notes": [NOTE]}),
     "chart": lambda console: story_text.print_story(console, PRUNED, chart=True),
     "blame": lambda console: terminal.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
     "graveyard": lambda console: terminal.print_graveyard(console, [POINTS[2] | GRAVE]),

@@ -9,9 +9,7 @@ from itertools import accumulate, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tallybook.projections.surfaces.console.output import (
@@ -22,7 +20,6 @@ from tallybook.projections.surfaces.console.output import (
     happened_at,
 )
 from tallybook.projections.surfaces.console.terminal import (
-    NARROW,
     is_utf,
     make_text,
     print_indented,
@@ -283,7 +280,7 @@ def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -
 
 
 def _print_trail(console: Console, story: Story) -> None:
-    """Print the events about the entry, those without an effect included."""
+    """Print the events about the entry as ``log`` does, each with the counts after it or why it changed nothing."""
     rows = sorted([*story["trail"], *story["ignored"]], key=lambda row: int(row["seq"]))
     if any(row["by"].get("writer") for row in rows):
         # Machines publish later than they record.
@@ -291,24 +288,10 @@ def _print_trail(console: Console, story: Story) -> None:
     if not rows:
         return
     console.print()
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("event", "when", "what", "by", "+", "-"):
-        is_text = name in {"what", "by"}
-        justify: Any = "right" if name in {"event", *"+-"} else "left"
-        width = console.width // 5 if name == "by" else None
-        table.add_column(name, justify=justify, no_wrap=not is_text, overflow="fold", max_width=width)
     for row in rows:
-        reason = f" ({row['reason']})" if "reason" in row else ""
+        effect = f" ({row['reason']})" if "reason" in row else f": {format_counts(row)}"
         arrival = f", here {format_time(row['taken']['at'])}" if row.get("taken") else ""
-        what, rater = f"{_describe(row, story)}{reason}{arrival}", format_author(row["by"])
-        at = format_time(happened_at(row))
-        if console.width < NARROW:
-            counts = f": {format_counts(row)}" if "helpful" in row else ""
-            print_text(console, f"{row['seq']}  {at}  {what}, {rater}{counts}")
-        cells = (row["seq"], at, what, rater, *(row.get(which, "") for which in COUNTS))
-        table.add_row(*(make_text(console, cell) for cell in cells), style="dim" if reason else "")
-    if console.width >= NARROW:
-        console.print(table)
+        print_log_rows(console, [{**row, "summary": f"{_describe(row, story)}{effect}{arrival}"}])
 
 
 _MINUTE_CHARS: Final = len("2026-11-21 20:17")
