@@ -25,7 +25,7 @@ rises: each direction tests "never better" or "never worse", not just "no differ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, exp, log, log10, pi, sqrt
 from statistics import fmean, pvariance
 from typing import Final, Literal, NamedTuple
@@ -139,7 +139,7 @@ def evidence_of(trials: Iterable[Trial], shift: float = 0.0) -> Evidence:
 _FARTHEST: Final = 5000
 """No number of sessions above this is named."""
 _HALVINGS: Final = 10
-"""The share of missing outcomes is searched in so many steps."""
+"""A share of missing outcomes, and an end of an interval, is searched in so many steps."""
 
 
 class World(NamedTuple):
@@ -204,11 +204,15 @@ def count_sessions(world: World, lead: float) -> int | None:
 
 def greatest_missing(world: World) -> float:
     """Return the share of missing outcomes, the same in both arms, from which on no verdict can come."""
-    low, high = 0.0, 1.0
+    return _search(0.0, 1.0, lambda share: mean_gain(world._replace(missing=(share, share))) > 0)
+
+
+def _search(begin: float, end: float, is_before: Callable[[float], bool]) -> float:
+    """Return the last value from the beginning on that is still before a limit, by bisection."""
     for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if mean_gain(world._replace(missing=(middle, middle))) > 0 else (low, middle)
-    return low
+        middle = (begin + end) / 2
+        begin, end = (middle, end) if is_before(middle) else (begin, middle)
+    return begin
 
 
 Word = Literal["helps", "hurts", "not known yet"]
@@ -217,8 +221,6 @@ _TOTAL: Final = 0.05
 """The error share of everything that is said about lift in a ledger."""
 _FEWEST: Final = 5
 """Each arm has so many outcomes before anything is said."""
-_END_HALVINGS: Final = 10
-"""An end of the interval is searched in so many steps."""
 
 
 class Verdict(NamedTuple):
@@ -330,19 +332,8 @@ def _interval(trials: Sequence[Trial], threshold: float) -> tuple[float, float] 
     """
     outcomes = [trial.outcome for trial in trials if trial.outcome is not None]
     reach = 2 * (max(outcomes) - min(outcomes))
-
-    def end(direction: int, outside: float) -> float:
-        """Return the end at which the evidence of a direction reaches the threshold, by bisection."""
-        inside = -outside
-        for _ in range(_END_HALVINGS):
-            middle = (inside + outside) / 2
-            if evidence_of(trials, middle)[direction] >= threshold:
-                outside = middle
-            else:
-                inside = middle
-        return outside
-
-    low, high = end(0, -reach), end(1, reach)
+    low = _search(-reach, reach, lambda difference: evidence_of(trials, difference).helps >= threshold)
+    high = _search(reach, -reach, lambda difference: evidence_of(trials, difference).hurts >= threshold)
     return (low, high) if low < high else None
 
 

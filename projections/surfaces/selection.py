@@ -13,7 +13,6 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, NothingToDoError, TallybookError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.storage import disk
-from tallybook.projections.history.lift import PLAYBOOK
 from tallybook.projections.history.votes import HUMAN
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
@@ -121,13 +120,10 @@ def export(project: Project, name: str) -> dict[str, Any]:
     name = _target(project, name)
     data, (entries, left_out) = _read(project, name), _choose(project, name)
     question, names = draws.read_question(project), [row["name"] for row in entries]
-    held = set[str]()
-    if question is not None:
-        # What an open question of lift withholds from some sessions is not given to every one.
-        held = set(names)
-        held = held.difference(question.pinned) if question.about == PLAYBOOK else held.intersection(question.names)
+    # What an open question of lift withholds from some sessions is not given to every one.
+    held = next(filter(question.may_hold, names), "") if question is not None else ""
     if held:
-        what = f"an open question of lift withholds {min(held)} from some sessions"
+        what = f"an open question of lift withholds {held} from some sessions"
         raise BadInputError("export agents-md", what, "`tallybook lift stop` closes it; nothing was written")
     new = _with_block(name, data, entries)
     if not (entries or _has_block(name, data)):

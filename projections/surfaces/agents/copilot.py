@@ -82,13 +82,11 @@ def _blocks(kind: str, data: table.Document) -> list[table.Block]:
     if kind not in ("user.message", "assistant.message"):
         return []
     calls = [call for call in table.list_of(data, "toolRequests") if isinstance(call, dict)]
-    return [
-        {"type": "text", "text": table.text_of(data, "content")},
-        *(
-            {"type": "tool_use", "id": call.get("toolCallId"), "name": call.get("name"), "input": call.get("arguments")}
-            for call in calls
-        ),
+    uses = [
+        {"type": "tool_use", "id": call.get("toolCallId"), "name": call.get("name"), "input": call.get("arguments")}
+        for call in calls
     ]
+    return [{"type": "text", "text": table.text_of(data, "content")}, *uses]
 
 
 TRANSCRIPTS = table.Transcripts(

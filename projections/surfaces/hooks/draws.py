@@ -57,6 +57,11 @@ class OpenQuestion(NamedTuple):
     names: tuple[str, ...]
     pinned: tuple[str, ...]
 
+    def may_hold(self, name: str) -> bool:
+        """Return whether a draw for it may withhold an entry."""
+        # People pin what guards against damage, so no draw withholds it.
+        return name not in self.pinned and (self.about == "playbook" or name in self.names)
+
 
 def begin_lineage(project: AnyProject, session: str, probability: float) -> None:
     """Note that a session begins a lineage under the open question, and with which probability units are withheld.
@@ -91,12 +96,7 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
     # A clone has no secret, and a lineage from before the question does not count.
     if secret is None or asked != question.id:
         return Draw()
-    # People pin what guards against damage, so no draw withholds it.
-    members = [
-        name
-        for name in selected
-        if name not in question.pinned and (question.about == "playbook" or name in question.names)
-    ]
+    members = list(filter(question.may_hold, selected))
     # One draw decides about a whole playbook: drawn one by one, ten entries would hardly ever be withheld together.
     unit_of = {name: name if question.about == "names" else question.about for name in members}
     units = tuple(dict.fromkeys(unit_of.values()))

@@ -279,11 +279,9 @@ def mark_requests(
             update = Update({"evaluations": evaluations}, plain_events=notes, by_marks=True)
             yield Request(update, message.by, message.key, message.when)
         wishes = [mark for mark in ratings if mark not in counted and mark.rating != NEUTRAL]
+        events = (PointProposed(RATE, mark.name, (), "marks propose", "", mark.rating, mark.reason) for mark in wishes)
         if wishes:
-            proposed = [
-                PointProposed(RATE, mark.name, (), "marks propose", "", mark.rating, mark.reason) for mark in wishes
-            ]
-            yield Request(PlainEvents(tuple(proposed)), message.by, f"{message.key}:proposed", message.when)
+            yield Request(PlainEvents(tuple(events)), message.by, f"{message.key}:proposed", message.when)
 
 
 def _lesson_requests(
