@@ -151,8 +151,8 @@ def text_of(event: Any) -> str:
 def _put(state: Playbook, entry: Entry) -> None:
     """Put an entry in, and note whether the next update prunes it."""
     state.entries[entry.name] = entry
-    # Most entries have fewer harmful ratings than any that a policy prunes, which saves asking it.
-    if entry.harmful >= state.policy.floor and state.policy.prunes(entry) and not state.protects(entry):
+    # No policy prunes an entry that is not more harmful than helpful, which saves asking most of the time.
+    if entry.harmful > entry.helpful and state.policy.prunes(entry) and not state.protects(entry):
         state.due[entry.name] = None
     else:
         state.due.pop(entry.name, None)
