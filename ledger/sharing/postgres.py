@@ -95,6 +95,8 @@ _ERRORS: Final[dict[str, type[engine.EngineError]]] = {
     **dict.fromkeys(("3F000", "42P01", "42883", "23503"), _NoBookError),
     # A server or a session that may only read, and a missing right.
     **dict.fromkeys(("25006", "42501"), engine.ReadOnlyError),
+    # A missing column.
+    "42703": engine.FormerLayoutError,
 }
 """State of a statement that failed → its error."""
 
