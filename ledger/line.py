@@ -356,16 +356,6 @@ def normalize_key(key: str) -> str:
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
 
 
-def _encode_key(key: str | None) -> str:
-    """Return the part of the first line's head that holds a key; empty without one."""
-    if not key:
-        return ""
-    # Readers find a key by the quotes around it, so it must not contain escapes.
-    if not (key.isascii() and key.isprintable()) or '"' in key or "\\" in key:
-        raise BadInputError("key", f"{key!a} is not printable ASCII without quotes", "call normalize_key")
-    return f',"key":"{key}"'
-
-
 def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     """Return the drafts as one batch after ``stamp.position``.
 
@@ -380,7 +370,12 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     by = _encode_by(stamp.by)
     seq = stamp.position.seq
     size = len(drafts)
-    key = _encode_key(stamp.key)
+    key = ""
+    if stamp.key:
+        # Readers find a key by the quotes around it, so it must not contain escapes.
+        if not (stamp.key.isascii() and stamp.key.isprintable()) or '"' in stamp.key or "\\" in stamp.key:
+            raise BadInputError("key", f"{stamp.key!a} is not printable ASCII without quotes", "call normalize_key")
+        key = f',"key":"{stamp.key}"'
     lines: list[bytes] = []
     chained: list[bytes] = []
     for part, draft in enumerate(drafts, 1):
