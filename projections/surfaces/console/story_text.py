@@ -48,15 +48,9 @@ DESCRIPTIONS: Final = {
     "point.edited": "changed by a manual edit",
     "point.removed": "removed by a manual edit",
     "playbook.updated": "pruned",
-    "point.noted": "noted",
-    "point.reworded": "reworded",
-    "point.retired": "retired",
-    "point.restored": "restored",
-    "point.pinned": "pinned",
-    "point.unpinned": "unpinned",
     "event.redacted": "its text redacted",
 }
-"""Kind of a row of the trail → what happened to the entry; a rating and a merge have details of their own."""
+"""Kind of a row of the trail → what happened, where its name does not say so; ratings and merges have details."""
 
 _EXITS: Final = ("playbook.updated", "point.removed", "point.retired")
 STATUS_NEUTRAL: Final = ("event.redacted", "point.noted")
@@ -206,11 +200,7 @@ def _events_without_effect(story: Story) -> Iterator[str]:
 
 def is_exit(row: Row, story: Story) -> bool:
     """Say whether the entry left the playbook by the event of a row."""
-    return row["kind"] in _EXITS or _is_merged_away(row, story)
-
-
-def _is_merged_away(row: Row, story: Story) -> bool:
-    return bool(row["kind"] == "point.merged" and row["name"] != story["name"])
+    return row["kind"] in _EXITS or (row["kind"] == "point.merged" and row["name"] != story["name"])
 
 
 def _describe(row: Row, story: Story) -> str:
@@ -220,10 +210,8 @@ def _describe(row: Row, story: Story) -> str:
     if row["kind"] == "point.matched":
         return f"joined to {row['name']}, which has its text"
     if row["kind"] == "point.merged":
-        return (
-            f"merged into {row['name']}" if _is_merged_away(row, story) else f"merged with {', '.join(row['merged'])}"
-        )
-    return str(DESCRIPTIONS.get(row["kind"], row["kind"]))
+        return f"merged into {row['name']}" if is_exit(row, story) else f"merged with {', '.join(row['merged'])}"
+    return DESCRIPTIONS.get(row["kind"]) or str(row["kind"]).removeprefix("point.")
 
 
 def _capitalise(text: str) -> str:
