@@ -271,8 +271,7 @@ def _overwrite_and_remove(path: StrPath) -> None:
         # A larger one is not Tallybook's, and no disk should be filled with blanks for it.
         if os.stat(path).st_size <= disk.SMALL_BYTES:
             _overwrite(path)
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        os.unlink(path)
 
 
 def _overwrite(path: StrPath) -> None:
