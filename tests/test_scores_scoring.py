@@ -76,6 +76,7 @@ def test_the_six_others_weigh_their_three_measures_equally(component: str) -> No
         ("ac06", {"total": 0, "validated": 0}),
         ("ac06", {"target": 0, "processed": 3}),
         ("ac06", {"rollbacks": 1}),
+        ("ac06", {"total": 10, "validated_count": 3, "validated_total": 4}),
         ("ac03", {"thoroughness_count": 0, "thoroughness_total": 0}),
         ("ac03", {"speed": 99}),
     ],

@@ -130,8 +130,8 @@ def points(metric: Metric, measured: Mapping[str, float]) -> tuple[float | None,
             used = used or names
             value, whole = measured.get(names[0]), measured[names[-1]]
             # The specification gives 100 where no drift came up and where nothing was implemented.
-            if metric.form == "ratio" and whole <= 0:
-                return metric.empty, used
+            if metric.form == "ratio" and (value is None or whole <= 0):
+                return None if whole > 0 else metric.empty, used
             # Telemetry sends 0 for what could have happened and did not: what is missing was not measured.
             # A success rate made of nothing once closed a gate.
             if len(names) > 1:
