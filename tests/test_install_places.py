@@ -117,6 +117,17 @@ def test_a_link_in_place_of_a_file_of_ours_is_left(
     assert [] == list(away.iterdir())
 
 
+def test_the_folder_of_an_agent_is_not_taken_away_behind_a_link(run: Callable[..., Answer]) -> None:
+    """A person's own agent folder, which is empty and lies elsewhere, stays: the link to it would lead nowhere."""
+    elsewhere = Path.home() / "dotfiles"
+    for name in ("claude", "gemini"):
+        (elsewhere / name).mkdir(parents=True)
+        (Path.home() / f".{name}").symlink_to(elsewhere / name)
+    assert 0 == run("init", "claude", "gemini", "--user").code
+    assert 0 == run("uninstall", "--user").code
+    assert {"claude", "gemini"} == {folder.name for folder in elsewhere.iterdir()}
+
+
 def test_where_no_ledger_can_begin_nothing_is_installed(claude: Path, run: Callable[..., Answer]) -> None:
     """A file in place of its folder: one line names it, and the agent is given no hook that would fail."""
     (claude / "ledger").write_text("mine")

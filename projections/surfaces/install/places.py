@@ -176,9 +176,13 @@ class InstallTarget:
 
     @property
     def bases(self) -> set[Path]:
-        """Return the folders with agents' folders; a variable can move that of an agent."""
-        users = [Path(os.path.realpath(users_folder(name))).parent for name in FILES]
-        return {self.base, *(users if self.folder is None else ())}
+        """Return the folders that stay where they are empty: those with agents' folders, and some of these."""
+        # A variable can move that of an agent.
+        users = [users_folder(name) for name in FILES] if self.folder is None else []
+        # A link to a folder would lead nowhere; the ledger and the playbook are in Claude Code's.
+        linked = {Path(os.path.realpath(folder)) for folder in users if folder.is_symlink()}
+        own = agent_folder(self, FILES[table.CLAUDE])
+        return {self.base, own, *linked, *(Path(os.path.realpath(folder)).parent for folder in users)}
 
 
 def find_target(given: str | None, *, user: bool) -> InstallTarget:

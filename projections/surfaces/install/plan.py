@@ -63,7 +63,7 @@ def write_step(path: Path, before: bytes | None, after: bytes, why: str = "") ->
 
 
 def take(step: Step, bases: Collection[Path] = ()) -> None:
-    """Take a step; folders below one of the bases that are empty once a file is deleted go as well.
+    """Take a step; folders between its file and a base that are empty once it is deleted go as well.
 
     Raises:
         CannotWriteError: The file has changed since the step was planned, or cannot be written.
@@ -86,7 +86,7 @@ def take(step: Step, bases: Collection[Path] = ()) -> None:
     # The system refuses to remove a folder that is not empty.
     with contextlib.suppress(OSError):
         for folder in step.path.parents:
-            if not any(base in folder.parents for base in bases):
+            if folder in bases or not any(base in folder.parents for base in bases):
                 break
             folder.rmdir()
 
