@@ -1,4 +1,4 @@
-"""``import --ledger`` of a file or a folder: what another ledger brings, what is joined, and what counts nothing."""
+"""``import --ledger`` of a file or a folder: what another ledger brings, what is joined, and what has no effect."""
 
 from __future__ import annotations
 

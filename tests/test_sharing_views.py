@@ -164,7 +164,7 @@ def test_plain_undo_undoes_the_last_change_of_this_machine(pair: tuple[SharedMac
 
 
 def test_a_late_rating_names_restore(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """A rating for an entry that was retired meanwhile counts nothing, and `why` names the command to bring it back."""
+    """A rating for an entry that was retired meanwhile has no effect, and `why` names the command to bring it back."""
     anna, ben = pair
     assert 0 == ben.run("retire", "kpt_001").code
     ben.sync()

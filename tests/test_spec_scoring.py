@@ -79,7 +79,7 @@ def test_generated_name_follows_the_highest(names: set[str], expected: str) -> N
     ],
 )
 def test_rating_moves_its_own_counter(rating: object, helpful: int, harmful: int) -> None:
-    """Helpful and harmful count one each, anything else counts nothing (REQ-SCORE-002).
+    """Helpful and harmful count one each, anything else has no effect (REQ-SCORE-002).
 
     Rows: SCN-SCORE-002-01, SCN-SCORE-002-02, SCN-SCORE-002-03, SCN-SCORE-002-04.
     """

@@ -107,7 +107,7 @@ class EntryChange:
         record: The event; ``playbook.updated`` for a prune, ``event.redacted`` for a redacted text.
         helpful: Helpful count after the event; where the event took the entry out, the last count.
         harmful: Harmful count, in the same way.
-        reason: Why it changed nothing: counts nothing, not in the playbook, already pruned, already in the playbook,
+        reason: Why it changed nothing: has no effect, not in the playbook, already pruned, already in the playbook,
             undone, or counts for the entry that this one was merged into; empty for an event that changed the entry.
     """
 
@@ -323,10 +323,10 @@ def _reason(story: Story, event: Any) -> str:
         return "undone"
     into = story.book.entries.get(story.book.merged.get(story.name, ""))
     if into is not None and isinstance(event, events.PointRated):
-        return f"counts for {into.name}" if add_rating(into, event.rating) is not into else "counts nothing"
+        return f"counts for {into.name}" if add_rating(into, event.rating) is not into else "has no effect"
     if story.entry is None:
         return "already pruned" if story.status == "pruned" else "not in the playbook"
-    return "counts nothing" if isinstance(event, events.PointRated | events.PointMerged) else "already in the playbook"
+    return "has no effect" if isinstance(event, events.PointRated | events.PointMerged) else "already in the playbook"
 
 
 def entries_view(names: Collection[str] = (), policy: Policy = SPEC_POLICY) -> View[EntryStatuses]:

@@ -200,7 +200,7 @@ def _summarise_update(event: events.PlaybookUpdated) -> str:
 def _summarise_rating(event: events.PointRated) -> str:
     """Summarise a rating, with a remark where it is not one of RATINGS."""
     *others, last = events.RATINGS
-    remark = "" if event.rating in events.RATINGS else f" (counts nothing: a rating is {', '.join(others)} or {last})"
+    remark = "" if event.rating in events.RATINGS else f" (has no effect: a rating is {', '.join(others)} or {last})"
     return f"{event.name} rated {event.rating}{remark}"
 
 
@@ -343,7 +343,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.BookRules: lambda e: f"from here on the book is folded by rules {e.rules}",
     events.BookBlock: lambda e: f"names {format_name(e.first)} to {format_name(e.last)} given to this writer",
     events.PointMatched: lambda e: f"{e.name} joined to {e.to}, which has its text {_quote(e.text)}",
-    events.EventRepeated: lambda e: f"{e.kind} repeated: another machine delivered it before, so it counts nothing",
+    events.EventRepeated: lambda e: f"{e.kind} repeated: another machine delivered it before, so it has no effect",
     events.RedactionLinked: lambda e: f"{_count(len(e.ids), 'event', 'events')} had the same text before its redaction",
     events.BookTaken: lambda e: f"shared book taken in up to event {e.seq}",
     events.NamesMeant: lambda e: f"entries by id: {', '.join(e.names)}",

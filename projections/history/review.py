@@ -231,7 +231,7 @@ def _moment(state: Reviews, record: EventRecord) -> Moment:
 
 
 def _note_change(state: Reviews, event: Any, moment: Moment) -> None:
-    """Note that the entries of an event changed; a rating that counts nothing changes none."""
+    """Note that the entries of an event changed; a rating that has no effect changes none."""
     if isinstance(event, _CHANGING) and getattr(event, "rating", "helpful") in {"helpful", "harmful"}:
         names = {event.name, getattr(event, "to", event.name), *getattr(event, "merged", ())}
         for name in {state.merged.get(name, name) for name in names}:

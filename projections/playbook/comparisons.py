@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Exclusion:
-    """The events to leave out, as if they had never been recorded; what depends on one of them counts nothing.
+    """The events to leave out, as if they had never been recorded; what depends on one of them has no effect.
 
     Only kinds that can be undone are left out, undos included: the events of such an undo count again.
 

@@ -455,7 +455,7 @@ class Scores(State):
         baselines: Score id → the baseline set last.
         uncounted: Sessions that changed since they were last counted.
         last_at: Time of the latest event, empty before the first.
-        unscored: Reason why measurements count nothing → number of events: no session, no component, unknown
+        unscored: Reason why measurements have no effect → number of events: no session, no component, unknown
             component, a name that no metric of its component reads, or an unknown type of telemetry.
         rewrites: How often earlier events were redacted or undone, as in the playbook view.
         playbook: The playbook, where the configuration scores it as a component; else an empty one.

@@ -60,7 +60,7 @@ PRUNED: dict[str, Any] = {
         rating(11, 1, 3),
         {**LEARNED, "seq": 12, "kind": "playbook.updated", "helpful": 1, "harmful": 3},
     ],
-    "ignored": [ignored(5, "counts nothing", "neutral"), ignored(14, "already pruned"), ignored(16, "already pruned")],
+    "ignored": [ignored(5, "has no effect", "neutral"), ignored(14, "already pruned"), ignored(16, "already pruned")],
     **dict.fromkeys(("origin", "original", "vanished_by")),
     **{field: [] for field in ("notes", "deciding", "lineage")},
     **{field: {"count": 0, "last": None} for field in ("told", "cited")},

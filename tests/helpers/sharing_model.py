@@ -58,7 +58,7 @@ REPEATABLE: Final = (
     events.PlaybookOrdered,
     events.PlaybookEdited,
 )
-"""What of a delivery that the book has already counts nothing, unless it makes an entry."""
+"""What of a delivery that the book has already has no effect, unless it makes an entry."""
 
 
 @attrs.frozen(eq=False)

@@ -88,7 +88,7 @@ def names_in(inside: str, names: Collection[str], by_form: dict[str, str], *, al
         inside: The text in the brackets.
         names: The entries that can be named.
         by_form: Their forms, which are added to an empty one once a word needs them.
-        all_known: Whether a word that is no name makes the others count nothing.
+        all_known: Whether a word that is no name makes the others have no effect.
     """
 
     def find(word: str) -> str:

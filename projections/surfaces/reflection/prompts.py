@@ -242,7 +242,7 @@ class ParsedReply(_Answer):
         new_key_points: Texts of new entries.
         evaluations: The ratings, one an entry.
         operations: Changes of the playbook, as ``record`` takes them.
-        ignored: The other parts of the answer, and why they count nothing.
+        ignored: The other parts of the answer, and why they have no effect.
     """
 
     ignored: tuple[str, ...] = ()

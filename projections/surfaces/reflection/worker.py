@@ -252,7 +252,7 @@ class Result:
         rated: How many entries were rated.
         pruned: Names of the entries that its update pruned.
         failed: Why nothing was recorded, empty otherwise.
-        ignored: The parts of the answer that count nothing, and why.
+        ignored: The parts of the answer that have no effect, and why.
         unknown: How many lines of the transcript were not understood.
         is_unmeasured: Whether the transcript, read to its end, had neither a prompt nor a call that was understood.
     """

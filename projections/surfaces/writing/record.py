@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
-# Events that have no effect where the `PlaybookUpdated` of their batch counts nothing.
+# Events that have no effect where the `PlaybookUpdated` of their batch states no addition and no rating.
 _PARTS_OF_UPDATE = (events.PointRated, events.PointNoted, events.PlaybookUpdated)
 DIAGNOSTIC_MODE: Final = "diagnostic_mode"
 """File in the agent's folder of a project that wants diagnostics of migrations and prunes."""
@@ -61,7 +61,7 @@ class Outcome:
         seq_to: Last event number of its batch.
         added: Names of the new entries.
         pruned: Names of the entries that its update pruned.
-        ignored: The parts that count nothing, each with the reason.
+        ignored: The parts that have no effect, each with the reason.
         spooled: Whether it waits in the spool.
         spooled_why: Why it waits there, and what records it; empty if it does not.
         repeated: Whether its key was recorded before, so that nothing was appended.
