@@ -103,6 +103,21 @@ def test_a_policy_shows_its_own_playbook_and_marks_the_differences(
     assert len(names) == len(set(names)) == len(ALTERNATIVES) + 1
 
 
+@pytest.mark.parametrize(
+    ("stream", "says"),
+    [
+        ("--floor 1", "an entry needs 1 harmful rating to be pruned, not 3. Rule: harmful >= 1 AND"),
+        ("--margin 2", "an entry needs 2 more harmful than helpful ratings to be pruned, not 1. Rule: harmful"),
+    ],
+)
+def test_a_policy_is_explained_in_words(tab: Tab, stream: str, says: str) -> None:
+    """The note under the tabs says what another policy means, and how many entries differ."""
+    tab.open(f"event=3&policy={stream}")
+    note = tab.text("#panel-note")
+    assert f"What if: {says}" in note
+    assert "No entry of this moment differs." in note
+
+
 # Keys, links, search, and what can be copied and saved
 
 UPDATE = PlaybookUpdated(0, 1, 0)

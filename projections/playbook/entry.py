@@ -110,17 +110,17 @@ WILSON: Final = PolicyCondition(
     f"harmful > helpful + {sqrt(_PRUNE_Z_SQUARED):.2f} * sqrt(helpful + harmful)", is_surely_harmful
 )
 
-SPEC_POLICY: Final = Policy(about="an update prunes it for good; later ratings change nothing (REQ-SCORE-007)")
+SPEC_POLICY: Final = Policy(about="an update prunes an entry for good; later ratings change nothing (REQ-SCORE-007)")
 
 POLICIES: Final = {
     policy.name: policy
     for policy in (
         SPEC_POLICY,
-        Policy("final", is_permanent=False, about="an update prunes it, and later helpful ratings bring it back"),
+        Policy("final", is_permanent=False, about="an update prunes an entry, and later helpful ratings bring it back"),
         Policy(
             "wilson",
             condition=WILSON,
-            about="an update prunes it where it is more harmful than helpful with 95 % confidence",
+            about="an update prunes an entry that is more harmful than helpful with 95 % confidence",
         ),
     )
 }

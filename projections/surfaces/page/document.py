@@ -155,13 +155,17 @@ ALTERNATIVES: Final[dict[str, Policy]] = {
     **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
     **{
         f"--floor {floor}": attrs.evolve(
-            SPEC_POLICY, floor=floor, about=f"an update prunes it for good from {floor} harmful on"
+            SPEC_POLICY,
+            floor=floor,
+            about=f"an entry needs {format_count(floor, 'harmful rating')} to be pruned, not {SPEC_POLICY.floor}",
         )
         for floor in (1, 2, 5, 8)
     },
     **{
         f"--margin {margin}": attrs.evolve(
-            SPEC_POLICY, margin=margin, about=f"an update prunes it for good at {margin} more harmful than helpful"
+            SPEC_POLICY,
+            margin=margin,
+            about=f"an entry needs {margin} more harmful than helpful ratings to be pruned, not {SPEC_POLICY.margin}",
         )
         for margin in (2, 4)
     },

@@ -105,7 +105,7 @@ function drawPlaybook() {
         "What if: ",
         quoted(`${policy.about}.`),
         policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null,
-        ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ === 1 ? "differs" : "differ"}.`,
+        ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ > 1 ? "differ" : "differs"}.`,
       ),
   );
 }
