@@ -75,6 +75,18 @@ def test_a_session_of_claude_code_is_measured(tmp_path: Path) -> None:
     } == {name: value for name, value in found.items() if name not in {"seconds", "first_answer_s"}}
 
 
+@pytest.mark.parametrize(("head", "prompts"), [(b"", 1), (b"\xef\xbb\xbf", 1), (b"damaged ", 0)])
+def test_a_session_counts_from_its_first_whole_line(tmp_path: Path, head: bytes, prompts: int) -> None:
+    """A byte order mark before it is no damage, and without a prompt the time does not begin in 1970."""
+    script = Script(tmp_path / "s1.jsonl")
+    script.user("Fix it", timestamp="2026-11-21T10:00:00Z").tool("Bash", {"command": "ls"}, "shop")
+    script.path.write_bytes(head + script.path.read_bytes())
+    found = transcript.measure(script.path, ended=True)
+    assert found is not None
+    assert (prompts, 1) == (found["prompts"], found["calls"])
+    assert found["seconds"] < 60
+
+
 def codex(kind: str, **payload: Any) -> dict[str, Any]:
     """Return a line of Codex."""
     return {"timestamp": "2026-11-23T12:00:00Z", "type": kind, "payload": payload}

@@ -105,6 +105,10 @@ def test_quotes_become_notes() -> None:
             r"Expected `str` matching regex .* at `\$.evaluations\[0\].rating`",
         ),
         (
+            '{"new_key_points": [], "evaluations": [{"name": "a", "rating": "helpful\\n"}]}',
+            r"Expected `str` matching regex .* at `\$.evaluations\[0\].rating`",
+        ),
+        (
             '{"new_key_points": [], "evaluations": [{"name": "a", "rating": ["x"]}]}',
             r"Expected `str`, got `array` - at `\$.evaluations\[0\].rating`",
         ),

@@ -257,7 +257,7 @@ def _document_lines(path: str) -> bytes:
 def parse_line(data: bytes) -> Document:
     """Return the JSON object on a line; an empty one for anything else, as for a line that is still being written."""
     try:
-        value = loads(data.decode("utf-8", "replace"))
+        value = loads(data.decode("utf-8", "replace").removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -223,7 +223,7 @@ _NOTHING: Final = "(nothing)"
 @attrs.frozen
 class _Evaluation:
     name: Annotated[str, msgspec.Meta(min_length=1)]
-    rating: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(RATINGS)})$")]
+    rating: Annotated[str, msgspec.Meta(pattern=rf"^({'|'.join(RATINGS)})\Z")]
     quote: str | None = None
 
 

@@ -429,7 +429,7 @@ class _Tally:
         self._gap_s = 0.0
         with suppress(ValueError, OverflowError, OSError):
             at_s = datetime.fromisoformat(at).timestamp()
-            self._gap_s = max(0.0, at_s - self._at_s)
+            self._gap_s = max(0.0, at_s - (self._at_s or at_s))
             self._at_s = max(self._at_s, at_s)
         self.seconds += self._gap_s
 
