@@ -21,8 +21,8 @@ from tallybook.ledger import events
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.lift_verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.scores.config import Config
-from tallybook.projections.scores.scoring import score_session
-from tallybook.projections.scores.view import KINDS, Session
+from tallybook.projections.scores.scoring import Session, score_session
+from tallybook.projections.scores.view import KINDS
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord

@@ -202,14 +202,14 @@ def evidence_view(session: str, *, with_playbook: bool) -> View[Evidence]:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
             state.records.append(measured)
         # Decoding heads is slow, and few batches are of the session.
-        if batch.may_contain_text(session.removeprefix(view.RUN)):
+        if batch.may_contain_text(session.removeprefix(scoring.RUN)):
             records = (record for record in batch.records if isinstance(record.event, KINDS))
-            state.records += [record for record in records if view.session_of(record) == session]
+            state.records += [record for record in records if scoring.session_of(record) == session]
 
     return batch_view(Evidence, (*KINDS, *(view.PLAYBOOK_KINDS if with_playbook else ())), add_records)
 
 
-def explain(session: view.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
+def explain(session: scoring.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:
     """Return why a component has its score in a session.
 
     Args:
@@ -256,7 +256,7 @@ def explain(session: view.Session, component: Component, config: Config, records
 
 
 def _row(record: EventRecord) -> Row:
-    row = {"seq": record.seq, "at": view.time_of(record), "session": view.session_of(record)}
+    row = {"seq": record.seq, "at": scoring.time_of(record), "session": scoring.session_of(record)}
     row["rater"] = record.by.rater
     match record.event:
         case events.MetricsRecorded(metrics=metrics):

@@ -14,7 +14,8 @@ from helpers.authors import HUMAN
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionResult, RedactionTarget, redact
+from tallybook.projections.surfaces.writing.erasure import RedactionResult
+from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionTarget, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.config import overlay, read_config
-from tallybook.projections.scores.scoring import component_score
-from tallybook.projections.scores.view import Session, scores_view
+from tallybook.projections.scores.scoring import Session, component_score
+from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.scores.configuration import default
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record

@@ -34,8 +34,9 @@ from tallybook.projections.surfaces.writing import curation, pair
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.curation import UndoResult
+from tallybook.projections.surfaces.writing.erasure import RedactionResult
 from tallybook.projections.surfaces.writing.record import Outcome
-from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionResult, RedactionTarget
+from tallybook.projections.surfaces.writing.redact import NOTHING, RedactionTarget
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 _MAX_EVENTS: Final = 20

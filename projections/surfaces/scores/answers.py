@@ -18,18 +18,10 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
-from tallybook.projections.scores.scoring import Level, is_enough
+from tallybook.projections.scores.scoring import Level, Session, is_enough
 from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import (
-    OVERALL_ID,
-    PERIODS,
-    PLAYBOOK,
-    UNSCORED_TYPE,
-    Scores,
-    Session,
-    score_levels,
-)
+from tallybook.projections.scores.view import OVERALL_ID, PERIODS, PLAYBOOK, UNSCORED_TYPE, Scores, score_levels
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import escape, format_count, format_time
 from tallybook.projections.surfaces.history.reading import open_log

@@ -1,31 +1,34 @@
-"""Search for texts in the project's files, in every spelling, and overwriting them in place."""
+"""Search for texts in the project's files, in every spelling; overwriting them in place; the end of a redaction."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 import json
 import os
 from pathlib import Path
 import re
 import stat
-from typing import TYPE_CHECKING
 
-from tallybook.ledger import errors
+import attrs
+
+from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.curation import APPLY, PERSON, PROPOSE
-from tallybook.ledger.events import EVENT_TYPES, RATINGS
+from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
+from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME, RawBatch
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, SECTIONS
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
+from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.storage import disk, redacted_digests, redaction
+from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS, normalize_look
-
-if TYPE_CHECKING:
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.ledger.storage.redaction import PendingRedaction
+from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.workspace.project import Project
 
 _WINDOW_BYTES = 1024 * 1024
 # Larger files are not JSON of Tallybook, and are only searched byte by byte.
@@ -313,3 +316,163 @@ def _unescape(match: re.Match[str]) -> str:
     if match[1]:
         return chr(int(match[1], 16))
     return _CONTROLS.get(match[2], match[2]) if match[2] else "\\"
+
+
+# ---- A redaction, to its end ----
+
+
+@attrs.define
+class RedactionResult:
+    """What holds a text, or what a redaction erased.
+
+    Attributes:
+        events: The events that held the text, in order.
+        bodies: Numbers of events that hold it outside their free text, where it cannot be erased.
+        files: Tallybook's files that hold it, or in which it was overwritten.
+        remaining: Where the text still is, and why, a line each.
+        foreign: Files in the agent's folder that hold it and are not Tallybook's.
+        unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
+        alike: How many of the events hold only what looks the same.
+        unrecorded: How many of the events are not in the ledger yet: they wait in the spool, or are a manual edit.
+        mine: The folder of the person's own playbook, which holds it as well; None where it does not.
+    """
+
+    events: tuple[EventRecord, ...] = ()
+    bodies: tuple[int, ...] = ()
+    files: list[Path] = attrs.field(factory=list)
+    remaining: list[str] = attrs.field(factory=list)
+    foreign: list[Path] = attrs.field(factory=list)
+    unsearched: list[str] = attrs.field(factory=list)
+    alike: int = 0
+    unrecorded: int = 0
+    mine: Path | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing holds the text."""
+        return not (self.events or self.bodies or self.files or self.remaining or self.foreign)
+
+
+def finish(project: Project, log: JsonlLog) -> RedactionResult:
+    """Finish the pending redaction: append its events, overwrite the texts in the files, and last in the log.
+
+    If it is killed at any point, or refused, the next writer begins it again; readers leave the texts out all the
+    while.
+
+    Raises:
+        TallybookError: The ledger is damaged.
+    """
+    pending, done = redaction.read_pending(log.folder), RedactionResult()
+    if pending is None:
+        return done
+    # Of a shared project: event numbers and offsets are those of the own ledger alone.
+    log = JsonlLog(log.folder, log.now)
+    try:
+        _note_in_copies(log.folder, pending)
+        with log.transaction() as tx:
+            redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
+            drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
+            if drafts and (batch := tx.append(drafts, pending.by)) is not None:
+                redacted |= _redacted_by([batch])
+            redacted_digests.name_events(log.folder, redacted)
+        _await_rendering(project)
+        # Checkpoints hold texts; one from before a redaction is never used again.
+        uncleared = checkpoints.clear(log.folder)
+        done = search_files(project, pending.texts, overwriting=True)
+        done.remaining += [*uncleared, *_erase_in_copies(log.folder, pending)]
+        with log.transaction() as tx:
+            redaction.erase(log.path, tx.read(), frozenset(pending.ids))
+            # Another process may have finished it, and a third may have requested more since.
+            if not done.remaining and redaction.read_pending(log.folder) == pending:
+                redaction.remove_pending(log.folder)
+    except (errors.LockHeldError, errors.CannotWriteError, errors.OutcomeUnknownError) as error:
+        done.remaining.append(f"{log.path}: not finished, the next command that writes continues: {error}")
+    finally:
+        log.close()
+    return done
+
+
+def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
+    """List the events in each copy of a shared book, so that nobody reads their texts there from now on.
+
+    The list stays, because the book may not say yet that they are redacted.
+    """
+    for folder in list_copies(ledger):
+        with suppress(errors.TallybookError):
+            # Without the texts: the file stays.
+            redaction.add_pending(folder, pending.ids, (), pending.reason or "redacted", pending.by)
+            checkpoints.clear(folder)
+
+
+def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
+    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each."""
+    _note_in_copies(ledger, pending)
+    remaining: list[str] = []
+    folders = list_copies(ledger)
+    if not folders:
+        return remaining
+    try:
+        # Who takes the lock of syncs removes what an interrupted append left; a sync that runs has done it.
+        with suppress(errors.LockHeldError), replica.lock(ledger, 0):
+            pass
+    except errors.TallybookError as error:
+        remaining.append(str(error))
+    for folder in folders:
+        copy = JsonlLog(folder)
+        try:
+            redaction.erase(copy.path, copy.read(), redaction.pending_ids(folder).union(pending.ids))
+        except errors.DamagedLedgerError:
+            # One that was set aside: its bytes prove nothing, and are searched like those of any file.
+            overwrite(copy.path, TextSearch(pending.texts))
+        except errors.TallybookError as error:
+            remaining.append(f"{copy.path}: not erased: {error}")
+    return remaining
+
+
+def list_copies(ledger: Path) -> list[Path]:
+    """Return the folders of every copy of a shared book, those that were set aside included."""
+    return sorted(path.parent for path in ledger.glob(f"{replica.FOLDER}/*/{LOG_NAME}"))
+
+
+def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:
+    """Return id of a redacted event → number of the event that records its redaction."""
+    records = (record for batch in codec.decode(batches) for record in batch.records)
+    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
+
+
+def _await_rendering(project: Project) -> None:
+    """Wait for a rendering or a checkpoint that may have begun before the event; later ones hold no such text.
+
+    A temporary file that still holds it belongs to a killed process, and is never renamed.
+
+    Raises:
+        LockHeldError: It takes too long.
+    """
+    locks = {project.ledger / "render.lock": True}
+    cache = caches.find_folder(project.ledger)
+    if cache is not None:
+        locks[Path(cache, checkpoints.LOCK)] = False
+    for path, create in locks.items():
+        # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
+        with suppress(FileNotFoundError), disk.hold_open(path, write=True, create=create) as fd:
+            disk.lock(fd, path, disk.LOCK_WAIT_MS)
+
+
+def search_files(project: Project, texts: Collection[str], *, overwriting: bool) -> RedactionResult:
+    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
+    done, wanted = RedactionResult(), TextSearch(texts)
+    for path, own, kind in files(project) if texts else ():
+        try:
+            if not own:
+                done.foreign += [path] if holds(path, wanted, kind=kind) else []
+                continue
+            if overwrite(path, wanted, kind) if overwriting else holds(path, wanted, kind=kind):
+                done.files.append(path)
+            if overwriting and holds(path, wanted, kind=kind):
+                done.remaining.append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
+        except (errors.TallybookError, OSError) as error:
+            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
+            if path.exists():
+                lines = done.remaining if own else done.unsearched
+                lines.append(f"{path}: could not be searched: {error}")
+    return done

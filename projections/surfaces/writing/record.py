@@ -121,11 +121,11 @@ def write(
                 return writing
             writing.problems += former_ledger(project)
         if redaction.read_pending(project.ledger) is not None:
-            from tallybook.projections.surfaces.writing import redact
+            from tallybook.projections.surfaces.writing import erasure
 
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(errors.TallybookError):
-                redact.finish(project, opened.log)
+                erasure.finish(project, opened.log)
         if not writing.run(requests, cold=cold):
             return writing
         writing.render()

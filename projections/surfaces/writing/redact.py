@@ -15,23 +15,23 @@ import attrs
 
 from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.update import text_fault
-from tallybook.ledger.events import Event, EventRedacted, LogRecovered, RedactionLinked
-from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, LOG_NAME, SEAL, RawBatch, chained_bytes
+from tallybook.ledger.events import Event, LogRecovered, RedactionLinked
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chained_bytes
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.landing import SHARED, redaction_links
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
-from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
+from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
-from tallybook.ledger.storage.redaction import NOTHING_PENDING, PendingRedaction
-from tallybook.projections.surfaces.history import checkpoints, reading
+from tallybook.ledger.storage.redaction import NOTHING_PENDING
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.erasure import TextSearch
+from tallybook.projections.surfaces.writing.erasure import RedactionResult, TextSearch
 from tallybook.projections.surfaces.writing.requests import check_provenance
 
 NOTHING = "nothing was redacted"
@@ -70,38 +70,6 @@ class RedactionTarget:
     text: str | None = None
 
 
-@attrs.define
-class RedactionResult:
-    """What holds a text, or what a redaction erased.
-
-    Attributes:
-        events: The events that held the text, in order.
-        bodies: Numbers of events that hold it outside their free text, where it cannot be erased.
-        files: Tallybook's files that hold it, or in which it was overwritten.
-        remaining: Where the text still is, and why, a line each.
-        foreign: Files in the agent's folder that hold it and are not Tallybook's.
-        unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
-        alike: How many of the events hold only what looks the same.
-        unrecorded: How many of the events are not in the ledger yet: they wait in the spool, or are a manual edit.
-        mine: The folder of the person's own playbook, which holds it as well; None where it does not.
-    """
-
-    events: tuple[EventRecord, ...] = ()
-    bodies: tuple[int, ...] = ()
-    files: list[Path] = attrs.field(factory=list)
-    remaining: list[str] = attrs.field(factory=list)
-    foreign: list[Path] = attrs.field(factory=list)
-    unsearched: list[str] = attrs.field(factory=list)
-    alike: int = 0
-    unrecorded: int = 0
-    mine: Path | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether nothing holds the text."""
-        return not (self.events or self.bodies or self.files or self.remaining or self.foreign)
-
-
 def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
     """Return what would be redacted, the spool and a manual edit included; nothing is written."""
     texts = _texts(project, reading.open_log(project).read(), target)
@@ -110,7 +78,7 @@ def find_text(project: Project, target: RedactionTarget) -> RedactionResult:
 
 def _find(project: Project, texts: Collection[str], event: str | None) -> RedactionResult:
     """Return what holds one of these texts; ``event`` is the id or number of an event that is redacted in any case."""
-    log, done = reading.open_log(project), _search_files(project, texts, overwriting=False)
+    log, done = reading.open_log(project), erasure.search_files(project, texts, overwriting=False)
     pending = recording.preview(project, log)
     done.events, done.bodies = _search_all(log, texts, event, pending)
     ids = {record.id for record in _iter_records(pending)}
@@ -180,13 +148,13 @@ def redact(
             if expected not in {None, len(events)} and not {*texts} <= {*before.texts}:
                 find_text(project, target)
                 raise UnexpectedNumberError(len(events))
-            found = RedactionResult(events) if events else _search_files(project, texts, overwriting=False)
+            found = RedactionResult(events) if events else erasure.search_files(project, texts, overwriting=False)
             if found.events or found.files or found.remaining:
                 _remember(log, target.text, events)
             if reading.has_book(log):
                 _append_links(tx, _find_links(events), by)
             redaction.add_pending(log.folder, (event.id for event in events), texts, reason, by)
-        done = finish(project, log)
+        done = erasure.finish(project, log)
     done.events, done.bodies = events, bodies
     try:
         error: Exception | None = recording.write(project, []).unrendered
@@ -214,7 +182,7 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
         # All copies: another history of the book is read before it becomes the present one.
         folders = [Path(log.folder, replica.FOLDER, name) for name in replica.copy_names(log.folder)]
         rows = [*log.read(), *_read_copies(folders)]
-        former = list(_read_copies(_list_copies(log.folder)))
+        former = list(_read_copies(erasure.list_copies(log.folder)))
         known = redacted_digests.load(log.folder)
         texts = {
             text
@@ -229,7 +197,7 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
         standing = _find_holders(rows, texts)
         events = standing | _find_holders(former, texts)
         if not events:
-            finish(project, log)
+            erasure.finish(project, log)
             return ()
         with log.transaction() as tx:
             links = redaction_links(rows)
@@ -240,13 +208,8 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             reason = before.reason or "equals a text that was redacted, here or on another machine"
             erasable = (text for text in texts if len(text) >= MIN_TEXT_CHARS)
             redaction.add_pending(log.folder, events, erasable, reason, before.by or by)
-        finish(project, log)
+        erasure.finish(project, log)
     return tuple(events)
-
-
-def _list_copies(ledger: Path) -> list[Path]:
-    """Return the folders of every copy of a shared book, those that were set aside included."""
-    return sorted(path.parent for path in ledger.glob(f"{replica.FOLDER}/*/{LOG_NAME}"))
 
 
 def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
@@ -321,126 +284,6 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
             raise errors.BadInputError(f"--{option}", "contains the text itself", "use other words")
 
 
-def finish(project: Project, log: JsonlLog) -> RedactionResult:
-    """Finish the pending redaction: append its events, overwrite the texts in the files, and last in the log.
-
-    If it is killed at any point, or refused, the next writer begins it again; readers leave the texts out all the
-    while.
-
-    Raises:
-        TallybookError: The ledger is damaged.
-    """
-    pending, done = redaction.read_pending(log.folder), RedactionResult()
-    if pending is None:
-        return done
-    # Of a shared project: event numbers and offsets are those of the own ledger alone.
-    log = JsonlLog(log.folder, log.now)
-    try:
-        _note_in_copies(log.folder, pending)
-        with log.transaction() as tx:
-            redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
-            drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
-            if drafts and (batch := tx.append(drafts, pending.by)) is not None:
-                redacted |= _redacted_by([batch])
-            redacted_digests.name_events(log.folder, redacted)
-        _await_rendering(project)
-        # Checkpoints hold texts; one from before a redaction is never used again.
-        uncleared = checkpoints.clear(log.folder)
-        done = _search_files(project, pending.texts, overwriting=True)
-        done.remaining += [*uncleared, *_erase_in_copies(log.folder, pending)]
-        with log.transaction() as tx:
-            redaction.erase(log.path, tx.read(), frozenset(pending.ids))
-            # Another process may have finished it, and a third may have requested more since.
-            if not done.remaining and redaction.read_pending(log.folder) == pending:
-                redaction.remove_pending(log.folder)
-    except (errors.LockHeldError, errors.CannotWriteError, errors.OutcomeUnknownError) as error:
-        done.remaining.append(f"{log.path}: not finished, the next command that writes continues: {error}")
-    finally:
-        log.close()
-    return done
-
-
-def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
-    """List the events in each copy of a shared book, so that nobody reads their texts there from now on.
-
-    The list stays, because the book may not say yet that they are redacted.
-    """
-    for folder in _list_copies(ledger):
-        with suppress(errors.TallybookError):
-            # Without the texts: the file stays.
-            redaction.add_pending(folder, pending.ids, (), pending.reason or "redacted", pending.by)
-            checkpoints.clear(folder)
-
-
-def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
-    """Erase the texts of events in the copies of a shared book; return what could not be erased, a line each."""
-    _note_in_copies(ledger, pending)
-    remaining: list[str] = []
-    folders = _list_copies(ledger)
-    if not folders:
-        return remaining
-    try:
-        # Who takes the lock of syncs removes what an interrupted append left; a sync that runs has done it.
-        with suppress(errors.LockHeldError), replica.lock(ledger, 0):
-            pass
-    except errors.TallybookError as error:
-        remaining.append(str(error))
-    for folder in folders:
-        copy = JsonlLog(folder)
-        try:
-            redaction.erase(copy.path, copy.read(), redaction.pending_ids(folder).union(pending.ids))
-        except errors.DamagedLedgerError:
-            # One that was set aside: its bytes prove nothing, and are searched like those of any file.
-            erasure.overwrite(copy.path, TextSearch(pending.texts))
-        except errors.TallybookError as error:
-            remaining.append(f"{copy.path}: not erased: {error}")
-    return remaining
-
-
-def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:
-    """Return id of a redacted event → number of the event that records its redaction."""
-    records = (record for batch in codec.decode(batches) for record in batch.records)
-    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
-
-
-def _await_rendering(project: Project) -> None:
-    """Wait for a rendering or a checkpoint that may have begun before the event; later ones hold no such text.
-
-    A temporary file that still holds it belongs to a killed process, and is never renamed.
-
-    Raises:
-        LockHeldError: It takes too long.
-    """
-    locks = {project.ledger / "render.lock": True}
-    cache = caches.find_folder(project.ledger)
-    if cache is not None:
-        locks[Path(cache, checkpoints.LOCK)] = False
-    for path, create in locks.items():
-        # Nobody stored a checkpoint yet, or another redaction removed the cache just now.
-        with suppress(FileNotFoundError), disk.hold_open(path, write=True, create=create) as fd:
-            disk.lock(fd, path, disk.LOCK_WAIT_MS)
-
-
-def _search_files(project: Project, texts: Collection[str], *, overwriting: bool) -> RedactionResult:
-    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
-    done, wanted = RedactionResult(), TextSearch(texts)
-    for path, own, kind in erasure.files(project) if texts else ():
-        try:
-            if not own:
-                done.foreign += [path] if erasure.holds(path, wanted, kind=kind) else []
-                continue
-            if erasure.overwrite(path, wanted, kind) if overwriting else erasure.holds(path, wanted, kind=kind):
-                done.files.append(path)
-            if overwriting and erasure.holds(path, wanted, kind=kind):
-                done.remaining.append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
-        except (errors.TallybookError, OSError) as error:
-            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
-            if path.exists():
-                lines = done.remaining if own else done.unsearched
-                lines.append(f"{path}: could not be searched: {error}")
-    return done
-
-
 def _require_match(done: RedactionResult, target: RedactionTarget) -> RedactionResult:
     """Return the result, or raise if nothing holds the text."""
     if done.is_empty:
@@ -491,7 +334,7 @@ def _search_all(
     own = log.own.read() if reading.has_book(log) else ()
     events, bodies = _search(log, chain(log.read(), own, pending), texts, event)
     # A copy may go further than what is shown: a sync was interrupted, or a history was set aside.
-    copied, _ = _search(log, _read_copies(_list_copies(log.folder)), texts, None)
+    copied, _ = _search(log, _read_copies(erasure.list_copies(log.folder)), texts, None)
     shown = {event.id for event in events}
     # A number of a copy is one of the book.
     others = (attrs.evolve(copy, seq=shared_number(BOOK + copy.seq)) for copy in copied if copy.id not in shown)
