@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START
+from tallybook.ledger.sharing import git_remote
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.engine import NOTHING, Engine, UnreachableError
 from tallybook.projections.surfaces.sharing import syncing
@@ -156,3 +158,21 @@ def test_a_writer_is_named_by_its_user(tmp_path: Path, run: command_line.Run, mo
     undone = json.loads(team.run("anna", "undo", "--writer", "anna", "--yes", "--json").out)["events"]
     assert [3, 4] == [event["book"] for event in undone]
     assert "is not a writer of the book" in team.run("anna", "log", "--writer", "ann", code=2).err
+
+
+def test_a_join_fetches_a_book_once(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was fetched to show what joining brings is what is taken in then."""
+    team = make_team("git", tmp_path, run, monkeypatch)
+    team.run("anna", "add", "Use type hints")
+    team.share("anna")
+    calls: Counter[str] = Counter()
+    real = git_remote.run_git
+
+    def run_git(words: Sequence[str], *rest: Any, **options: Any) -> Any:
+        calls.update(word for word in words if word in {"ls-remote", "fetch", "push"})
+        return real(words, *rest, **options)
+
+    monkeypatch.setattr(git_remote, "run_git", run_git)
+    team.share("ben")
+    # It is asked again whether anything came since; this remote sends the texts with the first fetch.
+    assert {"ls-remote": 2, "fetch": 1} == calls

@@ -86,21 +86,21 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
 
 def _join(project: Project, engine_name: str, address: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
     part = _membership(project, engine_name, address, options, as_json=as_json)
-    # A person is asked with what would leave in sight, so the book is read first.
+    # A person is asked with what would leave in sight, so the book is read first, and what came stays with the engine.
     with closing(membership.open_engine(part, project.ledger)) as engine:
         shown = operations.preview(project, engine, part)
-    if part.read_only and not shown["book"]:
-        hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
-        raise BadInputError(part.address, f"holds no book {part.name}", hint)
-    if not as_json:
-        say(*_preview_lines(shown, read_only=part.read_only))
-    what, question = _purpose(project, part, shown)
-    if options["dry_run"]:
-        reply(shown, ["Nothing was changed: this was a dry run."], as_json=as_json)
-        return 0
-    require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
-    before = operations.own_end(project)
-    result = operations.join(project, part)
+        if part.read_only and not shown["book"]:
+            hint = "check the address and the name, or leave out --read-only to make it; nothing was changed"
+            raise BadInputError(part.address, f"holds no book {part.name}", hint)
+        if not as_json:
+            say(*_preview_lines(shown, read_only=part.read_only))
+        what, question = _purpose(project, part, shown)
+        if options["dry_run"]:
+            reply(shown, ["Nothing was changed: this was a dry run."], as_json=as_json)
+            return 0
+        require_consent(f"share {engine_name}", what, question, yes=options["yes"], as_json=as_json)
+        before = operations.own_end(project)
+        result = operations.join(project, part, engine)
     operations.store(project, before, result.problems, taken=result.taken)
     # Each machine renders the file for itself, and git stops where it would overwrite or stash it.
     for step in plan.exclusions(project):

@@ -85,7 +85,7 @@ def preview(project: Project, engine: Engine, part: Membership) -> dict[str, Any
     }
 
 
-def join(project: Project, part: Membership) -> syncing.SyncResult:
+def join(project: Project, part: Membership, engine: Engine) -> syncing.SyncResult:
     """Join a book, or make it where there is none, and sync once.
 
     A project that shares a book somewhere else moves it, or follows it.
@@ -106,8 +106,7 @@ def join(project: Project, part: Membership) -> syncing.SyncResult:
         part = attrs.evolve(part, **kept)
     ledger = ledger_id(project.ledger / LOG_NAME)
     part = attrs.evolve(part, ledger=ledger, path=os.path.realpath(project.ledger))
-    with closing(open_engine(part, project.ledger)) as engine:
-        return attrs.evolve(run(project, part, engine), unsealed=unsealed)
+    return attrs.evolve(run(project, part, engine), unsealed=unsealed)
 
 
 def _move(project: Project, before: Membership, part: Membership) -> str:

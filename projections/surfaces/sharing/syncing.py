@@ -511,11 +511,13 @@ class Sync:
         if (end.seq, self.upto) == (seq, before.frontier.upto) or not end.seq:
             return
         self._append_taken(end, self.upto, self.renamed)
-        after = self.log.refreshed().history
-        # The event just appended says what the frontier is, so it must be read again.
-        if after.begin.seq < before.end.seq:
+        self.log.refreshed()
+        if before.pending and before.pending[-1].records[-1].seq > self.upto:
+            # The event just appended says what the frontier is, so it must be read again.
+            after = self.log.history
             self._note(upto=after.begin, taken=self.log.known_end(after.pending[0]))
         else:
+            # What was published just now is not read again.
             self._note(upto=before.end, taken=before.frontier.seq)
 
     def _append_taken(self, end: Position, upto: int, renamed: Mapping[str, str]) -> None:
