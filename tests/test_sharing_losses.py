@@ -19,6 +19,8 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.sharing import syncing
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from helpers.command_line import Run
     from helpers.sharing_projects import Team
     from tallybook.ledger.fast_stdlib import StrPath
@@ -251,3 +253,18 @@ def test_an_address_that_cannot_be_reached_shares_nothing(team: Team) -> None:
     assert "shares no book" in team.run("cleo", "share", "status", code=1).err
     Path(team.address).rename(team.folder / "away.git")
     assert "events wait in the own ledger; run `tallybook sync` later" in team.run("anna", "sync", code=4).err
+
+
+def test_a_sync_that_waited_for_another_one_keeps_the_copy(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that waits until another one of its project ends reads the end that this one noted."""
+    team.run("anna", "rate", "kpt_001", "helpful")
+    team.sync("anna")
+    lock = syncing.replicas.lock
+
+    def wait(ledger: StrPath) -> AbstractContextManager[None]:
+        monkeypatch.setattr(syncing.replicas, "lock", lock)
+        team.sync("ben")
+        return lock(ledger)
+
+    monkeypatch.setattr(syncing.replicas, "lock", wait)
+    assert "" == json.loads(team.run("ben", "sync", "--json").out)["set_aside"]

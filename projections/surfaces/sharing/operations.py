@@ -159,11 +159,11 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
     if has_spool:
         with suppress(MissingLinesError):
             record.write(project, [])
-    result = syncing.sync(project, _at_end(project, part), engine, limit_s)
+    result = syncing.sync(project, part, engine, limit_s)
     _finish(project, part, result.end)
     # What waited for lines of the book was recorded only after the first sync brought them.
     if has_spool and SharedLog(project.ledger).history.pending:
-        result = syncing.sync(project, _at_end(project, part), engine, limit_s, result)
+        result = syncing.sync(project, part, engine, limit_s, result)
         _finish(project, part, result.end)
     # A manual edit is recorded only now, so that nothing leaves that a preview did not show.
     return attrs.evolve(result, pending=SharedLog(project.ledger).count_pending())
@@ -226,12 +226,6 @@ def _masked_text(project: Project, event: str) -> str:
                     raise BadInputError(f"event {event}", "its text was published as it is", "nothing is left to do")
                 return str(text)
     raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
-
-
-def _at_end(project: Project, part: Membership) -> Membership:
-    """Return a project's part in a book with the ends of the replica that were noted last."""
-    known = membership.last_known(project)
-    return part if known is None else attrs.evolve(part, end=known.end, before=known.before)
 
 
 def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:

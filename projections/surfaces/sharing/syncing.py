@@ -224,7 +224,7 @@ def sync(
 
     Args:
         project: The project.
-        part: Its part in the book; a copy of the book that does not end where it says is set aside.
+        part: Its part in the book.
         engine: The engine.
         limit_s: Seconds after which what is left stays pending.
         result: What an earlier sync of the same command did; this one adds to it.
@@ -236,7 +236,7 @@ def sync(
         TallybookError: The own ledger is damaged or could not be written.
     """
     with replicas.lock(project.ledger):
-        aside = replicas.set_aside_foreign(project.ledger, [part.end, part.before])
+        aside = _set_aside_foreign(project)
         try:
             result = Sync(project, part, engine, limit_s, result).run()
         except (DamagedLedgerError, MissingLinesError):
@@ -247,6 +247,13 @@ def sync(
             result = Sync(project, part, engine, limit_s).run()
     result.set_aside = aside or result.set_aside
     return result
+
+
+def _set_aside_foreign(project: Project) -> str:
+    """Set the copy of the book aside if it does not end where the last sync noted, and return its folder."""
+    # Read under the lock: a sync that ran until now has noted another end.
+    known = membership.last_known(project)
+    return replicas.set_aside_foreign(project.ledger, [(0, "")] if known is None else [known.end, known.before])
 
 
 class Sync:
@@ -601,7 +608,7 @@ def rejoin(project: Project, part: Membership, engine: Engine) -> dict[str, Any]
         EngineError: The engine cannot be reached, or this machine may not write what the history lacks.
     """
     with replicas.lock(project.ledger):
-        replicas.set_aside_foreign(project.ledger, [part.end, part.before])
+        _set_aside_foreign(project)
         former = Sync(project, part, engine, LIMIT_S)
         had = former.replica.ids()
         fresh = former.take_history()
