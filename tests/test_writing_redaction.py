@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from helpers.command_line import Run
+
 
 TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
 
@@ -238,6 +240,12 @@ def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> 
     tracked = subprocess.run(["git", "ls-files"], cwd=here.root, check=True, capture_output=True, text=True).stdout
     assert "events.jsonl" in tracked
     assert NAME not in tracked
+
+
+def test_what_looks_the_same_is_found_after_a_backslash(here: Project, run: Run) -> None:
+    """The backslash of a path is no escape that hides what follows it."""
+    run("add", r"Read C:\nadia  zwiebel first")
+    assert "point.added kpt_004" in run("redact", "--text", "nadia zwiebel", "--dry-run").out
 
 
 def test_a_redacted_text_in_the_spool_is_left_out(here: Project) -> None:

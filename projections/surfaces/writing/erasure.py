@@ -230,8 +230,9 @@ class TextSearch:
         """Return whether a text holds one of the texts, or what looks the same, also within JSON."""
         if self.is_spelled_in(text):
             return True
-        look = normalize_look(_normalize_escapes(text))
-        return any(form in look for form in self._looks)
+        # A backslash may be the text's own, as in a path of Windows.
+        looks = {normalize_look(text), normalize_look(_normalize_escapes(text))}
+        return any(form in look for look in looks for form in self._looks)
 
     def find(self, data: bytes, kind: str = "") -> Iterator[tuple[int, int]]:
         """Yield the places to overwrite in a file, as (begin, end) offsets.
