@@ -334,7 +334,8 @@ def usage_message(error: click.ClickException) -> str:
     else:
         what, near = error.format_message().rstrip("."), None
         param = error.param if isinstance(error, click.BadParameter) else None
-        if param is not None and isinstance(param.type, click.Choice):
+        # Of one that is missing there is no value.
+        if param is not None and error.message and isinstance(param.type, click.Choice):
             from difflib import get_close_matches
 
             # Click's error has the value in its text alone.
