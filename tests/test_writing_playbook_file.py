@@ -174,6 +174,21 @@ def test_an_edit_that_was_recorded_and_not_rendered_counts_once(here: Project) -
     assert 7 == read(here)["key_points"][0]["helpful"]
 
 
+@pytest.mark.parametrize("harmful", [0, 12])
+def test_a_program_that_saves_its_document_again_counts_each_change_once(here: Project, harmful: int) -> None:
+    """A document in memory keeps its stamp, and has the edits that were recorded meanwhile: they are not added anew."""
+    doc = read(here)
+    edited = doc["key_points"][0]
+    # As many prune the entry, which the next save brings back.
+    commands.record(here, extraction(*[("kpt_001", "harmful")] * harmful), REFLECTOR)
+    for added in (4, 0, 2):
+        edited["helpful"] += added
+        write(here, doc)
+        commands.replay(here)
+        counts = entry(here, "kpt_001")
+        assert (edited["helpful"], harmful) == (counts["helpful"], counts["harmful"])
+
+
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change between the read of the file and its rendering is read again, and recorded."""
     doc = read(here)

@@ -268,6 +268,7 @@ def decide_edit(
     state: Playbook,
     renamed_before: Mapping[str, str] | None = None,
     refusal: Callable[[str], str | None] = lambda _: None,
+    edited: Mapping[str, tuple[int, int]] = _NONE,
 ) -> Decision:
     """Decide a manual edit, merged with the events that were recorded since its base.
 
@@ -276,6 +277,8 @@ def decide_edit(
         state: The playbook now.
         renamed_before: Name that the sender uses → the entry's name in the ledger, from its earlier requests.
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
+        edited: Name → what edits since the base added to its counts, (helpful, harmful): a file that is saved again
+            has it already.
 
     Returns:
         One event per changed entry, the order if it changed, and ``playbook.edited``. It prunes nothing.
@@ -294,7 +297,8 @@ def decide_edit(
         old, now = base.get(entry.name), entries.get(name)
         if old == entry:
             continue
-        target = attrs.evolve(_merge_entry(entry, old, now, now or state.gone.get(name)), name=name)
+        counted = now or state.gone.get(name)
+        target = attrs.evolve(_merge_entry(entry, old, now, counted, edited.get(name, (0, 0))), name=name)
         if target != now:
             changes.append(_make_edit(target, now, texts))
         after.setdefault(name)
@@ -380,7 +384,9 @@ def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
     return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
-def _merge_entry(entry: Entry, old: Entry | None, now: Entry | None, counted: Entry | None) -> Entry:
+def _merge_entry(
+    entry: Entry, old: Entry | None, now: Entry | None, counted: Entry | None, edited: tuple[int, int]
+) -> Entry:
     """Return an entry with its text from the side that changed it, and with the changes of both to its counts.
 
     A count is meant as of the edit's base: what came in since then is added, so that an edit loses no rating.
@@ -388,7 +394,11 @@ def _merge_entry(entry: Entry, old: Entry | None, now: Entry | None, counted: En
     text = entry.text if old is None or now is None or old.text != entry.text else now.text
     if old is None or counted is None:
         return attrs.evolve(entry, text=text)
-    helpful, harmful = counted.helpful + entry.helpful - old.helpful, counted.harmful + entry.harmful - old.harmful
+    helpful, harmful = counted.helpful, counted.harmful
+    if entry.helpful != old.helpful:
+        helpful += entry.helpful - old.helpful - edited[0]
+    if entry.harmful != old.harmful:
+        harmful += entry.harmful - old.harmful - edited[1]
     return Entry(entry.name, text, max(helpful, 0), max(harmful, 0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 import contextlib
-from itertools import count
+from itertools import chain, count
 import json
 import os
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, MissingLinesError, Problem
-from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted
+from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted, PointEdited
 from tallybook.ledger.fast_stdlib import dumps, import_lazily, sha256
 from tallybook.ledger.line import MAX_BATCH_BYTES
 from tallybook.ledger.names import (
@@ -30,7 +31,7 @@ from tallybook.ledger.names import (
 from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, history
 from tallybook.projections.playbook.render import entries_by_section, playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.history import reading
@@ -40,6 +41,7 @@ from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME, Proj
 if TYPE_CHECKING:
     from tallybook.ledger.decisions import legacy_import, update
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
+    from tallybook.ledger.log import JsonlLog
 
 else:
     # Mostly the file is the last rendering, and then nothing is decided.
@@ -287,14 +289,36 @@ def _find_edit(
     until = _changed_days(legacy, base, new_names)
     if entries == base_entries and not (top or odd or placed or until):
         return (), notes
-    seq, names = base.stamp[0], log.names_since(base.seq) if reading.has_book(log) and base is not state else None
-    edit = update.Edit(base_entries, entries, top, seq, legacy.sha256, placed, until)
-    decision = update.decide_edit(edit, state, names, redacted.refusal)
+    names, edited = None, {}
+    if base is not state:
+        if reading.has_book(log):
+            names = log.names_since(base.seq)
+        else:
+            edited = _count_edits(log, base)
+    edit = update.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
+    decision = update.decide_edit(edit, state, names, redacted.refusal, edited)
     refusals = [refusal for refusal in decision.ignored if isinstance(refusal, update.RefusedText)]
     notes += [(refusal.name or refusal.item, refusal.reason) for refusal in refusals]
     # Of an edit of refused texts alone only its closing event is left.
     is_empty = bool(refusals) and len(decision.events) == 1 and not top and not odd
     return () if is_empty else (*odd, *decision.events), notes
+
+
+def _count_edits(log: JsonlLog, base: Playbook) -> dict[str, tuple[int, int]]:
+    """Return what edits since a playbook added to the counts of its entries: name → (helpful, harmful)."""
+    edited: dict[str, tuple[int, int]] = {}
+    later = (batch for batch in history(lambda: decode(log.read())) if batch.last > base.seq)
+    for event in chain.from_iterable(batch.events for batch in later):
+        # Version 1 did not say what its writer saw.
+        if isinstance(event, PointEdited) and event.change and event.name in base.entries:
+            helpful, harmful = edited.get(event.name, (0, 0))
+            before = event.helpful_before, event.harmful_before
+            if event.change in {"new", "copied"}:
+                # It brought the entry back.
+                then, helpful, harmful = base.entries[event.name], 0, 0
+                before = then.helpful, then.harmful
+            edited[event.name] = helpful + event.helpful - before[0], harmful + event.harmful - before[1]
+    return edited
 
 
 def _is_by_section(legacy: LegacyFile, form: str) -> bool:
