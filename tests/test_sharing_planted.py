@@ -113,7 +113,7 @@ def _point_elsewhere(book: Path, target: Path) -> None:
     (book / "current").write_text((book / "current").read_text().replace('"1"', f'"{target}/1"'))
 
 
-PLANTS: dict[str, Callable[[Path, Path], None]] = {
+PLANTS: dict[str, Callable[[Path, Path], object]] = {
     "a link in place of the book": _link,
     "a link in place of a copy": lambda book, target: _link(book / "1", target),
     "a link in place of the log": lambda book, target: _link(book / "1/events.jsonl", target / "file"),
@@ -121,6 +121,7 @@ PLANTS: dict[str, Callable[[Path, Path], None]] = {
     "a link in place of current": lambda book, target: _link(book / "current", target / "file"),
     "a link in place of the lock": lambda book, target: _link(book / "lock", target / "file"),
     "a current that points elsewhere": _point_elsewhere,
+    "a current that is no object": lambda book, _: (book / "current").write_text("null"),
 }
 
 

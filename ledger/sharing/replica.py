@@ -75,7 +75,7 @@ class Current:
 
 def read_current(ledger: StrPath) -> Current:
     """Return which copy is the present one, and how far it is; the first one, which has nothing, where nothing says."""
-    with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError):
+    with suppress(OSError, CannotWriteError, ValueError, TypeError, KeyError, AttributeError):
         fields: Any = json.loads(disk.read_file(os.path.join(ledger, FOLDER, CURRENT)))
         upto, read_to, (first, last) = Position(*fields.pop("upto")), End(*fields.pop("read_to")), fields.pop("block")
         current = Current(upto=upto, read_to=read_to, block=(first, last), **fields)
