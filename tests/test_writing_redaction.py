@@ -242,7 +242,8 @@ def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> 
     assert NAME not in tracked
 
 
-def test_what_looks_the_same_is_found_after_a_backslash(here: Project, run: Run) -> None:
+@pytest.mark.usefixtures("here")
+def test_what_looks_the_same_is_found_after_a_backslash(run: Run) -> None:
     """The backslash of a path is no escape that hides what follows it."""
     run("add", r"Read C:\nadia  zwiebel first")
     assert "point.added kpt_004" in run("redact", "--text", "nadia zwiebel", "--dry-run").out
