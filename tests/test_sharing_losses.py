@@ -13,6 +13,7 @@ from helpers.books import make_run
 from helpers.sharing_projects import make_team
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.scan import choose_digest, verify_run
+from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
@@ -259,12 +260,12 @@ def test_a_sync_that_waited_for_another_one_keeps_the_copy(team: Team, monkeypat
     """A sync that waits until another one of its project ends reads the end that this one noted."""
     team.run("anna", "rate", "kpt_001", "helpful")
     team.sync("anna")
-    lock = syncing.replicas.lock
+    lock = replicas.lock
 
     def wait(ledger: StrPath) -> AbstractContextManager[None]:
-        monkeypatch.setattr(syncing.replicas, "lock", lock)
+        monkeypatch.setattr(replicas, "lock", lock)
         team.sync("ben")
         return lock(ledger)
 
-    monkeypatch.setattr(syncing.replicas, "lock", wait)
+    monkeypatch.setattr(replicas, "lock", wait)
     assert "" == json.loads(team.run("ben", "sync", "--json").out)["set_aside"]
