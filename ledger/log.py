@@ -10,13 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 import os
 
-from tallybook.ledger import clock, line
-from tallybook.ledger.errors import (
-    BadInputError,
-    CannotWriteError,
-    DamagedLedgerError,
-    OutcomeUnknownError,
-)
+from tallybook.ledger import clock, errors, line
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp
 from tallybook.ledger.storage import disk
@@ -107,7 +101,7 @@ class LogFiles:
             except FileNotFoundError:
                 # A ledger must not begin anew unnoticed.
                 if head is not None and is_acknowledged:
-                    raise DamagedLedgerError([damage.missing_log_problem(head)]) from None
+                    raise errors.DamagedLedgerError([damage.missing_log_problem(head)]) from None
                 self.log = disk.open_file(self.path, write=True, append=True, create=True)
             disk.refuse_hard_link(
                 self.log, self.path, lambda: is_acknowledged or line.first_seq(read_at(self.log, 64, 0)) == 1
@@ -127,7 +121,7 @@ class LogFiles:
         while not disk.try_lock(self.head):
             tries -= 1
             if not tries:
-                raise OutcomeUnknownError(self.head_path, "held by another process")
+                raise errors.OutcomeUnknownError(self.head_path, "held by another process")
             disk.pause()
         try:
             yield
@@ -147,14 +141,14 @@ class LogFiles:
         """
         try:
             disk.flush(self.log, self.path)
-        except OutcomeUnknownError:
+        except errors.OutcomeUnknownError:
             self.report_failure(begin, opened)
             raise
         try:
             with self.lock_head(HEAD_TRIES):
                 head = heads.read(self.head)
                 if head is not None and head.failures != self.failures:
-                    raise OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
+                    raise errors.OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
                 # The head never goes back: a later writer may have flushed this batch with its own.
                 if head is None or head.position.seq < position.seq:
                     # Another process may have taken in a shared book since this one looked at the head.
@@ -164,7 +158,7 @@ class LogFiles:
                         # The first head of a ledger: without it a crash would look like damage.
                         disk.flush(self.head, self.head_path)
         except OSError as error:
-            raise OutcomeUnknownError(self.head_path, disk.reason(error)) from error
+            raise errors.OutcomeUnknownError(self.head_path, disk.reason(error)) from error
 
     def mark_shared(self) -> None:
         """Note in the head that this ledger has taken in a shared book. The caller holds the lock.
@@ -192,7 +186,7 @@ class LogFiles:
                 suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
                 heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
         except OSError as error:
-            raise OutcomeUnknownError(self.path, disk.reason(error)) from error
+            raise errors.OutcomeUnknownError(self.path, disk.reason(error)) from error
 
     def close(self) -> None:
         """Close every file."""
@@ -405,7 +399,7 @@ class Transaction:
     def _seal(self, files: LogFiles, tail: Position, size: int) -> RawBatch:
         try:
             return damage.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
-        except OutcomeUnknownError:
+        except errors.OutcomeUnknownError:
             files.report_failure(tail.offset, self._start)
             raise
 
@@ -425,7 +419,7 @@ class Transaction:
             disk.flush_data(files.head)
             disk.flush_folder(folder)
         except OSError as error:
-            raise CannotWriteError(folder, disk.reason(error)) from error
+            raise errors.CannotWriteError(folder, disk.reason(error)) from error
         opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": line.FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
 
@@ -456,7 +450,7 @@ class Transaction:
             BadInputError: There is no event, a text is too long or not Unicode, or ``by`` is invalid.
         """
         if not drafts:
-            raise BadInputError("batch", "has no event")
+            raise errors.BadInputError("batch", "has no event")
         if key is None:
             batch = line.frame(drafts, self._stamp(self.position, by, None))
         else:
@@ -523,12 +517,12 @@ class Transaction:
         data = b"".join([batch.raw for batch in self._pending])
         try:
             disk.write_all(files.log, data, path)
-        except CannotWriteError as error:
+        except errors.CannotWriteError as error:
             first = self._pending[0]
             # A whole batch on disk is part of the ledger for the next writer, so nobody may say that nothing was
             # recorded.
             if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
-                raise OutcomeUnknownError(path, f"written in part: {error}") from error
+                raise errors.OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
         disk.check_place(files.log, data, path, self._pending[0].offset)
 

@@ -31,20 +31,8 @@ from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.history.entry_history import normalize_words
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.scores import scoring
 from tallybook.projections.scores.config import OVERALL, SESSION, Config, component_id, score_id
-from tallybook.projections.scores.scoring import (
-    FULL,
-    NOT_COUNTED,
-    Contribution,
-    Level,
-    Session,
-    grade_of,
-    percent,
-    score_session,
-    session_of,
-    time_of,
-    trend,
-)
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
@@ -60,17 +48,17 @@ Packed = tuple[str, int, bytes]
 """When a session was, the number of its last event, and its bytes: a long history has very many sessions."""
 
 
-def _pack(session: Session) -> Packed:
+def _pack(session: scoring.Session) -> Packed:
     # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
     return session.at, session.seq, zlib.compress(msgspec.json.encode(session, enc_hook=str), 1)
 
 
-def _unpack(packed: Packed) -> Session:
+def _unpack(packed: Packed) -> scoring.Session:
     return _DECODER.decode(zlib.decompress(packed[2]))
 
 
 _DECODER: Final = msgspec.json.Decoder(
-    Session, dec_hook=lambda _, value: value if isinstance(value, int) else Fraction(value)
+    scoring.Session, dec_hook=lambda _, value: value if isinstance(value, int) else Fraction(value)
 )
 
 
@@ -180,10 +168,10 @@ class Tally:
         # In whole numbers, so that no average depends on the last bit of a float.
         return {"avg": (2 * total + number) // (2 * number), "min": min(counts), "max": max(counts)}
 
-    def level(self, period: str, score: str) -> Level:
+    def level(self, period: str, score: str) -> scoring.Level:
         """Return the average of a score over the tally's period. The score must be present."""
-        unmeasured = self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / FULL
-        return Level(period, self.range(score)["avg"], percent(1 - unmeasured))
+        unmeasured = self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / scoring.FULL
+        return scoring.Level(period, self.range(score)["avg"], scoring.percent(1 - unmeasured))
 
 
 def _add(into: dict[Any, int], numbers: Mapping[Any, int], sign: int) -> None:
@@ -210,7 +198,7 @@ def group_days(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict
     return groups
 
 
-def score_levels(periods: Mapping[str, Tally], score: str) -> list[Level]:
+def score_levels(periods: Mapping[str, Tally], score: str) -> list[scoring.Level]:
     """Return a score over each period that has it, in order."""
     return [periods[name].level(name, score) for name in sorted(periods) if score in periods[name].scores]
 
@@ -261,7 +249,7 @@ class Scores(State):
     days: dict[str, Tally] = attrs.field(factory=dict)
     versions: dict[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
-    uncounted: dict[str, Session] = attrs.field(factory=dict)
+    uncounted: dict[str, scoring.Session] = attrs.field(factory=dict)
     last_at: str = ""
     unscored: Counter[str] = attrs.field(factory=Counter)
     rewrites: int = 0
@@ -270,10 +258,10 @@ class Scores(State):
     def seal(self) -> None:
         """Count every changed session: move it to the tallies of its periods."""
         for id_, session in self.uncounted.items():
-            scores, shares = score_session(session, self.config)
-            unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
+            scores, shares = scoring.score_session(session, self.config)
+            unmeasured = {name: points for name, share in shares.items() if (points := 100 - scoring.percent(share))}
             day = day_of(session.at, self.config.timezone)
-            fresh = Contribution(day, session.version, scores, unmeasured) if scores else NOT_COUNTED
+            fresh = scoring.Contribution(day, session.version, scores, unmeasured) if scores else scoring.NOT_COUNTED
             # A late event takes its session out of its old day and puts it into the new one.
             if fresh != session.contribution:
                 self._tally(session.contribution, -1)
@@ -282,17 +270,17 @@ class Scores(State):
             self.sessions[id_] = _pack(session)
         self.uncounted.clear()
 
-    def session(self, id_: str) -> Session | None:
+    def session(self, id_: str) -> scoring.Session | None:
         """Return a session as measured so far, None without any event of it."""
         packed = self.sessions.get(id_)
         return self.uncounted.get(id_) or (None if packed is None else _unpack(packed))
 
-    def latest_sessions(self) -> Iterator[Session]:
+    def latest_sessions(self) -> Iterator[scoring.Session]:
         """Yield the counted sessions, the latest first; of several at one time the greater id first."""
         for _, id_ in sorted(((at, id_) for id_, (at, *_) in self.sessions.items()), reverse=True):
             yield _unpack(self.sessions[id_])
 
-    def _tally(self, counted: Contribution, sign: int) -> None:
+    def _tally(self, counted: scoring.Contribution, sign: int) -> None:
         scores = {score: {value: 1} for score, value in counted.scores.items()}
         tally = Tally(1, scores, {**counted.unmeasured})
         for periods, name in ((self.days, counted.day), (self.versions, counted.version)):
@@ -314,8 +302,8 @@ def day_of(at: str, zone: tzinfo) -> str:
 
 def _add_to_session(state: Scores, record: EventRecord) -> None:
     """Add an event to its session."""
-    id_ = session_of(record)
-    state.last_at = max(state.last_at, time_of(record))
+    id_ = scoring.session_of(record)
+    state.last_at = max(state.last_at, scoring.time_of(record))
     event: Any = record.event
     if not id_:
         state.unscored["no session"] += 1
@@ -324,7 +312,7 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
     if getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
         state.unscored["no component"] += 1
     state.unscored.update(unknown_parts(state.config, event))
-    session = state.session(id_) or Session(id_)
+    session = state.session(id_) or scoring.Session(id_)
     session.add_event(record)
     state.uncounted[id_] = session
 
@@ -348,7 +336,7 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
     for record in batch.records:
         match record.event:
             case events.BaselineSet(score=score, value=value):
-                day = date.fromisoformat(day_of(time_of(record), state.config.timezone))
+                day = date.fromisoformat(day_of(scoring.time_of(record), state.config.timezone))
                 state.baselines[score_id(score)] = Baseline(value, record.seq, day)
             case events.TelemetryKept(type=type_):
                 state.unscored[f"{UNSCORED_TYPE}{type_ or 'unknown'}"] += 1
@@ -475,7 +463,7 @@ def first_of(last: str, days: int) -> str:
     return date.fromordinal(max(date.fromisoformat(last).toordinal() - days + 1, 1)).isoformat()
 
 
-def session_document(session: Session, config: Config) -> Document:
+def session_document(session: scoring.Session, config: Config) -> Document:
     """Return a session's scores as "Per-Session Scores" has them; those without data are left out.
 
     Args:
@@ -494,7 +482,7 @@ def session_document(session: Session, config: Config) -> Document:
 def divide_scores(scores: Mapping[str, int], config: Config) -> Document:
     """Return scores as ``{component_scores, session_scores, grade}``; the grade is None without an overall score."""
     components, sessions = _divide(scores, config)
-    grade = grade_of(scores[OVERALL_ID], config).name if OVERALL_ID in scores else None
+    grade = scoring.grade_of(scores[OVERALL_ID], config).name if OVERALL_ID in scores else None
     return {"component_scores": components, "session_scores": sessions, "grade": grade}
 
 
@@ -505,7 +493,7 @@ def _divide(values: Mapping[str, Any], config: Config) -> tuple[dict[str, Any], 
     return components, {score.removeprefix(SESSION): values[score] for score in composites}
 
 
-def coverage(levels: Mapping[str, Level]) -> dict[str, float]:
+def coverage(levels: Mapping[str, scoring.Level]) -> dict[str, float]:
     """Return score id → the share of its weight that was measured, 0 to 1."""
     return {name: level.measured / 100 for name, level in levels.items()}
 
@@ -530,7 +518,7 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     for name in sorted(ends):
         until = bisect_right(overall, ends[name], key=lambda level: level.period)
         values = [level.value for level in overall[max(until - 2 * days, 0) : until]]
-        yield _aggregate(key, name, tallies[name], config, trend(values, days))
+        yield _aggregate(key, name, tallies[name], config, scoring.trend(values, days))
 
 
 def version_documents(state: Scores) -> Iterator[Document]:
@@ -543,7 +531,7 @@ def version_documents(state: Scores) -> Iterator[Document]:
         tally, change = state.versions[version], None
         if OVERALL_ID in tally.scores:
             averages.append(tally.range(OVERALL_ID)["avg"])
-            change = trend(averages[-2:], 1)
+            change = scoring.trend(averages[-2:], 1)
         yield _aggregate("version", version, tally, state.config, change)
 
 

@@ -12,20 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from tallybook.projections.surfaces.console.output import (
-    format_author,
-    format_count,
-    format_counts,
-    format_time,
-    happened_at,
-)
-from tallybook.projections.surfaces.console.terminal import (
-    is_utf,
-    make_text,
-    print_indented,
-    print_log_rows,
-    print_text,
-)
+from tallybook.projections.surfaces.console import output, terminal
 
 if TYPE_CHECKING:
     Row = Mapping[str, Any]
@@ -74,14 +61,14 @@ def print_story(
         chart: Whether to draw its counts over time as well.
         as_of: Whether the story is that of an earlier moment.
     """
-    heading = make_text(console, story["name"], "bold")
+    heading = terminal.make_text(console, story["name"], "bold")
     heading.append(f"  {story['status']}", "green" if story["status"] == "kept" else "red")
     console.print(heading)
     if story["text"] is not None:
-        print_indented(console, make_text(console, story["text"]))
+        terminal.print_indented(console, terminal.make_text(console, story["text"]))
         console.print()
     for sentence in tell_story(story, as_of=as_of):
-        print_text(console, sentence)
+        terminal.print_text(console, sentence)
     _print_deciding(console, story)
     _print_other_names(console, story["lineage"])
     if trail:
@@ -100,14 +87,14 @@ def tell_story(story: Story, *, as_of: bool = False) -> Iterator[str]:
         yield from _origin(story["trail"][0], story)
     if rated := [row for row in story["trail"] if row["kind"] == "point.rated"]:
         ratings = Counter(row["rating"] for row in rated)
-        raters = Counter(format_author(row["by"]) for row in rated)
+        raters = Counter(output.format_author(row["by"]) for row in rated)
         counts = ", ".join(f"{count} {rating}" for rating, count in ratings.items())
         authors = ", ".join(f"{rater} ({count})" for rater, count in raters.most_common())
         yield f"Rated {_times(len(rated))}: {counts}; by {authors}."
     yield from _notes(story["notes"])
     uses = [(verb, use) for verb, use in (("injected", story["told"]), ("cited", story["cited"])) if use["count"]]
     if uses:
-        parts = (f"{verb} {_times(use['count'])}, last {format_time(use['last']['at'])}" for verb, use in uses)
+        parts = (f"{verb} {_times(use['count'])}, last {output.format_time(use['last']['at'])}" for verb, use in uses)
         yield f"{_capitalise('; '.join(parts))}."
     if says := story.get("stale", {}).get("says"):
         yield f"{_capitalise(says)}."
@@ -124,7 +111,7 @@ def tell_story(story: Story, *, as_of: bool = False) -> Iterator[str]:
 
 def _origin(first: Row, story: Story) -> Iterator[str]:
     shape = f" (as {story['origin']})" if story["origin"] else ""
-    counts = f", with {format_counts(first)}" if first["helpful"] or first["harmful"] else ""
+    counts = f", with {output.format_counts(first)}" if first["helpful"] or first["harmful"] else ""
     yield f"{_capitalise(_describe(first, story))}{shape} {_when(first)}{counts}."
     if story["original"]:
         yield f"That file had it as {story['original']}"
@@ -135,7 +122,7 @@ def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         text = "[redacted]" if note["note"] is None else f'"{note["note"]}"'
         yield f"  {text} ({note['by']['rater']}, event {note['seq']})"
     if len(notes) > MAX_NOTES:
-        yield f"  {format_count(len(notes) - MAX_NOTES, 'earlier note')} not shown; {_ALL}."
+        yield f"  {output.format_count(len(notes) - MAX_NOTES, 'earlier note')} not shown; {_ALL}."
 
 
 def _changes(story: Story) -> Iterator[str]:
@@ -143,13 +130,15 @@ def _changes(story: Story) -> Iterator[str]:
     changes = []
     for before, row in pairwise(row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL):
         if is_exit(before, story):
-            left = f"{_capitalise(_describe(before, story))} at event {before['seq']} with {format_counts(before)}"
+            left = (
+                f"{_capitalise(_describe(before, story))} at event {before['seq']} with {output.format_counts(before)}"
+            )
             changes.append(f"{left}, back at event {row['seq']}.")
         elif row["kind"] in _CHANGES and not is_exit(row, story):
-            counts = f", which left it with {format_counts(row)}" if row["kind"] in _COUNT_CHANGES else ""
+            counts = f", which left it with {output.format_counts(row)}" if row["kind"] in _COUNT_CHANGES else ""
             changes.append(f"{_capitalise(_describe(row, story))} at event {row['seq']}{counts}.")
     if len(changes) > MAX_CHANGES:
-        yield f"{format_count(len(changes) - MAX_CHANGES, 'earlier change')} not shown; {_ALL}."
+        yield f"{output.format_count(len(changes) - MAX_CHANGES, 'earlier change')} not shown; {_ALL}."
     yield from changes[-MAX_CHANGES:]
 
 
@@ -161,12 +150,12 @@ def _fate(story: Story, *, as_of: bool) -> str:
     if decided_by is None:
         pins = [row["kind"] for row in story["trail"] if row["kind"] in {"point.pinned", "point.unpinned"}]
         pinned = ", and is pinned: no rule prunes it" if pins[-1:] == ["point.pinned"] else ""
-        return f"It is in the playbook with {format_counts(story)}{pinned}."
+        return f"It is in the playbook with {output.format_counts(story)}{pinned}."
     if story["status"] == "undone":
         return f"What brought this entry was undone {_when(decided_by)}."
     deciding = next(row for row in reversed(story["trail"]) if row["seq"] == decided_by["seq"])
     rule = f", by the rule {story['rule']}" if story["rule"] else ""
-    return f"{_capitalise(_describe(deciding, story))} {_when(decided_by)}{rule}, with {format_counts(story)}."
+    return f"{_capitalise(_describe(deciding, story))} {_when(decided_by)}{rule}, with {output.format_counts(story)}."
 
 
 def _events_without_effect(story: Story) -> Iterator[str]:
@@ -174,7 +163,7 @@ def _events_without_effect(story: Story) -> Iterator[str]:
     end = story["decided_by"]["seq"] if story["decided_by"] else None
     counted_for = Counter(row["reason"] for row in story["ignored"] if row["reason"].startswith(_COUNTS_FOR))
     for reason, count in counted_for.items():
-        what = format_count(count, "rating came after that and counts", "ratings came after that and count")
+        what = output.format_count(count, "rating came after that and counts", "ratings came after that and count")
         yield f"{what} for {reason.removeprefix(_COUNTS_FOR)}."
     others = [row for row in story["ignored"] if row["reason"] not in counted_for]
     late = [row for row in others if end is not None and row["seq"] > end]
@@ -186,13 +175,13 @@ def _events_without_effect(story: Story) -> Iterator[str]:
             "ratings of the book came after that and count",
         )
         back = f"to bring the entry back, run: tallybook restore {story['name']}"
-        yield f"{format_count(len(lost), singular, plural)} nothing; {back}"
+        yield f"{output.format_count(len(lost), singular, plural)} nothing; {back}"
     if late:
-        yield f"{format_count(len(late), 'event')} came after that and changed nothing."
+        yield f"{output.format_count(len(late), 'event')} came after that and changed nothing."
     reasons = Counter(row["reason"] for row in others if row not in late)
     if reasons:
         details = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
-        yield f"{format_count(reasons.total(), 'event')} about it changed nothing: {details}."
+        yield f"{output.format_count(reasons.total(), 'event')} about it changed nothing: {details}."
 
 
 # Parts of sentences
@@ -222,11 +211,11 @@ def _capitalise(text: str) -> str:
 def _when(row: Row) -> str:
     """Return when, by whom and by which event."""
     by = row["by"]
-    author = format_author(by) + (f" in session {by['session']}" if by.get("session") else "")
+    author = output.format_author(by) + (f" in session {by['session']}" if by.get("session") else "")
     place = f" ({by['place']})" if by.get("place") else ""
     taken = row.get("taken")
-    arrival = f", which came in here {format_time(taken['at'])}, event {taken['seq']}" if taken else ""
-    return f"{format_time(happened_at(row))} by {author}{place}, event {row['seq']}{arrival}"
+    arrival = f", which came in here {output.format_time(taken['at'])}, event {taken['seq']}" if taken else ""
+    return f"{output.format_time(output.happened_at(row))} by {author}{place}, event {row['seq']}{arrival}"
 
 
 def _times(count: int) -> str:
@@ -244,27 +233,29 @@ def _print_deciding(console: Console, story: Story) -> None:
     rated = {row["seq"] for row in story["trail"] if row["kind"] == "point.rated"}
     left_out = {event["seq"] for event in [row for row in deciding if row["seq"] not in rated][1 : 1 - MAX_DECIDING]}
     console.print()
-    print_log_rows(console, deciding[:1])
+    terminal.print_log_rows(console, deciding[:1])
     if left_out:
-        print_text(console, f"   ...  {len(left_out)} more that decided; {_ALL}", style="dim")
-    print_log_rows(console, (event for event in deciding[1:] if event["seq"] not in left_out))
+        terminal.print_text(console, f"   ...  {len(left_out)} more that decided; {_ALL}", style="dim")
+    terminal.print_log_rows(console, (event for event in deciding[1:] if event["seq"] not in left_out))
     if earlier := len(rated.difference(event["seq"] for event in deciding)):
-        print_text(console, f"   ...  and {format_count(earlier, 'earlier rating')}: --trail", style="dim")
+        terminal.print_text(
+            console, f"   ...  and {output.format_count(earlier, 'earlier rating')}: --trail", style="dim"
+        )
 
 
 def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -> None:
     if not lineage:
         return
     console.print()
-    print_text(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
+    terminal.print_text(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
     for relative in lineage[:MAX_NAMES]:
         link = "" if relative["relation"] in {"went into", "took in"} else "as "
         how = f"{relative['relation']} {link}{relative['of']}"
-        print_indented(
-            console, make_text(console, f"{relative['name']}  {relative['status']}, {how}: {relative['text']}")
+        terminal.print_indented(
+            console, terminal.make_text(console, f"{relative['name']}  {relative['status']}, {how}: {relative['text']}")
         )
     if len(lineage) > MAX_NAMES:
-        print_text(console, f"  and {len(lineage) - MAX_NAMES} more; {_ALL}.", style="dim")
+        terminal.print_text(console, f"  and {len(lineage) - MAX_NAMES} more; {_ALL}.", style="dim")
 
 
 def _print_trail(console: Console, story: Story) -> None:
@@ -272,14 +263,14 @@ def _print_trail(console: Console, story: Story) -> None:
     rows = sorted([*story["trail"], *story["ignored"]], key=lambda row: int(row["seq"]))
     if any(row["by"].get("writer") for row in rows):
         # Machines publish later than they record.
-        rows.sort(key=happened_at)
+        rows.sort(key=output.happened_at)
     if not rows:
         return
     console.print()
     for row in rows:
-        effect = f" ({row['reason']})" if "reason" in row else f": {format_counts(row)}"
-        arrival = f", here {format_time(row['taken']['at'])}" if row.get("taken") else ""
-        print_log_rows(console, [{**row, "summary": f"{_describe(row, story)}{effect}{arrival}"}])
+        effect = f" ({row['reason']})" if "reason" in row else f": {output.format_counts(row)}"
+        arrival = f", here {output.format_time(row['taken']['at'])}" if row.get("taken") else ""
+        terminal.print_log_rows(console, [{**row, "summary": f"{_describe(row, story)}{effect}{arrival}"}])
 
 
 _MINUTE_CHARS: Final = len("2026-11-21 20:17")
@@ -297,7 +288,7 @@ def _print_chart(console: Console, story: Story) -> None:
     """Print the counts of an entry over time: helpful above the axis, harmful below it."""
     rows = [row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL]
     if not rows:
-        print_text(console, "There is nothing to draw: this entry has no counted event.")
+        terminal.print_text(console, "There is nothing to draw: this entry has no counted event.")
         return
     most = max(1, *(row[which] for row in rows for which in COUNTS))
     label = len(str(most))
@@ -307,7 +298,7 @@ def _print_chart(console: Console, story: Story) -> None:
     timed = times[0] < times[-1]
     # Events of one moment are drawn one by one.
     columns = _columns(story, rows, times if timed else range(len(rows)), width)
-    _, cross, _, dash = LINES[is_utf(console)]
+    _, cross, _, dash = LINES[terminal.is_utf(console)]
     unit = max(most / ROWS, 1)
     console.print()
     for line in reversed(list(_bars(console, [helpful for helpful, _, _ in columns], unit, label, "green"))):
@@ -316,12 +307,16 @@ def _print_chart(console: Console, story: Story) -> None:
     console.print(Text(f"{0:>{label}} {cross}{marks.replace(' ', dash)}"), no_wrap=True, overflow="crop")
     for line in _bars(console, [harmful for _, harmful, _ in columns], unit, label, "red"):
         console.print(line, no_wrap=True, overflow="crop")
-    ends = [format_time(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
-    print_text(console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1)))
+    ends = [
+        output.format_time(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])
+    ]
+    terminal.print_text(
+        console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1))
+    )
     legend = [text for mark, text in (("x", "x left"), ("o", "o back")) if mark in marks]
-    print_text(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
+    terminal.print_text(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
     if timed:
-        print_text(console, f"times {format_time(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
+        terminal.print_text(console, f"times {output.format_time(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
 
 
 def _columns(story: Story, rows: Sequence[Row], places: Sequence[float], width: int) -> list[tuple[int, int, str]]:
@@ -347,7 +342,7 @@ def _columns(story: Story, rows: Sequence[Row], places: Sequence[float], width: 
 
 def _bars(console: Console, heights: Sequence[int], unit: float, label: int, style: str) -> Iterator[Text]:
     """Yield the rows of one side, from the axis on; the last has the highest count. Any count above zero is drawn."""
-    (tick, _, bar, _), full = LINES[is_utf(console)], GLYPHS[is_utf(console)][-1]
+    (tick, _, bar, _), full = LINES[terminal.is_utf(console)], GLYPHS[terminal.is_utf(console)][-1]
     last = ceil(max(heights) / unit)
     for row in range(last):
         scale = f"{max(heights):>{label}} {tick}" if row + 1 == last else f"{'':>{label}} {bar}"
