@@ -89,6 +89,12 @@ def test_no_message_shows_a_secret(name: str, home: Path, run: Run, *, as_json: 
     assert [] == holders(home)
 
 
+def test_an_address_with_a_password_names_what_to_use(home: Path, run: Run) -> None:
+    """A person learns of both places for the password."""
+    said = output(run, home, "share", *ADDRESSES["postgres, words"], "--book", "demo", "--yes")
+    assert said.endswith("leave it out and put it into ~/.pgpass, or give --password-file FILE\n")
+
+
 def test_a_book_that_is_shared_shows_no_secret(home: Path, run: Run) -> None:
     """Nothing that a project prints or stores while it shares has one of its user's secrets."""
     remote = make_remote(home / "remote.git")

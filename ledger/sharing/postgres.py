@@ -299,7 +299,8 @@ def _check_address(address: str) -> None:
     except psycopg.Error:
         chosen = {}
     if chosen.keys() & _SECRETS:
-        raise BadInputError("address", "holds a password", "leave it out and put it into ~/.pgpass")
+        hint = "leave it out and put it into ~/.pgpass, or give --password-file FILE"
+        raise BadInputError("address", "holds a password", hint)
     is_url = address.startswith(("postgresql://", "postgres://")) and not any(map(str.isspace, address))
     if not any(chosen.values()) or not (is_url or [*chosen] == ["service"]):
         hint = "use postgresql://HOST:PORT/DATABASE or service=NAME"
