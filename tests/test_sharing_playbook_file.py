@@ -151,3 +151,16 @@ def test_a_hook_process_gives_what_came_in(pair: tuple[SharedMachine, SharedMach
     assert "Sleep well" in anna.project.playbook.read_text()
     [injected] = anna.lines("log", "--kind", "playbook.injected")
     assert (True, None) == (isinstance(injected["seq"], int), injected.get("book"))
+
+
+def test_a_document_that_is_saved_again_counts_once(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """A file with its own earlier edit in it adds that no more, in a book either."""
+    anna, _ = pair
+    [entry, *_] = document(anna)["key_points"]
+    edit(anna, count_helpful(entry["name"], 5))
+    edited = anna.project.playbook.read_bytes()
+    for _ in range(2):
+        anna.project.playbook.write_bytes(edited)
+        commands.replay(anna.project)
+        [entry, *_] = document(anna)["key_points"]
+        assert 5 == entry["helpful"]

@@ -291,10 +291,11 @@ def _find_edit(
         return (), notes
     names, edited = None, {}
     if base is not state:
+        # Edits of other machines are not in the file.
+        edited = _count_edits(log.own if reading.has_book(log) else log, base)
         if reading.has_book(log):
             names = log.names_since(base.seq)
-        else:
-            edited = _count_edits(log, base)
+            edited = {names.get(name, name): counts for name, counts in edited.items()}
     edit = update.Edit(base_entries, entries, top, base.stamp[0], legacy.sha256, placed, until)
     decision = update.decide_edit(edit, state, names, redacted.refusal, edited)
     refusals = [refusal for refusal in decision.ignored if isinstance(refusal, update.RefusedText)]
