@@ -152,6 +152,13 @@ def test_moments_of_this_machine_and_of_the_book(pair: tuple[SharedMachine, Shar
     assert anna.entries("book:8") == anna.entries("8")
 
 
+def test_the_last_number_of_an_answer_is_a_moment_with_all_of_it(anna: SharedMachine) -> None:
+    """The last event that `rate` names ends its batch for `show --at`, although the ledger has a line after it."""
+    before = anna.entries()["kpt_003"][1]
+    last = anna.json("rate", "kpt_003", "helpful")["seq_to"]
+    assert [before, before + 1] == [anna.entries(str(seq))["kpt_003"][1] for seq in (last - 1, last)]
+
+
 def test_plain_undo_undoes_the_last_change_of_this_machine(pair: tuple[SharedMachine, SharedMachine]) -> None:
     """`undo` takes back the own last change, also where a colleague's came later."""
     anna, ben = pair

@@ -113,7 +113,9 @@ def read_history(
     frontier, end, stamp = Frontier(taken), start, (0, "")
     found: list[tuple[Position, landing.Sent]] = []
     for batch in decode(read(start)):
-        if until is not None and batch.last > until:
+        # What its names mean is never shown, so the event before that ends a batch for people.
+        meanings = sum(isinstance(event, NamesMeant) for event in batch.events)
+        if until is not None and batch.last - meanings > until:
             break
         taken_here = [event for event in batch.events if isinstance(event, BookTaken)]
         for event in taken_here:
@@ -495,7 +497,7 @@ class SharedLog(JsonlLog):
         """Yield what the book does not share of batches of the own ledger, with the names of the book."""
         names = self._names
         for batch in batches:
-            if self.until is not None and batch.last > self.until:
+            if self.until is not None and last_shown(batch) > self.until:
                 break
             yield from map(names.rename, without_shared(batch))
 
