@@ -10,8 +10,10 @@ from contextlib import suppress
 from datetime import date, datetime, time
 from functools import cache, lru_cache
 from hashlib import sha256
+from heapq import merge
 from importlib.metadata import version
-from itertools import accumulate
+from itertools import accumulate, dropwhile, takewhile
+from operator import attrgetter
 import os
 from pathlib import Path
 import re
@@ -27,7 +29,7 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
-from tallybook.ledger.sharing.numbers import shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PREFIX, shared_number
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
 from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy
@@ -43,13 +45,13 @@ from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, Film, fold_film
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.sharing.shared_log import renumber
+from tallybook.projections.surfaces.sharing.shared_log import read_syncs, renumber
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from tallybook.ledger.log import Log
+    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 
 MARK: Final = b'<meta name="generator" content="tallybook page">'
@@ -207,15 +209,18 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     """
     log, moment = open_log(project), choices.moment
     now, head = log.now().at, log.head()
-    numbers: dict[int, int] = {}
+    numbers: dict[int, tuple[str, str | None]] = {}
     # A commit's history may be another than the project's own.
     commit = moment if moment is not None and moment.commit else None
 
     def read(position: Position) -> Iterator[Batch]:
-        if commit is None and not has_book(log):
+        if commit is not None:
+            batches = commit.history()
+        elif has_book(log):
+            batches = _numbered_history(log, numbers)
+        else:
             return decode(log.read(position))
         # These can be read from the beginning only.
-        batches = _numbered_history(log, numbers) if commit is None else commit.history()
         return (batch for batch in batches if batch.last > position.seq)
 
     is_short = head.seq <= AGED_EVENTS
@@ -226,7 +231,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
     if numbers:
         # The page's own numbers are 1, 2, 3 and so on; the server answers with the head of the ledger.
-        labels = [[new, str(shared_number(seq))] for new, seq in numbers.items()]
+        labels = [[new, *names] for new, names in numbers.items()]
         meta |= {"head": f"{head.seq}:{head.chain}", "labels": labels}
         meta["opens"]["event"] = film.last
     agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(film.sessions) + 1)]
@@ -253,18 +258,36 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     return assemble(meta, content, sections), meta
 
 
-def _numbered_history(log: Log, numbers: dict[int, int]) -> Iterator[Batch]:
+def _numbered_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]) -> Iterator[Batch]:
     """Yield a shared history with the event numbers 1, 2, 3 and so on, which the columns of a page need.
+
+    A batch that only the own ledger has follows the events of the book that were taken in before it, and pending
+    batches come last.
 
     Args:
         log: The shared history.
-        numbers: Takes the number of each batch's first event → its number in the shared history.
+        numbers: Takes the number of each batch's first event → how commands name it, and, for a batch that only the own
+            ledger has, the moment with the playbook that the page shows there: at its own number, pending batches of
+            that time count as well.
     """
+    syncs = read_syncs(log.own)
+
+    def find_place(batch: RawBatch) -> tuple[int, bool]:
+        if batch.last > BOOK:
+            return batch.last, False
+        past = bisect_right(syncs, batch.last, key=attrgetter("number"))
+        return BOOK + (syncs[past - 1].taken if past else 0), True
+
+    def is_own(batch: RawBatch) -> bool:
+        return batch.last <= BOOK
 
     def batches() -> Iterator[RawBatch]:
         last = 0
-        for batch in log.read():
-            numbers[last + 1] = batch.first
+        # A history has its own batches first.
+        parts = takewhile(is_own, log.read()), dropwhile(is_own, log.read())
+        for batch in merge(*parts, key=find_place):
+            moment = f"{PREFIX}{find_place(batch)[0] - BOOK}" if is_own(batch) else None
+            numbers[last + 1] = str(shared_number(batch.first)), moment
             yield renumber(batch, range(last + 1, last + len(batch.lines) + 1))
             last += len(batch.lines)
 

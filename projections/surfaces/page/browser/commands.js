@@ -2,20 +2,20 @@
 
 /** Command lines to copy, with places for values. */
 const COMMANDS = {
-  show: "tallybook show --at {event}",
+  show: "tallybook show --at {at}",
   log: "tallybook log --since {before} --until {event}",
-  diff: "tallybook diff {other} {event}",
-  former: "tallybook show --gone --at {event}",
-  why_at: "tallybook why --at {event} {entry}",
+  diff: "tallybook diff {since} {at}",
+  former: "tallybook show --gone --at {at}",
+  why_at: "tallybook why --at {at} {entry}",
   log_entry: "tallybook log {entry}",
   log_session: "tallybook log --session={session}",
   undo_event: "tallybook undo {event}",
   undo_session: "tallybook undo --of={session}",
   without_session: "tallybook what-if --without=session:{session}",
   score_session: "tallybook score --session={session} --detail",
-  score: "tallybook score --at {event}",
+  score: "tallybook score --at {at}",
   blame: "tallybook score --blame {from}..{to}",
-  page: "tallybook page --at {event}",
+  page: "tallybook page --at {at}",
 };
 const PLAIN = /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/;
 /** Characters that a terminal obeys or hides: controls, marks of direction, halves of pairs, line ends. */
@@ -46,7 +46,8 @@ function commandLine(
   const { history } = page,
     values = {
       event: history.label(event),
-      other: history.label(other),
+      at: history.moment(event),
+      since: history.moment(other),
       before: history.label(history.firstOf(history.momentOf(event)) - 1),
     };
   if (entry >= 0) values.entry = argumentFor(history.name(entry));
@@ -116,7 +117,7 @@ function viewCommand() {
   if (policy)
     return page.history.policies
       .find(({ stream: name }) => name === policy)
-      .command.replace("{event}", page.history.label(event));
+      .command.replace("{event}", page.history.moment(event));
   if (tab === "lives" && view.entry >= 0) return commandLine("why_at");
   if (tab === "former") return commandLine("former");
   return commandLine(since ? "diff" : "show");

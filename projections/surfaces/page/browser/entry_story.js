@@ -26,7 +26,7 @@ function drawStory() {
     el(
       "dl",
       { class: "facts" },
-      fact(`At event ${eventName(view.event)}`, now),
+      fact(`At event ${momentName(view.event)}`, now),
       fact("Ratings", `${plural(state.helpful, "helpful", "helpful")}, ${state.harmful} harmful`),
       state.helpful + state.harmful > 0 &&
         fact("Helpful share", `${percent(state.trust[0])} to ${percent(state.trust[1])} (95 %)`),

@@ -27,6 +27,7 @@ function sign(event) {
 
 /** Return the number of an event for people. */
 const eventName = (event) => (META.labels ? page.history.label(event) : count(event));
+const momentName = (event) => (META.labels ? page.history.moment(event) : count(event));
 
 /** Return what an event says, in words: its entry first. */
 function eventText(event) {

@@ -122,11 +122,19 @@ class History {
 
   /** Return the number by which commands know an event: in a shared playbook another one than the page counts by. */
   label(event) {
+    const [first, label] = this.labelRow(event);
+    return label.replace(/[0-9]+$/, (number) => Number(number) + event - first);
+  }
+
+  /** Return the moment at which commands print the playbook of an event: of one that no book shares, one of the book. */
+  moment(event) {
+    return this.labelRow(event)[2] ?? this.label(event);
+  }
+
+  labelRow(event) {
     const labels = META.labels,
       at = labels ? above(labels, event, 0, labels.length, ([first]) => first) - 1 : -1;
-    if (at < 0) return String(event);
-    const [first, label] = labels[at];
-    return label.replace(/[0-9]+$/, (number) => Number(number) + event - first);
+    return at < 0 ? [event, String(event)] : labels[at];
   }
 
   /** Return the event that commands know by a number, -1 where there is none. */

@@ -97,7 +97,7 @@ function drawPlaybook() {
   setPanelRows(rows);
   fill(
     $("panel-note"),
-    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${eventName(view.event)}${view.policy ? "" : `, pruned by the rule ${META.rule}`}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
+    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${momentName(view.event)}${view.policy ? "" : `, pruned by the rule ${META.rule}`}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
     view.policy &&
       el(
         "p",
@@ -131,8 +131,8 @@ function drawFormer() {
     rows = former.filter((name) => page.found.entry(name)).map((name) => ({ name, isFormer: true }));
   setPanelRows(rows);
   $("panel-note").textContent = rows.length
-    ? `${plural(rows.length, "entry", "entries")} left the playbook by event ${eventName(view.event)}, latest first.`
+    ? `${plural(rows.length, "entry", "entries")} left the playbook by event ${momentName(view.event)}, latest first.`
     : former.length
       ? "No entry that left matches the search."
-      : `No entry had left the playbook by event ${eventName(view.event)}.`;
+      : `No entry had left the playbook by event ${momentName(view.event)}.`;
 }
