@@ -236,7 +236,7 @@ def sync(
         TallybookError: The own ledger is damaged or could not be written.
     """
     with replicas.lock(project.ledger):
-        aside = _set_aside_foreign(project)
+        aside = _set_aside_foreign(project, part)
         try:
             result = Sync(project, part, engine, limit_s, result).run()
         except (DamagedLedgerError, MissingLinesError):
@@ -249,11 +249,11 @@ def sync(
     return result
 
 
-def _set_aside_foreign(project: Project) -> str:
+def _set_aside_foreign(project: Project, part: Membership) -> str:
     """Set the copy of the book aside if it does not end where the last sync noted, and return its folder."""
     # Read under the lock: a sync that ran until now has noted another end.
-    known = membership.last_known(project)
-    return replicas.set_aside_foreign(project.ledger, [(0, "")] if known is None else [known.end, known.before])
+    known = membership.last_known(project) or part
+    return replicas.set_aside_foreign(project.ledger, [known.end, known.before])
 
 
 class Sync:
@@ -608,7 +608,7 @@ def rejoin(project: Project, part: Membership, engine: Engine) -> dict[str, Any]
         EngineError: The engine cannot be reached, or this machine may not write what the history lacks.
     """
     with replicas.lock(project.ledger):
-        _set_aside_foreign(project)
+        _set_aside_foreign(project, part)
         former = Sync(project, part, engine, LIMIT_S)
         had = former.replica.ids()
         fresh = former.take_history()
