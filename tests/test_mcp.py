@@ -113,6 +113,7 @@ def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: 
 def test_a_message_that_is_too_long_or_too_deep_is_an_error_and_not_the_end(playbook: Project) -> None:
     """Each is answered with one error, and the next request as always."""
     long, deep = b" " * 10 + b"x" * MAX_LINE_BYTES, b"[" * 100_000
-    answers = talk(playbook, long, deep, {"jsonrpc": "2.0", "id": 6.0, "method": "ping"})
-    assert [-32600, -32700] == [answer["error"]["code"] for answer in answers[:2]]
-    assert [{"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[2:]
+    infinite = b'{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}'
+    answers = talk(playbook, long, deep, infinite, {"jsonrpc": "2.0", "id": 6.0, "method": "ping"})
+    assert [(None, -32600), (None, -32700), (None, -32600)] == [(row["id"], row["error"]["code"]) for row in answers[:3]]
+    assert [{"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[3:]

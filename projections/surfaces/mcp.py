@@ -212,7 +212,9 @@ def _answer(message: Any, server: Server) -> dict[str, Any] | None:
     """Return the answer to a message, None to a notification or to an answer of the client's."""
     fields = message if isinstance(message, dict) else {}
     method, request_id = fields.get("method"), fields.get("id")
-    if isinstance(method, str) and isinstance(request_id, str | int | float):
+    # Some clients write every number as a fraction; one that is infinite could not be repeated in JSON.
+    is_id = request_id.is_integer() if isinstance(request_id, float) else isinstance(request_id, str | int)
+    if isinstance(method, str) and is_id:
         return server.answer(request_id, method, fields.get("params") or {})
     is_answered = (isinstance(method, str) and request_id is None) or "result" in fields or "error" in fields
     return None if is_answered else _error(None, INVALID_REQUEST, "not a JSON-RPC request")
