@@ -115,5 +115,7 @@ def test_a_message_that_is_too_long_or_too_deep_is_an_error_and_not_the_end(play
     long, deep = b" " * 10 + b"x" * MAX_LINE_BYTES, b"[" * 100_000
     infinite = b'{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}'
     answers = talk(playbook, long, deep, infinite, {"jsonrpc": "2.0", "id": 6.0, "method": "ping"})
-    assert [(None, -32600), (None, -32700), (None, -32600)] == [(row["id"], row["error"]["code"]) for row in answers[:3]]
+    assert [(None, -32600), (None, -32700), (None, -32600)] == [
+        (row["id"], row["error"]["code"]) for row in answers[:3]
+    ]
     assert [{"jsonrpc": "2.0", "id": 6, "result": {}}] == answers[3:]
