@@ -404,7 +404,7 @@ def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str])
 
     Args:
         copy: The copy.
-        batches: What was appended to it.
+        batches: What is appended to it next: a copy whose texts are missing without a reason could not be read.
         by: Who lists them.
 
     Raises:
@@ -412,4 +412,5 @@ def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str])
     """
     erased = {id_ for batch in batches for _, id_ in redaction.find_erased(batch)}
     if lost := sorted(erased.difference(*map(redaction.redacted_ids, batches))):
+        disk.make_folder(copy.folder)
         redaction.add_pending(copy.folder, lost, (), "redacted", by)

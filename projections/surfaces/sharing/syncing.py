@@ -324,8 +324,8 @@ class Sync:
                 check_book(self.engine.address, counted.batches[0], self.part.book)
             batches, self.newer = counted.batches, counted.newer
             if batches:
-                self._append_to_replica(batches)
                 replicas.list_lost(self.replica, batches, _BY)
+                self._append_to_replica(batches)
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer:
                 break
@@ -548,8 +548,8 @@ class Sync:
                 raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
             if counted.batches:
                 check_book(self.engine.address, counted.batches[0], self.part.book)
-                fresh.append(counted.batches)
                 replicas.list_lost(fresh, counted.batches, _BY)
+                fresh.append(counted.batches)
         end = fresh.end()
         if not end.seq:
             raise OtherBookError(
