@@ -117,9 +117,12 @@ def test_a_link_in_place_of_a_file_of_ours_is_left(
     assert [] == list(away.iterdir())
 
 
-def test_the_folder_of_an_agent_is_not_taken_away_behind_a_link(run: Callable[..., Answer]) -> None:
+def test_the_folder_of_an_agent_is_not_taken_away_behind_a_link(
+    run: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A person's own agent folder, which is empty and lies elsewhere, stays: the link to it would lead nowhere."""
-    elsewhere = Path.home() / "dotfiles"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    elsewhere = tmp_path / "dotfiles"
     for name in ("claude", "gemini"):
         (elsewhere / name).mkdir(parents=True)
         (Path.home() / f".{name}").symlink_to(elsewhere / name)
