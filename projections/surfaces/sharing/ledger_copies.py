@@ -247,7 +247,7 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
     redacted = {id_ for batch in batches for id_ in redaction.redacted_ids(batch)}
     redacted |= {*redaction.pending_ids(project.ledger)}
     elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
-    erased = [one for batch in batches for one in redaction.find_erased(batch) if one[1] not in redacted]
+    erased = [(seq, id_) for batch in batches for seq, id_ in redaction.find_erased(batch) if id_ not in redacted]
     if problems := redaction.find_unexplained(erased, elsewhere):
         raise errors.DamagedLedgerError(problems)
     if missing := dict.fromkeys(id_ for _, id_ in erased):
