@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+    from helpers.azure_server import Containers
     from helpers.command_line import Run
     from helpers.postgres_server import Database
     from helpers.s3_server import Buckets
@@ -102,6 +103,14 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 def installed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds the package as an installer leaves it; the tests import it from the clone."""
     return lay_out(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def azure_container() -> Iterator[Containers]:
+    """Return the emulated Azure of the session."""
+    from helpers.azure_server import serve_containers  # noqa: PLC0415 - as below
+
+    yield from serve_containers()
 
 
 @pytest.fixture(scope="session")

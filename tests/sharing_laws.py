@@ -1,6 +1,6 @@
 """The laws of sharing over many random histories.
 
-python -m tests.sharing_laws [COUNT] [--first SEED] [--steps N] [--processes N] [--engine memory|git|postgres|s3]
+python -m tests.sharing_laws [COUNT] [--first SEED] [--steps N] [--processes N] [--engine memory|git|postgres|s3|azure]
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_a_store_without_credentials_is_refused_before_it_is_asked(
     address: str, login: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without them the library would ask the metadata address of a cloud; the message names what to set."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CLIENT_SECRET"):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_STORAGE_ACCOUNT_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(BadInputError, match=r"set (AWS|GOOGLE|AZURE)_"):
         ObjectStore(address, "main", login=login)

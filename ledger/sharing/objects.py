@@ -85,7 +85,7 @@ class ObjectStore(engine.Store):
                     match = _KEY.fullmatch(row["path"].removeprefix(self._folder))
                     # A folder lists what is left of a put that was cut short, and in no order.
                     if match and int(match[1]) > after:
-                        entries.append(engine.StoredRun(int(match[1]), row["e_tag"] or "", row["size"]))
+                        entries.append(engine.StoredRun(int(match[1]), _tag(row), row["size"]))
         return sorted(entries)
 
     def get(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
@@ -115,7 +115,7 @@ class ObjectStore(engine.Store):
         except exceptions.BaseError:
             # All other failures are one class, an answer that was lost after the store took the object among them.
             return None
-        return result["e_tag"] or ""
+        return _tag(result)
 
     def erase(self, before: int) -> None:
         """Overwrite earlier objects with nothing: after a delete their numbers would be free again."""
@@ -219,6 +219,11 @@ def _check_address(address: str, login: str) -> SplitResult:
         hint = f"set {_VARIABLES[scheme][0]}, or give --profile NAME; --profile {INSTANCE} is the role of this machine"
         raise BadInputError(address, "nothing says how to log in", hint)
     return parts
+
+
+def _tag(row: Any) -> str:
+    """Return an object's tag, which Azure puts into quotes in the answer to a put and not in a list."""
+    return (row["e_tag"] or "").strip('"')
 
 
 def _reason(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from helpers.azure_server import serve_containers
 from helpers.books import plain
 from helpers.git_repositories import make_remote
 from helpers.memory_store import MemoryStore
@@ -93,6 +94,13 @@ def folder(request: pytest.FixtureRequest) -> Iterator[Connect]:
 
 
 @contextmanager
+def azure(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Give every machine the same prefix of a container, which azurite has on loopback."""
+    address = request.getfixturevalue("azure_container").new_address()
+    yield lambda: objects_engine(address)
+
+
+@contextmanager
 def s3(request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Give every machine the same prefix of a bucket, which moto has on loopback."""
     address = request.getfixturevalue("s3_bucket").new_address()
@@ -100,6 +108,7 @@ def s3(request: pytest.FixtureRequest) -> Iterator[Connect]:
 
 
 ENGINES: dict[str, Make] = {
+    "azure": azure,
     "folder": folder,
     "s3": s3,
     "git by path": partial(_git, scheme=""),
@@ -131,7 +140,11 @@ class Fixtures:
         if self._request is not None:
             return self._request.getfixturevalue(name)
         if name not in self._servers:
-            start = {"postgres_database": start_database, "s3_bucket": contextmanager(serve_buckets)}[name]
+            start: Any = {
+                "azure_container": contextmanager(serve_containers),
+                "postgres_database": start_database,
+                "s3_bucket": contextmanager(serve_buckets),
+            }[name]
             self._servers[name] = self._stack.enter_context(start())
         return self._servers[name]
 

@@ -32,7 +32,7 @@ def memory_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-NAMES: Final = {"memory": "memory", "git": "git by path", "postgres": "postgres", "s3": "s3"}
+NAMES: Final = {"memory": "memory", "git": "git by path", "postgres": "postgres", "s3": "s3", "azure": "azure"}
 """Name on the command line → that of the engine."""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.sharing.engine import End, Engine
 
-NAMES = ("folder", "git by path", "postgres", "s3")
+NAMES = ("folder", "git by path", "postgres", "s3", "azure")
 PROCESSES = 8
 NUMBERS = 200
 _RUNS = 300
