@@ -101,8 +101,6 @@ SHOWN: tuple[str, ...] = (
 )
 SHOWN += ("--weekly", "--weekly --detail", "--monthly --component ac03", "--component AC-06", "--component ac03")
 SHOWN += ("--component ac06 --detail", "--component playbook --detail", "--at 20", "--session s-3")
-BLAMED: tuple[str, ...] = ("", "--blame ac03", "--blame effectiveness --weekly", "--blame last --component ac03")
-BLAMED += ("--blame 2026-01-15..2026-01-17 --component ac03", "--blame 2026-01-17..2026-01-15", "--blame 1999-01-01")
 GATED: tuple[str, ...] = (
     "",
     "--component ac06",
@@ -115,17 +113,14 @@ REFUSED: tuple[str, ...] = (
     "--daily --weekly",
     "--session x --config",
     "--feed --export x.md",
-    "--blame --detail",
     "--config --at 1",
 )
-REFUSED += ("--component ac99", "--session nobody", "--session s-", "--at never", "--blame mood")
+REFUSED += ("--component ac99", "--session nobody", "--session s-", "--at never")
 COMMANDS = [
     *(f"score {words}" for words in SHOWN),
     *(f"score {words} --json" for words in SHOWN),
     *(f"score {words} --export -" for words in SHOWN[1::4]),
     *(f"score {words}" for words in ("--feed", "--export .claude/playbook.json", *REFUSED)),
-    *(f"score --blame {words.removeprefix('--blame ')}" for words in BLAMED),
-    *(f"score --blame {words.removeprefix('--blame ')} --json" for words in BLAMED),
     *("score baseline", "score baseline ac09", "score baseline overall --value 87.5 --json", "score baseline ac77"),
     *("score baseline --json", "score baseline ac09 --value nan"),
     *(f"score gate {words}" for words in GATED),

@@ -1,9 +1,8 @@
-"""Trends, forecasts, regressions and gates of scores, and what changed in the playbook before a drop."""
+"""Trends, forecasts, regressions and gates of scores."""
 
 from __future__ import annotations
 
 from datetime import date, timedelta
-from itertools import accumulate
 from typing import Any
 
 from hypothesis import given
@@ -11,12 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.score_histories import config
-from helpers.view_histories import HISTORIES, history
-from tallybook.ledger import events as kinds
-from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.scoring import Level, number, trend
-from tallybook.projections.scores.summary import leads_view
 from tallybook.projections.scores.trends import (
     Gate,
     GateQuery,
@@ -236,74 +230,3 @@ def test_a_further_condition_never_opens_a_gate(
     assert query.open == (not any(reason.closes for reason in query.reasons))
     assert plain.open or not query.open
     assert set(plain.reasons) <= set(query.reasons)
-
-
-CLOSE = kinds.PlaybookUpdated(0, 0, 0)
-A, B = kinds.PointAdded("kpt_001", "Use types."), kinds.PointAdded("kpt_002", "Mock time.")
-HARMED = [*[kinds.PointRated("kpt_001", "harmful")] * 3, CLOSE]
-
-
-def measured(score: int) -> kinds.MetricsRecorded:
-    """Return an event that gives ac03 a score."""
-    return kinds.MetricsRecorded("ac03", kinds.Numbers({"accuracy": score}), "")
-
-
-def timed_batches(*rows: tuple[str, str, Any]) -> list[Batch]:
-    """Return batches of ``(day and hour, session, event or events)``."""
-    events = [row[2] if isinstance(row[2], list) else [row[2]] for row in rows]
-    lasts = accumulate(map(len, events))
-    return [
-        make_batch(
-            *(
-                EventRecord(
-                    seq, f"2026-01-{at[:2]}T{at[3:]}:00:00.000000Z", event, f"id-{seq}", Author("agent", session)
-                )
-                for seq, event in enumerate(batch, last - len(batch) + 1)
-            )
-        )
-        for (at, session, _), batch, last in zip(rows, events, lasts, strict=True)
-    ]
-
-
-def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[Any, ...]]:
-    """Return the changes after the fifth at ten, up to the seventh at ten: seq, kind, and entries."""
-    view = leads_view("2026-01-05T10:00:00.000000Z", "2026-01-07T10:00:00.000000Z")
-    state = fold_history(view, lambda: timed_batches(*rows), until)
-    return [(row["seq"], row["change"], row["came"], row["went"], row["changed"]) for row in state.leads]
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([kinds.PointAdded("kpt_003", "Quote ids.")], [(4, "added", ["kpt_003"], [], [])]),
-        ([kinds.PointAdded("kpt_001", "Quote ids.")], []),
-        ([kinds.PointSeeded("kpt_003", 1, 0, "canonical", "x", "")], [(4, "added", ["kpt_003"], [], [])]),
-        ([kinds.PointEdited("kpt_001", 5, 5, "Use types.")], []),
-        ([kinds.PointEdited("kpt_001", 0, 0, "Type it.")], [(4, "edited", [], [], ["kpt_001"])]),
-        ([kinds.PointReworded("kpt_001", "", "Type it.")], [(4, "reworded", [], [], ["kpt_001"])]),
-        ([kinds.PointRemoved("kpt_001")], [(4, "removed", [], ["kpt_001"], [])]),
-        ([kinds.PointRetired("kpt_001", "")], [(4, "retired", [], ["kpt_001"], [])]),
-        ([kinds.PointRetired("kpt_009", "")], []),
-        ([kinds.PointMerged("kpt_001", ("kpt_002",), "")], [(4, "merged", [], ["kpt_002"], [])]),
-        (HARMED, [(7, "pruned", [], ["kpt_001"], [])]),
-        ([CLOSE], []),
-        ([kinds.PointRated("kpt_001", "helpful"), kinds.PointPinned("kpt_001", ""), measured(3)], []),
-        ([kinds.EventsVoided(("id-2",), None, "")], [(4, "undone", [], [], ["kpt_002"])]),
-    ],
-)
-def test_each_change_is_listed_with_its_entries(events: list[Any], expected: list[Any]) -> None:
-    """An event that adds, rewords or removes an entry is a lead; one that only counts is none."""
-    assert expected == leads(("05 09", "s", [A, B, CLOSE]), ("06 00", "s", events))
-
-
-@given(HISTORIES)
-def test_leads_explain_every_added_or_removed_entry(stretches: list[list[Any]]) -> None:
-    """Without undos, the additions and removals from the beginning give exactly the present entries."""
-    batches = [batch for batch in history(stretches) if kinds.EventsVoided not in map(type, batch.events)]
-    state = fold_history(leads_view("", "2"), lambda: batches)
-    standing: set[str] = set()
-    for change in (lead for lead in state.leads if lead["change"] != "told"):
-        assert standing.isdisjoint(change["came"])
-        assert standing >= {*change["went"], *change["changed"]}
-        standing = (standing | set(change["came"])) - set(change["went"])
-    assert set(state.book.entries) == standing

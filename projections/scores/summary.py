@@ -2,39 +2,28 @@
 
 The current value of a score is that of its latest day with data, unless that day is before a long trend.
 Source: "Score Display" and "With Dashboard" of the scoring framework.
-
-A drop has possible causes: what changed in the playbook between its periods. That one came before the other does not
-make it the cause: these are leads.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from itertools import takewhile
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.names import format_names
-from tallybook.projections.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.history.entry_history import affected_names, brief
-from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import scoring, view
 from tallybook.projections.scores.config import DASHBOARD, Component, Config, component_id
 from tallybook.projections.scores.scoring import Level, is_enough, trend
 from tallybook.projections.scores.trends import forecast
-from tallybook.projections.scores.view import PERIODS, Scores, score_levels
+from tallybook.projections.scores.view import Scores, score_levels
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
     Row = dict[str, Any]
-    Drop = tuple[Level, Level]
-    """A period, and a later one with a lower score."""
 
 
 # In the example of the specification 75 and 78 are focus areas, and 82 is not.
@@ -318,152 +307,3 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
     ]
     now, before = (round(sum(row[side] for row in given.values()), DIGITS) for side in (0, 1))
     return {"days": days, "now": now, "before": before, "parts": parts}
-
-
-TEXT_CHARS: Final = 60
-"""Most characters of a pruned text in a lead, including the ellipsis of a cut text."""
-
-NAMED: Final = 5
-"""Most names in a lead for people; the others are counted."""
-
-
-def find_interval(state: Scores, score: str, period: str, drop: Drop) -> tuple[Any, Any]:
-    """Return the two sessions between which a score dropped; the state is counted, and the drop is one of its periods.
-
-    The later one has the least score of the later period, the first of several; the earlier one is the last session
-    before it that was as good as the earlier period.
-    """
-    (before, after), name_of = drop, PERIODS[period][1]
-    scored = (session for session in state.latest_sessions() if score in session.scores)
-    worst, good = None, None
-    # The latest first: what changed after the worst session cannot have caused the drop.
-    for session in takewhile(lambda session: name_of(session.day) >= before.period, scored):
-        value = session.scores[score]
-        if name_of(session.day) == after.period and (worst is None or value <= worst.scores[score]):
-            worst, good = session, None
-        elif worst is not None and good is None and value >= before.value:
-            good = session
-    # A time zone can move a session to another day, so there may be none before the drop.
-    return good or worst, worst
-
-
-# What changed
-
-
-@attrs.define
-class Leads(State):
-    """What changed between two times.
-
-    Attributes:
-        since: After this time.
-        until: Up to and including this time.
-        book: The playbook.
-        injected: The entries of the last injection, none before the first.
-        undone: Number of an undo → names of the entries that it concerns, where it concerns the playbook.
-        leads: The leads, in the order of the ledger, each ``{seq, id, at, by, summary, change, came, went, changed}``.
-            The last three are lists of names: entries that were added, or that an injection has and the one before it
-            had not; entries that left, or that it no longer has; and reworded ones, or those that an undo concerns.
-    """
-
-    since: str = attrs.field(kw_only=True)
-    until: str = attrs.field(kw_only=True)
-    book: Playbook = attrs.field(factory=Playbook)
-    injected: tuple[str, ...] = ()
-    undone: dict[int, dict[str, None]] = attrs.field(factory=dict)
-    leads: list[Row] = attrs.field(factory=list)
-
-
-def leads_view(since: str, until: str) -> View[Leads]:
-    """Return the view of what changed in the playbook after one time and up to another.
-
-    Folded up to a moment it has what there was to see by then, whatever was undone later. What was undone by then is
-    left out, and the undo is a lead.
-    """
-    return batch_view(partial(Leads, since=since, until=until), (*CHANGES, events.PlaybookInjected), _add_leads)
-
-
-def _add_leads(state: Leads, batch: Batch) -> None:
-    is_within = state.since < batch.unverified_at <= state.until
-    for record in batch.records:
-        event: Any = record.event
-        if isinstance(event, events.PlaybookInjected):
-            came, went = _compare_injections(state, event)
-            changed: list[str] = []
-        else:
-            # Changes before the interval are applied as well: a lead compares with the playbook as it was.
-            came, went, changed = _apply(state, record, batch)
-        if is_within and (came or went or changed or record.seq in state.undone):
-            change = {"summary": _summarize(record, came, went), "change": LEADS[type(event)]}
-            state.leads.append(brief(record) | change | {"came": came, "went": [*went], "changed": changed})
-    settle(state.book, batch)
-
-
-def _compare_injections(state: Leads, event: events.PlaybookInjected) -> tuple[list[str], dict[str, str]]:
-    """Return the names that an injection has and the one before it had not, and those that it no longer has.
-
-    What a prompt was given follows from the prompt, and says nothing of a change in the playbook; nor does what a file
-    gave. Where none of the project's entries was selected, only some of the person's own playbook were given.
-    """
-    # Only a change is a lead: a day of a thousand sessions must not list a thousand injections.
-    if event.file or event.lowest is not None or not (event.names or event.held):
-        return [], {}
-    before, now = dict.fromkeys(state.injected, ""), dict.fromkeys(event.names)
-    state.injected = event.names
-    return [name for name in now if name not in before], {name: "" for name in before if name not in now}
-
-
-def _apply(state: Leads, record: EventRecord, batch: Batch) -> tuple[list[str], dict[str, str], list[str]]:
-    """Apply an event to the playbook; return the entries that it adds, those that leave with their texts, and reworded.
-
-    An undo changes no text by itself, since undone events have no effect: it has the entries that it concerns.
-    """
-    event: Any = record.event
-    names = affected_names(state.book, event) if type(event) in LEADS else ()
-    before = {name: state.book.entries.get(name) for name in names}
-    if (change := CHANGES.get(type(event))) is not None:
-        change(state.book, event, batch)
-    if isinstance(event, UndoneEvent) and type(event.event) in CHANGES:
-        # An undone event comes before its undo, so that the names wait under the number of the undo.
-        concerned = state.undone.setdefault(event.by.seq, {})
-        concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
-    after = state.book.entries
-    came = [name for name, entry in before.items() if entry is None and name in after]
-    went = {name: entry.text for name, entry in before.items() if entry is not None and name not in after}
-    reworded = [name for name, entry in before.items() if entry and name in after and entry.text != after[name].text]
-    return came, went, [*reworded, *state.undone.get(record.seq, ())]
-
-
-# Programs read these words, so that they keep their spelling.
-LEADS: Final[dict[type[Any], str]] = {
-    events.PointAdded: "added",
-    events.PointSeeded: "added",
-    events.PointEdited: "edited",
-    events.PointReworded: "reworded",
-    events.PlaybookUpdated: "pruned",
-    events.PointRetired: "retired",
-    events.PointRemoved: "removed",
-    events.PointRestored: "restored",
-    events.PointMerged: "merged",
-    events.EventsVoided: "undone",
-    events.PlaybookInjected: "told",
-}
-"""Class of an event that changes texts or injections → how. Ratings only change counts and are not in it."""
-
-
-def _summarize(record: EventRecord, came: Sequence[str], went: Mapping[str, str]) -> str:
-    """Return the summary of an event, with the names of its entries where the summary lacks them."""
-    summary: str = brief(record)["summary"]
-    match record.event:
-        case events.PlaybookUpdated():
-            texts = {name: shorten(text, TEXT_CHARS, placeholder="…") for name, text in went.items()}
-            pruned = [f'{name} "{text}"' for name, text in texts.items()]
-            return f"pruned {format_names(pruned, NAMED)}"
-        case events.PlaybookInjected(held=held):
-            # A draw of lift takes an entry from a session without any change in the playbook, and is named as such.
-            gone = [name for name in went if name not in held]
-            withheld = [name for name in went if name in held]
-            parts = {"newly": came, "no more": gone, "withheld for a question of lift": withheld}
-            return "; ".join(
-                [summary, *(f"{what} {format_names(names, NAMED)}" for what, names in parts.items() if names)]
-            )
-    return summary

@@ -13,7 +13,6 @@ from tallybook.projections.history.votes import VOTES
 from tallybook.projections.playbook.comparisons import Exclusion, aged_view, alternative_view
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
-from tallybook.projections.scores.summary import leads_view
 from tallybook.projections.scores.view import scores_view
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _WITHOUT = Exclusion(frozenset({"session:s1", "rater:reflector"}))
-_TIMES = ("1970-01-01T00:00:01", "2100-01-01")
 _NAMES = ("kpt_001", "kpt_002", "pat-001")
 
 VIEWS: dict[str, Callable[[], View[Any]]] = {
@@ -33,7 +31,6 @@ VIEWS: dict[str, Callable[[], View[Any]]] = {
     "alternative": partial(alternative_view, PLAYBOOK, _WITHOUT),
     "entries": entries_view,
     "stories": partial(entries_view, _NAMES),
-    "leads": partial(leads_view, *_TIMES),
     "proposals": lambda: PROPOSALS,
     "reviews": reviews_view,
     "votes": lambda: VOTES,

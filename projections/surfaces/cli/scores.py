@@ -20,7 +20,6 @@ from tallybook.projections.surfaces.console import parameters as common
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
 from tallybook.projections.surfaces.console.parameters import find_moment
 from tallybook.projections.surfaces.history.stories import describe
-from tallybook.projections.surfaces.lift import summary_lines
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh
@@ -112,13 +111,11 @@ _CURRENT: Final = "\0current"
 """The value of `--session` without an ID; no session has this id."""
 _DATED: Final = "\0dated"
 """The value of `--export` without a FILE; no file has this name."""
-_OVERALL: Final = "session.overall"
 _PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
 # No option is left out of the answer in silence.
 _WITHOUT: Final = {
-    "feed": ("blame", "component", "detail", "export"),
-    "blame": ("session", "detail", "export"),
-    "configured": ("blame", "component", "detail", "export", "when"),
+    "feed": ("component", "detail", "export"),
+    "configured": ("component", "detail", "export", "when"),
 }
 """Option → those that its answer would ignore, as well as the others of _PERIODS."""
 _SPELLED: Final = {"configured": "config", "when": "at"}
@@ -162,13 +159,6 @@ def _configured(project: Project, *, as_json: bool) -> None:
 @click.option("--component", metavar="ID", help="Show one component, such as ac06.")
 @click.option("--detail", is_flag=True, help="Show the inputs of each score.")
 @click.option("--export", metavar="[FILE]", is_flag=False, flag_value=_DATED, help="Write the answer as Markdown.")
-@click.option(
-    "--blame",
-    metavar="[WHAT]",
-    is_flag=False,
-    flag_value=_OVERALL,
-    help="Show what changed before a score dropped.",
-)
 @click.option("--feed", is_flag=True, help="Print the data of a dashboard as JSON.")
 @click.option("--config", "configured", is_flag=True, help="Print the configuration in force as YAML.")
 @common.at_when
@@ -200,16 +190,6 @@ def score(project: Project, /, **options: Any) -> None:
     _note_low(state, when)
     if period == "feed":
         answer(summary.feed(state))
-        return
-    given = options["blame"]
-    if given is not None:
-        dated = given == answers.LAST or given[:1].isdecimal()
-        name = named or (_OVERALL if dated else given)
-        span = next((span for span in ("weekly", "monthly") if options[span]), "daily")
-        answered = answers.find_drop(project, state, name, (span, given if dated else None), when)
-        lines = answers.drop_lines(answered, config)
-        lift_lines = () if options["as_json"] else summary_lines(project, when)
-        reply(answered, (*lines, *lift_lines), as_json=options["as_json"])
         return
     session = None if options["session"] == _CURRENT else options["session"]
     query = answers.ScoreQuery(project, state, when, options["detail"], component, session)

@@ -14,7 +14,6 @@ const COMMANDS = {
   without_session: "tallybook what-if --without=session:{session}",
   score_session: "tallybook score --session={session} --detail",
   score: "tallybook score --at {at}",
-  blame: "tallybook score --blame {from}..{to}",
   page: "tallybook page --at {at}",
 };
 const PLAIN = /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/;

@@ -10,7 +10,7 @@ const TABS = [
 const FILTERS = ["q", "kind", "rater", "session"];
 
 /** What is shown. `event` 0 is before the first event; `entry` and `session` are indexes, -1 for none. */
-const view = { event: 0, entry: -1, tab: "playbook", policy: "", since: 0, q: "", kind: "", rater: "", session: -1, from: "", to: "" };
+const view = { event: 0, entry: -1, tab: "playbook", policy: "", since: 0, q: "", kind: "", rater: "", session: -1 };
 
 /** Read the fragment into `view`; what it does not name is as the page opens. */
 function readRoute() {
@@ -25,7 +25,6 @@ function readRoute() {
   view.entry = words.has("entry") ? (page.names.get(words.get("entry")) ?? -1) : (opens?.entry ?? lastThatLeft());
   view.tab = TABS.some(([tab]) => tab === words.get("tab")) ? words.get("tab") : "playbook";
   view.policy = page.history.policies.find(({ stream }) => stream === words.get("policy"))?.stream ?? "";
-  for (const key of ["from", "to"]) view[key] = /^\d{4}-\d\d-\d\d$/.test(words.get(key)) ? words.get(key) : "";
   for (const key of ["q", "kind", "rater"]) view[key] = words.get(key) ?? "";
   view.session = words.has("session") ? findSession(words.get("session")) : -1;
 }
@@ -44,7 +43,7 @@ function route() {
   words.set("entry", view.entry < 0 ? "" : page.history.name(view.entry));
   if (view.tab !== "playbook") words.set("tab", view.tab);
   if (view.since) words.set("since", view.since);
-  for (const key of ["policy", "q", "kind", "rater", "from", "to"]) if (view[key]) words.set(key, view[key]);
+  for (const key of ["policy", "q", "kind", "rater"]) if (view[key]) words.set(key, view[key]);
   if (view.session >= 0) words.set("session", sessionKey(view.session));
   return `#${words}`;
 }

@@ -1,4 +1,4 @@
-// Scores under the slider's axis: every series is a line, and two clicked days give the command for what changed between.
+// Scores under the slider's axis: every series is a line, and a clicked day is gone to.
 
 const CHART_HEIGHT = 170;
 /** Group of scores → how it is titled. */
@@ -30,7 +30,6 @@ function drawScores() {
     $("charts"),
     Object.keys(GROUPS).map((group) => chart(group, members(group), day)),
     scoreTable(shown, day),
-    leads(),
   );
 }
 
@@ -116,14 +115,14 @@ const lastDay = (row, day) => row.values.findLastIndex((value, at) => at <= day 
 
 const lastValue = (row, day) => row.values[lastDay(row, day)]?.toFixed(1) ?? "no data";
 
-/** Go to the day next to a place in a chart; the one chosen before is the other end of the leads. */
+/** Go to the day next to a place in a chart. */
 function goToDay(place, width) {
   const { days, ends } = page.scores;
   let best = 0;
   days.forEach((_, at) => {
     if (Math.abs(dayPlace(at, width) - place) < Math.abs(dayPlace(best, width) - place)) best = at;
   });
-  show({ event: ends[best], from: view.to, to: days[best] });
+  show({ event: ends[best] });
 }
 
 /** Say whether days share a place on the slider's axis: measurements that were recorded long after their day. */
@@ -174,33 +173,6 @@ function scoreTable(series, day) {
     { class: "wide", tabindex: 0, role: "group", "aria-label": "Scores as a table" },
     el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows)),
   );
-}
-
-/** Return two days to choose, and the command that lists what changed in the playbook before a drop between them. */
-function leads() {
-  const { days } = page.scores,
-    [from, to] = [view.from, view.to].map((day) => (days.includes(day) ? day : "")).sort(),
-    option = (key) => (value) => el("option", { value, text: value || "no day", selected: view[key] === value }),
-    choose = (key) => (event) => show({ [key]: event.target.value }),
-    line = from && from !== to && patternOf("blame")?.replace("{from}", from).replace("{to}", to);
-  return [
-    el("h3", { text: "Why a score fell" }),
-    el(
-      "p",
-      { class: "row" },
-      [["from", "From"], ["to", "To"]].map(([key, words]) =>
-        el(
-          "label",
-          {},
-          `${words} `,
-          el("select", { id: `leads-${key}`, onchange: choose(key) }, ["", ...days].map(option(key))),
-        ),
-      ),
-    ),
-    line
-      ? copyBox(line, "what changed before the drop")
-      : note("Choose two days, here or in a chart: a command lists what changed before the drop."),
-  ];
 }
 
 function scoreRows() {
