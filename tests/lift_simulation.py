@@ -6,16 +6,13 @@ python -m tests.lift_simulation [COUNT]
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
 import sys
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Final
 
 _TESTS: Final = str(Path(__file__).resolve().parent)
 if _TESTS not in sys.path:

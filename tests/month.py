@@ -8,6 +8,7 @@ ends in marks, the worker reads it, and once a week a person reviews. No model i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 import os
 from pathlib import Path
@@ -15,13 +16,10 @@ from random import Random
 import re
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import attrs
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _TESTS: Final = str(Path(__file__).resolve().parent)
 if _TESTS not in sys.path:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 import sys
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 import zlib
 
 import attrs
@@ -14,10 +15,6 @@ import attrs
 from helpers.browser import Tab, chromium, write_page
 from helpers.page_example import write_example
 from tallybook.ledger.codec import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _MAGIC = b"\x89PNG\r\n\x1a\n"
 _COLOURS = 256

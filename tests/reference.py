@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 import re
 import textwrap
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +17,6 @@ from tallybook.ledger.telemetry.mapping import FLAG, STATED, SUCCESS, TABLE, Row
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.surfaces.cli.main import ANSWERS, GROUPS
 from tallybook.projections.surfaces.console.parameters import PROVENANCE_OPTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SEE = {
     "init": "[Installing for an agent](HOOKS.md#installing-for-an-agent), "

@@ -6,14 +6,12 @@ python -m tests.sweeps [NAME ...]
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 import os
 from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SWEEPS: Final = {

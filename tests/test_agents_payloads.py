@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from hypothesis import HealthCheck, given, settings
@@ -22,15 +23,9 @@ from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.history.reading import open_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 __all__ = ["here"]
-
-
 CLAUDE = {"hook_event_name": "SessionStart", "source": "startup"}
 CODEX = {"hook_event_name": "UserPromptSubmit", "turn_id": "t1", "model": "m", "prompt": "go on"}
 GEMINI = {"hook_event_name": "BeforeAgent", "timestamp": "2026-11-23T10:00:00Z", "prompt": "go on"}

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.command_line import Answer, verbs
+from helpers.command_line import Answer, Run, verbs
 from helpers.events import list_events
 from helpers.real_command import assert_refused
 from helpers.reference_model import book, extraction
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()

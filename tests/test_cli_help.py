@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from tallybook.projections.surfaces.cli.main import VERBS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 COLUMNS = 80
 

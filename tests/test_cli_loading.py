@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from helpers.authors import HUMAN
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RATING = '{"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}'
 LOAD = """

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from helpers.git_repositories import git
 from helpers.shared_clones import Machine, make_clones
 from helpers.transcripts import Script
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
 

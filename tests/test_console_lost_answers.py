@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing, suppress
 import io
 import json
 from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +19,6 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FULL = Path("/dev/full")
 NOTE = f"note: the answer could not be written: No space left on device; {output.RECORDED}\n"

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-
 
 AT_ONCE = """
 from tallybook.projections.surfaces.console import output

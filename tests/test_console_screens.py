@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 import json
+from pathlib import Path
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 
+from helpers.command_line import Run
 from helpers.screens import AT, BRIEF, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
@@ -19,15 +23,6 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.console import output, story_text, terminal
 from tallybook.projections.surfaces.console.story_text import ROWS
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from rich.console import Console
-
-    from helpers.command_line import Run
-
 
 POINTS: list[dict[str, Any]] = [
     {"name": "kpt_001", "text": "Use type hints " * 8, "helpful": 9, "harmful": 1},

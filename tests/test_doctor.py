@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import json
 from pathlib import Path
@@ -9,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +19,10 @@ from helpers.doctor import examine, file_states, levels, lines_of, posix
 from helpers.real_command import run, run_unprivileged
 from helpers.repository import ROOT
 from helpers.spool_files import held
-from helpers.transcripts import Script, asked_for, choose, kept
+from helpers.transcripts import Client, Script, asked_for, choose, kept
 from tallybook.ledger import clock
 from tallybook.ledger.errors import OutcomeUnknownError
-from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed
+from tallybook.ledger.events import Event, ReflectionCompleted, ReflectionFailed
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
@@ -41,13 +41,6 @@ from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from helpers.transcripts import Client
-    from tallybook.ledger.events import Event
-
 
 # In two parts, so that no detector takes this file for a leak.
 TOKEN = "ghp" + "_" + "aB3dE6gH9" * 4

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import os
+from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +15,7 @@ from faults import scenes
 from faults.at_calls import facts
 from faults.scenes import here, why_not
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import errno
 import json
 import os
+from pathlib import Path
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,12 +17,7 @@ from helpers.authors import HUMAN
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.projections.surfaces import commands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 KILLS = slice_of(4, 1)
 FAILURES = slice_of(6, 2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +11,6 @@ from faults import Setting
 from faults.crash_states import RUNS, suffer
 from helpers.sweep import slice_of
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")
 SLICE = slice_of(400, 120)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import gzip
 import json
 import os
+from pathlib import Path
 import resource
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Answer
 from helpers.git_ledgers import counts, make_repository, save, switch
 from helpers.git_repositories import git
 from helpers.hook_calls import HOOK, START, call, told
@@ -24,12 +26,6 @@ from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Answer
 
 VERBS = [
     ["show"],

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from faults import Setting, forging
 from helpers.sweep import slice_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_forging_member_stops_nobody(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import attrs
 from hypothesis import HealthCheck, given, settings
@@ -19,16 +22,9 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
-from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from random import Random
-
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch
-    from tallybook.ledger.verification import Verification
+from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch
+from tallybook.ledger.verification import Verification, verify
 
 SEED = 20261122
 COUNT = 150

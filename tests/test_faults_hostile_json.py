@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -25,9 +26,6 @@ from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import Verification, verify
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEQ = 2
 STARRED = Draft("point.starred", 1, {"x": "HERE"})

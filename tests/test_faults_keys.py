@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
+from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
@@ -18,10 +20,6 @@ from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.ledger.line import MAX_LINE_BYTES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 EVENTS = 20_000
 # Of ours, what reads, decodes and verifies batches.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from faults import Setting
 from faults.mutations import BYTES, LINES, build, changed_line, judge, mutations, ours
 from helpers.sweep import slice_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COUNT = slice_of(2_500, 800)
 SEED = 20261122

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from helpers.events import list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
 TEXT = "Test the edges"

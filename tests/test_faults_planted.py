@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import os
 from pathlib import Path
 import socket
 import stat
-from typing import TYPE_CHECKING
 
 import pytest
 
 from faults.scenes import here, three_entries
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
 LOG = "ledger/events.jsonl"

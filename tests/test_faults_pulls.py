@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from faults import NoToolError, Setting
 from faults.pulls import HEADINGS, LEAST, MAKERS, suffer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PULLS = 5
 SEED = 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 import json
+from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,13 +17,8 @@ from helpers.authors import HUMAN
 from helpers.events import list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 def holding(project: Project) -> list[Path]:

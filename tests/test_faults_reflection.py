@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from faults.at_calls import kills, some
 from faults.scenes import CHANGING, Scene, Staged, here, lock_held, three_entries, why_not
 from helpers.injections import give
-from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
+from helpers.transcripts import Client, Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -30,11 +31,6 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.transcripts import Client
 
 KILLS = int(os.environ.get("TALLYBOOK_TEST_KILLS", "8"))
 """How many of the calls are killed at, evenly spread; the variable says otherwise."""

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from helpers.transcripts import Script, answer, asked_for, kept, run, said
+from helpers.transcripts import Client, Script, answer, asked_for, kept, run, said
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PointRated, ReflectionFailed, TranscriptRead
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.transcripts import Client
-    from tallybook.projections.surfaces.workspace.project import Project
 
 CLAUDE = worker.Plan(Settings(rater="claude", tokens_per_day=10**9))
 HELPFUL = answer(kpt_001="helpful")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from faults import NoToolError, Setting
 from faults.share_power import LOSSES, suffer
 from helpers.sweep import slice_of
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The others start servers; `python -m tests.faults share` makes all of them.
 QUICK = ("git: power loss of machines",)

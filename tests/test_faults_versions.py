@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
 
 from helpers.installation import lay_out
 from helpers.repository import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}

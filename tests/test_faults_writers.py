@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import errno
 import os
+from pathlib import Path
 import random
 import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,12 +26,6 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tallybook.ledger.fast_stdlib import StrPath
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
@@ -154,7 +149,7 @@ def test_a_foreign_line_before_a_seal_is_never_acknowledged(tmp_path: Path, monk
         file.write(b"torn\n")
     write_all = disk.write_all
 
-    def overtaken(fd: int, data: bytes, path: StrPath) -> None:
+    def overtaken(fd: int, data: bytes, path: str | os.PathLike[str]) -> None:
         if b"log.recovered" in data:
             with log.path.open("ab") as file:
                 file.write(b"mine\n")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
+from pathlib import Path
 from random import Random
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Answer, Run
 from helpers.doctor import findings_of
 from helpers.documentation import examples
 from helpers.events import list_events
@@ -30,13 +32,6 @@ from tallybook.projections.surfaces.sharing import ledger_copies
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Answer, Run
-
 
 BOTH = {"one": (1, 1), "of main": (0, 0), "of the side": (0, 0)}
 """What both branches of ``add_branches`` add up to."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 import tempfile
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,17 +19,12 @@ from tallybook.ledger import clock
 from tallybook.ledger import search as batch_search
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import Draft
+from tallybook.ledger.line import Draft, RawBatch
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.scan import find_batches
 from tallybook.projections.playbook.conditions import parse, search
 from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.log import JsonlLog
 
 
 @pytest.fixture(autouse=True)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of, make_caches
+from helpers.command_line import Run
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 
 def begin(folder: Path, text: str = "Use type hints") -> Project:

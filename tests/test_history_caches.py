@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -12,6 +14,7 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
+from helpers.command_line import Run
 from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
 from helpers.score_histories import metrics
 from helpers.view_histories import plain
@@ -25,26 +28,19 @@ from tallybook.ledger.events import (
     PointRestored,
     PointReworded,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.records import Batch
 from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.config import overlay, read_config
 from tallybook.projections.surfaces.history import checkpoints, reading
-from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import form_of
 from tallybook.projections.surfaces.writing import redact
 from tallybook.projections.surfaces.writing.requests import VOTES_FORM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch
-    from tallybook.projections.surfaces.history.checkpoints import Form
 
 # Deeper than Python reads.
 _NEST = b"[" * 100_000
@@ -66,7 +62,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "nested, and its sum": lambda _: sha256(_NEST).hexdigest()[:32].encode() + _NEST,
 }
 """What became of it → what stands there then."""
-
 
 HISTORY: list[list[Any]] = [
     *STORY,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 import pytest
@@ -26,6 +27,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PointMatched, PointRated
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch
 from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
@@ -33,11 +35,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.moments import find
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tallybook.ledger.records import Batch
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 import json
 import os
+from pathlib import Path
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Answer, Run
 from helpers.ledger_codec import sample
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
@@ -31,12 +34,6 @@ from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from helpers.command_line import Answer, Run
 
 IDS = ["s1", "s2", "s\"'é"]
 SAID = st.fixed_dictionaries(

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.events import list_events
 from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.history.stories import AsOf
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history.stories import AsOf
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

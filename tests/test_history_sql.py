@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import json
+from pathlib import Path
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,10 +23,6 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import moments, sql
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 COUNTING = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t)"
 HUMAN = {"rater": "human", "session": "s1"}

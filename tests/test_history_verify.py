@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import re
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
+from helpers.command_line import Run
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 
 @pytest.fixture

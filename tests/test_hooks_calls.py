@@ -30,8 +30,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 
 __all__ = ["here"]
-
-
 INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")
 HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site")
 # Of ours, what is for a ledger that is not as it should be.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
 import os
 from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,10 +21,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.ledger_access import ERROR_FILE, MAX_PLAYBOOK_BYTES
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 CITED = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
-from typing import TYPE_CHECKING
 import venv
 import zipfile
 
@@ -20,9 +20,6 @@ import pytest
 from helpers.installation import package_folders
 from helpers.repository import ROOT
 from tallybook.projections.surfaces.cli.main import tallybook as command_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
 MINE = "print('my own')\n"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
 from itertools import starmap
 from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from helpers.repository import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 FOLDERS = ("ledger", "projections", "prompts")
 MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -74,7 +71,6 @@ VIEWS_MAY = (
     "tallybook.ledger.fast_stdlib",
     "tallybook.projections",
 )
-
 
 PLAYBOOK_TYPE = "tallybook.projections.playbook.view.Playbook"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from random import Random
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,14 +16,9 @@ from helpers.shared_machines import make_machines
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
+from tallybook.projections.surfaces.sharing.ledger_copies import ImportedLedger, import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.sharing.ledger_copies import ImportedLedger
 
 
 @pytest.fixture

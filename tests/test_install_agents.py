@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import cycle
 import json
@@ -10,27 +11,19 @@ from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
+from helpers.command_line import Answer
 from helpers.real_command import MAIN
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.install.hook_entries import hook_command
-from tallybook.projections.surfaces.install.places import InstallTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.command_line import Answer
-    from tallybook.projections.surfaces.install.places import Installation
+from tallybook.projections.surfaces.install.places import Installation, InstallTarget
 
 __all__ = ["on_path"]
-
-
 pytestmark = pytest.mark.usefixtures("_installed")
 
 OTHERS = [name for name in AGENTS if name != table.CLAUDE]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import attrs
 import pytest
@@ -15,10 +15,6 @@ import pytest
 from helpers.agent_settings import AGENTS, lines_of, settings_of
 from helpers.git_repositories import git
 from helpers.installation import installed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SYSTEM_PATH = "/usr/bin:/bin"
 SESSION_START = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": "."})

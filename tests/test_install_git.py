@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import os
+from pathlib import Path
 import pty
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Answer
 from helpers.git_repositories import git
 from helpers.real_command import MAIN
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Answer
 
 pytestmark = pytest.mark.usefixtures("_installed")
 COMMENT = "# Tallybook: each machine has its own\n"

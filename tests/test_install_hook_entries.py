@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 from pathlib import Path
 import shlex
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
@@ -23,13 +24,7 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command, remark, tool_command
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 __all__ = ["on_path"]
-
-
 pytestmark = pytest.mark.usefixtures("_installed")
 
 CODE = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import main; main()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
 from pathlib import Path
@@ -10,18 +11,14 @@ import shutil
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from helpers.agent_settings import BACKUP, CLAUDE, OURS, THEIRS, claude, on_path, tree
+from helpers.command_line import Answer
 from tallybook.projections.surfaces.install import hook_entries, plan
 from tallybook.projections.surfaces.install.hook_entries import install_command, tool_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.command_line import Answer
 
 __all__ = ["claude", "on_path"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import os
+from pathlib import Path
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +16,6 @@ from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage.head import ledger_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 posix = pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from hypothesis import given
@@ -16,6 +16,7 @@ from tallybook.ledger.codec import FREE_FIELDS, REFUSALS, UPCASTS, decode, decod
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
 from tallybook.ledger.events import (
     EVENT_TYPES,
+    Event,
     LedgerOpened,
     PlaybookUpdated,
     PointAdded,
@@ -34,9 +35,6 @@ REQUIRED = [
 ]
 WITH_TEXT = [kind for kind, (cls, _) in EVENT_TYPES.items() if FREE_FIELDS[cls]]
 AT_LEAST_ZERO = [(kind, field) for kind, field in FIELDS if field in {"entries", "helpful", "harmful", "index"}]
-
-if TYPE_CHECKING:
-    from tallybook.ledger.events import Event
 
 
 def spoilt(kind: str, field: str, value: Any) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.command_line import Run
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
 from tallybook.ledger.decisions.curation import APPLY, PROPOSE, Translation, translate
 from tallybook.ledger.decisions.update import (
@@ -31,12 +34,6 @@ from tallybook.ledger.names import parse_number
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 
 def by_name(*points: Entry) -> dict[str, Entry]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import errno
 import os
+from pathlib import Path
 import stat
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.ledger_disk import mode_of, refuse
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import json
 import os
 from pathlib import Path
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
@@ -22,10 +22,8 @@ from helpers.ledger_lines import Read
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import EVENT_TYPES, UnknownEvent
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame, join_key
+from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import Scan
-
-if TYPE_CHECKING:
-    from tallybook.ledger.records import Batch
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
 MEANINGS = Path(__file__).with_name("golden-events.jsonl")

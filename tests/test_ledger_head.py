@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import binascii
 import os
+from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +21,6 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 AT = "2026-11-21T20:17:03.123456Z"
 BOOT = "00000000-0000-4000-8000-00000000b007"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,6 @@ from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 AT = "2026-11-23T12:00:00.000000Z"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,6 @@ from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.search import Delivery, find_deliveries
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ The helpers here build ledgers from bytes with fixed ids, times and salts; the o
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ from tallybook.ledger.clock import moment
 from tallybook.ledger.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
+    Event,
     LedgerOpened,
     PlaybookUpdated,
     PointAdded,
@@ -34,10 +35,6 @@ from tallybook.ledger.line import (
     RawBatch,
     frame,
 )
-
-if TYPE_CHECKING:
-    from tallybook.ledger.events import Event
-
 
 TRICKY += ["\0", "\x1f", "\x7f", "\ufeff", "\ufffe", "é", "e\u0301", "\U0001f600", "}", '"}\n', '{"salt":"x"}', "null"]
 

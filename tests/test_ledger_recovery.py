@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,15 +12,10 @@ from helpers.ledger_logs import BEGIN_US, BY, append, lines, names, rated
 from tallybook.ledger.clock import moment
 from tallybook.ledger.damage import ByteRange
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.line import Stamp, frame
+from tallybook.ledger.line import Position, RawBatch, Stamp, frame
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tallybook.ledger.line import Position, RawBatch
 
 
 def batch_at(mark: Position, *some: str) -> RawBatch:

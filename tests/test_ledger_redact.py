@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 import json
 import os
+from pathlib import Path
 from random import Random
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,8 +19,8 @@ from helpers.ledger_lines import batches_of, raw
 from helpers.ledger_logs import BY
 from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
-from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import FREE_CHARS, FREE_MARK, head_field
+from tallybook.ledger.events import Event, EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import FREE_CHARS, FREE_MARK, RawBatch, head_field
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redaction import (
@@ -27,14 +29,6 @@ from tallybook.ledger.storage.redaction import (
     find_erased,
 )
 from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
-
 
 TOLD = "the key is hunter2"
 LONG = "x" * (FREE_CHARS - 4) + "hunter2" + "y" * 2 * FREE_CHARS

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.hook_calls import call
 from helpers.ledger_logs import append
 from helpers.spool_files import spooled
@@ -15,12 +17,6 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 OURS, THEIRS = "kpt_a", "kpt_b"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -17,9 +16,6 @@ from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
 from tallybook.ledger.scan import Scan, VerifiedRun
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.verification import Gap, survey
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 BATCHES = batches_of(*(rated(f"kpt_{n:03d}") * 2 for n in range(1, 8)))
 WHOLE = b"".join(batch.raw for batch in BATCHES)

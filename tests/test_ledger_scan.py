@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 import re
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +12,6 @@ import pytest
 from helpers.ledger_lines import Read, read
 from helpers.ledger_scan import BATCHES, LINES, LOG, flips, seal_of, sealed_log
 from tallybook.ledger.line import CHAIN_MARK, START
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def check(data: bytes, what: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 import shutil
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,14 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import pytest
 
 from helpers.ledger_logs import BY, Clock, break_off, lines
-from helpers.memory_log import MemoryLog
+from helpers.memory_log import AnyLog, MemoryLog
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft, Stamp, frame
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from helpers.memory_log import AnyLog
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 DRAFTS = st.lists(

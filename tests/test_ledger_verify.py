@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +23,6 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.verification import Verification, verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 RATED = encode(PointRated("kpt_001", "helpful"))
 BATCHES = batches_of(

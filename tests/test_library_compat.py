@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 import copy
 import json
 import os
 from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -20,18 +21,12 @@ from helpers.hook_calls import events
 from helpers.reference_model import Model, book, extraction, next_name, point
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
-from helpers.transcripts import Script, answer, choose, kept
+from helpers.transcripts import Client, Script, answer, choose, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import ReflectionCompleted
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from helpers.transcripts import Client
-
 
 PROMPT = """\
 import json
@@ -326,7 +321,6 @@ STEPS = st.one_of(
     st.tuples(st.just("add"), TEXTS),
     st.tuples(st.just("rate"), st.integers(0, 5), RATINGS),
 )
-
 
 # The second dict's "c" was kpt_002 until its save; that name is the first dict's "put 1" in the ledger.
 STALE_NAME = [

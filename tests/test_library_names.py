@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import asyncio
+from collections.abc import Callable
 import contextlib
 from importlib import import_module
 import io
 import os
+from pathlib import Path
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -21,11 +23,6 @@ import tallybook
 from tallybook import compat
 from tallybook.ledger.events import EVENT_TYPES, RATINGS
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 LIBRARY = ROOT / "projections" / "surfaces" / "library"
 EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", (LIBRARY / "README.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, product
 from math import isclose, log, prod
 import re
-from typing import TYPE_CHECKING
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -26,9 +26,6 @@ from tallybook.projections.history.lift_verdict import (
     evidence_of,
     greatest_missing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 PROBABILITIES = st.floats(0.01, 0.99)
 SHARE = budget(1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -18,10 +19,6 @@ from helpers.events import list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.mcp import MAX_LINE_BYTES, TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 COMMAND = ["-m", "tallybook", "mcp", "--session", "s1"]
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http.client import HTTPConnection
 import json
 import os
+from pathlib import Path
 import re
 import signal
 import socket
 import subprocess
 import sys
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.film_reader import read_page
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page import server
 from tallybook.projections.surfaces.page.document import Choices
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 COMMAND = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
 END_S = 20

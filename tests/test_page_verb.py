@@ -5,15 +5,17 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 import os
+from pathlib import Path
 import re
 import subprocess
 import sys
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.film_reader import bytes_of, read_page
 from helpers.reference_model import extraction
 from tallybook.projections.scores.summary import current_scores
@@ -22,12 +24,6 @@ from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page.document import assemble, security_policy
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-
 
 HOSTILE = "</script><script>alert(1)</script>\u202e<!--style-->&lt;" + "x" * 9000
 SESSION = "$(touch owned)"

@@ -7,27 +7,23 @@ import os
 from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.git_repositories import git
 from helpers.hook_calls import START, call, events, told
 from helpers.injections import give
 from helpers.repository import ROOT
 from helpers.shared_clones import make_clones
-from helpers.transcripts import Script, answer, asked_for, kept
+from helpers.transcripts import Client, Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
-
-if TYPE_CHECKING:
-    from helpers.command_line import Run
-    from helpers.transcripts import Client
-
 
 # A hook ends with 0, whatever its words are.
 

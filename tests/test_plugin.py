@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,17 +21,11 @@ from helpers.agent_settings import CLAUDE
 from helpers.documentation import HOOKS, chapter
 from helpers.events import list_events
 from helpers.repository import ROOT
-from helpers.stub_models import Reply, stub_model
+from helpers.stub_models import Reply, Request, StubModel, stub_model
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import gemini
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from helpers.stub_models import Request, StubModel
-
 
 PLUGIN = ROOT / "prompts" / "plugin"
 EXTENSION = ROOT / "prompts" / "extension"

@@ -76,8 +76,6 @@ def test_a_condition_has_bounds(text: str, refusal: str) -> None:
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
-
-
 FEW = st.sampled_from(["kpt_001", "kpt_002", "pat-001"])
 RATED = st.builds(PointRated, FEW, st.sampled_from(["helpful", "harmful"]))
 DECIDED = st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 
@@ -11,15 +12,11 @@ from helpers.view_histories import FUTURES, history
 from tallybook.ledger.events import (
     Entry,
 )
+from tallybook.ledger.records import Batch
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import ENTRIES, EntryStatuses
 from tallybook.projections.playbook.comparisons import diff
 from tallybook.projections.playbook.render import playbook_dict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tallybook.ledger.records import Batch
 
 A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
 

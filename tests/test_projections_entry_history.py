@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointRetired,
 )
+from tallybook.ledger.records import Batch
 from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.fold import history as retold
 from tallybook.projections.history.entry_history import (
@@ -36,11 +38,6 @@ from tallybook.projections.history.entry_history import (
 )
 from tallybook.projections.playbook.inject import interval, lower_bound
 from tallybook.projections.playbook.view import PLAYBOOK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tallybook.ledger.records import Batch
 
 CLOSED = PlaybookUpdated(0, 0, 0)
 TEXT = "Use type hints"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 import json
 from pathlib import Path
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,12 +36,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Made = View[Any]
-
-
+Made = View[Any]
 SWITCHED_ON = {"scoring": {"components": {"playbook": {"enabled": True}}}}
 
 

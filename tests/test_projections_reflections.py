@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from tallybook.ledger.events import (
     ReflectionCompleted,
@@ -19,9 +20,6 @@ from tallybook.projections.history.reflections import (
     ReadPosition,
     Reflections,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DAY, NEXT = "2026-11-21T10:00:00.000000Z", "2026-11-22T10:00:00.000000Z"
 ASKED = ReflectionRequested(100, "SessionEnd", "/t/s1.jsonl")

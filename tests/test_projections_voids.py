@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +18,6 @@ from tallybook.ledger.events import (
 from tallybook.projections.fold import fold
 from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.view import PLAYBOOK
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)
 FUTURES = st.lists(st.lists(SAID, min_size=1, max_size=4), max_size=3)

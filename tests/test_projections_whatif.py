@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.undo_histories import folded, shown, without
 from helpers.view_histories import HISTORIES, history, plain
-from tallybook.projections.playbook.comparisons import Exclusion, difference_json, fold_alternative
+from tallybook.ledger.records import Batch
+from tallybook.projections.playbook.comparisons import Alternative, Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tallybook.ledger.records import Batch
-    from tallybook.projections.playbook.comparisons import Alternative
 
 FIELDS = ("name", "text", "helpful", "harmful")
 SESSIONS = st.frozensets(st.integers(0, 9).map("s{}".format), max_size=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -47,9 +47,6 @@ from tallybook.projections.playbook.conditions import COMPARED, FIELDS, STATUSES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def test_what_the_code_knows_is_in_the_reference() -> None:

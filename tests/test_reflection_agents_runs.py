@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
 import os
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS
+from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS, RecordedSession
 from helpers.authors import HUMAN
 from helpers.hook_calls import call, events, here
 from helpers.injections import give, injected
-from helpers.transcripts import answer
+from helpers.transcripts import Client, answer
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     PointCited,
@@ -33,12 +34,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from helpers.agent_sessions import RecordedSession
-    from helpers.transcripts import Client
 
 __all__ = ["here"]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.agent_sessions import SESSIONS
+from helpers.command_line import Run
 from helpers.hook_calls import events
 from helpers.lift import measured, observe
 from helpers.transcripts import Script, kept
@@ -17,11 +19,6 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 NONE = {"aborted": 0, "compactions": 0, "failed": 0, "tests": 0, "tests_failed": 0, "ended": True}
 RECORDED_NUMBERS: dict[str, dict[str, float]] = {

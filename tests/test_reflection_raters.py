@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
 import os
@@ -12,25 +13,19 @@ import sys
 from threading import Event, Thread
 import time
 import tomllib
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 
-from helpers.transcripts import Script, answer, asked_for, client_in, kept, said
+from helpers.transcripts import Client, Script, answer, asked_for, client_in, kept, said
 from tallybook.ledger.codec import decode
 from tallybook.projections.history.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.reflection.worker import DONE, Plan, Result, work
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from helpers.transcripts import Client
-    from tallybook.projections.surfaces.workspace.project import Project
-
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 

@@ -5,6 +5,7 @@ The commands are found on PATH, or in the folder that TALLYBOOK_CLIENTS names, s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 import hashlib
 import json
 import os
@@ -12,19 +13,14 @@ from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from helpers.stub_models import Reply, StubModel, stub_model
+from helpers.stub_models import Reply, Request, StubModel, stub_model
 from helpers.transcripts import answer
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.workspace.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from helpers.stub_models import Request
 
 TEXT = answer("Run the tests first.")
 SERVER = """\

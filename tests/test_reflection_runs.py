@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 import json
 import os
@@ -13,14 +14,14 @@ import signal
 import subprocess
 import sys
 from time import sleep, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from helpers.hook_calls import call
 from helpers.injections import give
 from helpers.repository import ROOT
-from helpers.transcripts import COMMAND, RECORDED, Script, answer, asked_for, choose, kept, run, said
+from helpers.transcripts import COMMAND, RECORDED, Client, Script, answer, asked_for, choose, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -39,12 +40,6 @@ from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.transcripts import Client
-
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 NOTHING = answer()

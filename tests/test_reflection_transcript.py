@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import importlib
 import json
 from pathlib import Path
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.agent_sessions import CODEX, GEMINI, SESSIONS
+from helpers.agent_sessions import CODEX, GEMINI, SESSIONS, RecordedSession
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.events import list_events
 from helpers.hook_calls import call, events
 from helpers.injections import give
 from helpers.json_values import JSON
 from helpers.sweep import slice_of
-from helpers.transcripts import RECORDED, Script, answer, asked_for, kept
+from helpers.transcripts import RECORDED, Client, Script, answer, asked_for, kept
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
 from tallybook.projections.history.reflections import ReadPosition, ReflectedSession, Reflections
@@ -40,14 +42,6 @@ from tallybook.projections.surfaces.reflection.transcript import (
 )
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.agent_sessions import RecordedSession
-    from helpers.command_line import Run
-    from helpers.transcripts import Client
-
 
 TOKEN = "ghp_" + "a1B2" * 9
 

@@ -6,18 +6,19 @@ from functools import partial
 import json
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from helpers.agent_sessions import CODEX, COPILOT, GEMINI
+from helpers.agent_sessions import CODEX, COPILOT, GEMINI, RecordedSession
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.injections import continued, give, injected
 from helpers.reviews import Terminal, items
 from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines
-from helpers.transcripts import Script, answer, ask_again, kept
+from helpers.transcripts import Client, Script, answer, ask_again, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated
@@ -44,12 +45,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, PlainEvents, Request
-
-if TYPE_CHECKING:
-    from helpers.agent_sessions import RecordedSession
-    from helpers.command_line import Run
-    from helpers.transcripts import Client
-
 
 __all__ = ["here"]
 

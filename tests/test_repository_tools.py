@@ -6,10 +6,10 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 import inspect
 from math import isfinite
+from pathlib import Path
 import pkgutil
 import re
 import tomllib
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -25,9 +25,6 @@ import month
 from mutation.__main__ import explained
 import sweeps
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINES = {"append": 1, "replay": 1, "load": 2}
 """Row → how many lines of the table it has; the other rows take longer, and run where somebody measures."""

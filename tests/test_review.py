@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.command_line import Run
 from helpers.events import list_events
 from helpers.git_repositories import commit, git
 from helpers.injections import continued, injected
@@ -26,11 +27,6 @@ from tallybook.ledger.events import (
 from tallybook.projections.history.review import find_pairs, find_similar
 from tallybook.projections.surfaces.cli import review
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +13,10 @@ from rich.cells import cell_len
 from helpers.score_histories import config, folded, handoffs, noon, plain
 from helpers.screens import shown
 from tallybook.projections.scores import summary as scoring
+from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces.scores import screen as box
 from tallybook.projections.surfaces.scores.answers import ScorePage, ScoreQuery, Table, look, plot
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from tallybook.projections.scores.view import Scores
-
 
 ASCII = """
 +----------------------------------------------------------+
@@ -69,8 +66,6 @@ def test_without_utf_8_the_box_is_of_plain_signs() -> None:
 
 
 ODD = "研究 und é́\x1b[31m [bold]x[/] 👩‍👩‍👧 " + "long " * 9
-
-
 LONG = {"title": "健康\x07 " * 12}
 PAGES = {
     "odd": lambda: page(

@@ -6,29 +6,26 @@ pytest writes the errors anew; a commit that changes one says why.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.config import (
+    Config,
     DocumentError,
     Metric,
     read_config,
 )
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PACKAGED, PLACE, default, load
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from helpers.command_line import Run
-    from tallybook.projections.scores.config import Config
 
 SPECIFIED = """
 enabled: true

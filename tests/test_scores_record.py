@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 import gzip
 import json
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.command_line import Answer, Run
 from helpers.events import list_events
 from helpers.example_secrets import GITHUB
 from helpers.json_values import JSON
@@ -22,16 +25,8 @@ from helpers.repository import ROOT
 from helpers.spool_files import held, spooled
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores.read import SentItem, defaults, feed, items
+from tallybook.projections.surfaces.scores.read import IngestReport, SentItem, defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from helpers.command_line import Answer, Run
-    from tallybook.projections.surfaces.scores.read import IngestReport
-
 
 AT = "2026-01-16T08:00:00.000Z"
 

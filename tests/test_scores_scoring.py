@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,11 +14,9 @@ import pytest
 from helpers.score_histories import LINEAR, config, config_of, folded, metrics, noon, session_of, value_of
 from helpers.sweep import slice_of
 from tallybook.ledger import events as kinds
+from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.scoring import component_score, composites, score_session
 from tallybook.projections.scores.summary import changes
-
-if TYPE_CHECKING:
-    from tallybook.projections.scores.config import Config
 
 EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
 

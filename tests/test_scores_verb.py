@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 import json
 import os
 from pathlib import Path
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.command_line import Run
 from helpers.score_histories import (
     AT,
     EXAMPLE,
@@ -34,19 +36,10 @@ from tallybook.projections.scores import view as score_files
 from tallybook.projections.surfaces.scores import answers, files, screen
 from tallybook.projections.surfaces.scores.answers import markdown
 from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.scores.files import write_files
+from tallybook.projections.surfaces.scores.files import Written, write_files
 from tallybook.projections.surfaces.workspace.project import Project
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.command_line import Run
-    from tallybook.projections.surfaces.scores.files import Written
-
-
 SCORES = Path(".claude/metrics/scores")
-
-
 IDS = st.sampled_from(["s1", "S1", "../s1", "s 1", "ü\u202e", "x" * 200])
 VALUES = st.one_of(st.integers(-3, 2**53), st.floats(-9e15, 9e15), st.booleans())
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "ac08", "ac09", "", "ac99"])

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.hook_calls import here
 from tallybook.ledger.events import PointProposed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import blocks
 from tallybook.projections.surfaces.selection import MAX_CHARS, SENTENCE
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from tallybook.projections.surfaces.workspace.project import Project
-
 __all__ = ["here"]
-
-
 BEGIN, END = blocks.BEGIN.decode(), blocks.END.decode()
 BLOCK = f"{BEGIN}\n{SENTENCE}\n\n- Use type hints [kpt_001]\n- Write tests [kpt_002]\n{END}"
 CRLF_BLOCK = BLOCK.replace("\n", "\r\n")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +14,8 @@ from helpers.cache_places import caches_of
 from helpers.long_ledgers import make_long
 from helpers.shared_machines import HUMAN, SharedMachine, make_pair
 from tallybook.ledger.codec import decode
+from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.surfaces import commands
@@ -19,13 +23,6 @@ from tallybook.projections.surfaces.history import checkpoints, stories
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog, add_arrivals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tallybook.ledger.log import JsonlLog
-    from tallybook.ledger.records import Batch
 
 
 @pytest.fixture(name="machine")

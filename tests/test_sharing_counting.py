@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from helpers.books import AT, make_run, make_runs
 from tallybook.ledger.codec import encode
-from tallybook.ledger.events import BookOpened, BookRules
-from tallybook.ledger.line import START, Position, Stamp, frame
+from tallybook.ledger.events import BookOpened, BookRules, Event
+from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engine import Run
-
-if TYPE_CHECKING:
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
 
 
 def _batch(event: Event, after: Position, id_: str) -> RawBatch:

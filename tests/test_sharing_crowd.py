@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from helpers.sweep import slice_of
 from share import crowd
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MACHINES = slice_of(crowd.MACHINES, 3)
 ROUNDS = slice_of(crowd.ROUNDS, 1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +13,7 @@ from helpers.sweep import slice_of
 from share import git_walk
 from tallybook.ledger.storage import caches
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts servers and sends signals as on Linux")
-
 
 QUICK = (
     "git: sync killed at its calls",

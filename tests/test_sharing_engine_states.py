@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 import tempfile
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -18,10 +18,7 @@ from helpers.engines import ENGINES, Fixtures
 from helpers.memory_store import MemoryStore
 from helpers.sweep import slice_of
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engine import NOTHING, Engine, Run
-
-if TYPE_CHECKING:
-    from tallybook.ledger.sharing.engine import Contents, End
+from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, Run
 
 MACHINES = st.integers(0, 2)
 NUMBERS = st.integers(1, 3)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 import os
 from pathlib import Path
 import resource
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run, make_runs, plain
+from helpers.command_line import Run as RunCommand
 from helpers.documentation import PAGES
 from helpers.engines import append, git_engine, held
 from helpers.git_repositories import delete_damage, git, make_remote, push_files
@@ -23,18 +24,13 @@ from tallybook.ledger.sharing.engine import (
     NOTHING,
     Contents,
     End,
+    Engine,
     FormerLayoutError,
     ReadOnlyError,
     Run,
     UnreachableError,
 )
 from tallybook.ledger.sharing.git import GitStore, path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.command_line import Run as RunCommand
-    from tallybook.ledger.sharing.engine import Engine
 
 REFERENCE = "refs/tallybook/main"
 

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 import shutil
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +15,8 @@ from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
-from tallybook.ledger.sharing.engine import EngineError
+from tallybook.ledger.sharing.engine import Engine, EngineError, Run
 from tallybook.ledger.sharing.git_remote import check_address, check_book, default_book, read_remote
-
-if TYPE_CHECKING:
-    from tallybook.ledger.sharing.engine import Engine, Run
 
 SECRET = "s3cret/of anna"  # noqa: S105 - of a server of this test
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_runs
+from helpers.command_line import Run
 from helpers.engines import git_engine
 from helpers.git_repositories import make_remote
 from helpers.git_servers import make_ssh
 from tallybook.ledger.sharing import git_remote
-from tallybook.ledger.sharing.engine import UnreachableError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from tallybook.ledger.sharing.engine import Engine
+from tallybook.ledger.sharing.engine import Engine, UnreachableError
 
 
 @pytest.fixture

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from helpers import command_line
 from helpers.memory_store import MemoryStore
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team, make_team
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing import git_remote
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.engine import NOTHING, Engine, UnreachableError
 from tallybook.projections.surfaces.sharing import syncing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from helpers import command_line
-    from helpers.sharing_projects import Team
 
 
 @pytest.fixture

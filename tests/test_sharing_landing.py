@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from helpers.memory_store import MemoryStore
 from helpers.shared_machines import make_part
@@ -15,12 +17,6 @@ from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Update
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
 
 BY = {"rater": "human", "session": "s1"}
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 import socket
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from tallybook.ledger import clock
 from tallybook.ledger.sharing.engine import UnreachableError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.install.hook_entries import install_command
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 ADDRESSES = {"objects": "file:///nowhere", "postgres": "postgresql://127.0.0.1:9/tally"}
 MOST_S = 8.0

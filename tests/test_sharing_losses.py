@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 import json
+import os
 from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run
-from helpers.sharing_projects import make_team
-from tallybook.ledger.line import START, Position
+from helpers.command_line import Run
+from helpers.sharing_projects import Team, make_team
+from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.sharing import syncing
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from helpers.command_line import Run
-    from helpers.sharing_projects import Team
-    from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import RawBatch
-
 
 ON_BOTH = pytest.mark.parametrize("team", ["memory", "git"], indirect=True)
 
@@ -127,7 +120,7 @@ def test_a_program_that_writes_to_the_copy_during_an_append_is_named(
     team.sync("ben")
     write_all = disk.write_all
 
-    def write_after_another(fd: int, data: bytes, path: StrPath) -> None:
+    def write_after_another(fd: int, data: bytes, path: str | os.PathLike[str]) -> None:
         if "book" in Path(path).parts:
             with Path(path).open("ab") as other:
                 other.write(b"another program\n")
@@ -262,7 +255,7 @@ def test_a_sync_that_waited_for_another_one_keeps_the_copy(team: Team, monkeypat
     team.sync("anna")
     lock = replicas.lock
 
-    def wait(ledger: StrPath) -> AbstractContextManager[None]:
+    def wait(ledger: str | os.PathLike[str]) -> AbstractContextManager[None]:
         monkeypatch.setattr(replicas, "lock", lock)
         team.sync("ben")
         return lock(ledger)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import attrs
+import pytest
 
+from helpers.command_line import Run
 from helpers.memory_store import MemoryStore
 from helpers.sharing_projects import make_team
+from tallybook.ledger.sharing.engine import StoredRun
 from tallybook.projections.surfaces.sharing import membership, operations
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import longest_wait
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import pytest
-
-    from helpers.command_line import Run
-    from tallybook.ledger.sharing.engine import StoredRun
 
 
 class KnowingStore(MemoryStore):

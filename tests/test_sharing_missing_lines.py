@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.hook_calls import call, told
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team, make_team
 from tallybook import Author, Ledger, compat
 from tallybook.projections.surfaces.mcp import TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from helpers.sharing_projects import Team
 
 MISSING = "not available here: book lines 1 to"
 LAST = "this is the last rendering of playbook.json"

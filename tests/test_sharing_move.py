@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
 
+from helpers.command_line import Run
 from helpers.engines import git_engine
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team, make_team
 from tallybook.ledger.sharing.engine import Engine, Place
 from tallybook.projections.surfaces.sharing import cli, syncing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from helpers.sharing_projects import Team
 
 pytest.importorskip("obstore")
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 import os
+from pathlib import Path
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from helpers.books import make_runs, plain
+from helpers.command_line import Run
 from helpers.engines import objects_engine
 from helpers.git_repositories import git
 from helpers.memory_store import MemoryStore
+from helpers.s3_server import Buckets
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing import engine as engines
 from tallybook.ledger.sharing.engine import NOTHING, Engine, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.objects import ObjectStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from helpers.s3_server import Buckets
 
 obstore = pytest.importorskip("obstore", reason="the extra objects is not installed")
 PAGE = 4

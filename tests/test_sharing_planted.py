@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.git_repositories import git, make_remote
 from helpers.hook_calls import START, call
 from helpers.shared_clones import Machine, make_clones, share_all
 from helpers.sharing_projects import make_team
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="plants links and shell commands")
 

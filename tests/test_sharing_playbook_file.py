@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pa
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.ledger_access import is_current
 from tallybook.projections.surfaces.sharing.syncing import sync
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture(name="pair")

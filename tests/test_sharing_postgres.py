@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 import json
+from pathlib import Path
 import re
 import socket
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -15,21 +16,15 @@ from helpers.books import make_run, make_runs, plain
 from helpers.documentation import chapter
 from helpers.engines import held, postgres_engine
 from helpers.postgres_front import Front
+from helpers.postgres_server import Database
 from helpers.shared_clones import Machine, share_all
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START
-from tallybook.ledger.sharing.engine import NOTHING, Contents, ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engine import NOTHING, Contents, Engine, ReadOnlyError, UnreachableError
 from tallybook.ledger.sharing.postgres import grant_command, setup_file
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engine import Engine
-
-    Open = Callable[..., Engine]
-    Query = Callable[..., list[tuple[object, ...]]]
+Open = Callable[..., Engine]
+Query = Callable[..., list[tuple[object, ...]]]
 
 FAR = "127.0.0.2"
 """An address of this machine that the engine takes for another machine's."""

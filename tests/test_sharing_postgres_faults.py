@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run, plain
 from helpers.engines import postgres_engine
+from helpers.postgres_front import Front
+from helpers.postgres_server import Database
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.sharing.engine import NOTHING, EngineError, UnreachableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from helpers.postgres_front import Front
-    from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engine import Run
+from tallybook.ledger.sharing.engine import NOTHING, EngineError, Run, UnreachableError
 
 END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tallybook'"
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.shared_machines import SharedMachine, make_pair
 from tallybook import Author, Ledger, compat
 from tallybook.projections.surfaces.mcp import TOOLS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(name="pair")

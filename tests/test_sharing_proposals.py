@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from helpers.shared_machines import HUMAN, make_machines
 from tallybook.ledger.events import PointProposed
@@ -10,9 +10,6 @@ from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import curation, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_lesson_stays_on_its_machine_until_a_person_accepts_it(tmp_path: Path) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.documentation import FILES, section
 from helpers.memory_store import MemoryStore
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team, make_team
 from tallybook.ledger.sharing.replica import Replica
-
-if TYPE_CHECKING:
-    from helpers.command_line import Run
-    from helpers.sharing_projects import Team
 
 
 @pytest.fixture

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
+from pathlib import Path
 import shlex
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.documentation import PAGES
 from helpers.git_repositories import git, make_remote
 from helpers.git_servers import serve_https
 from helpers.s3_policy import enforce
+from helpers.s3_server import Buckets
 from tallybook.ledger.storage import caches
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from helpers.s3_server import Buckets
-
-    Here = Callable[..., str]
+Here = Callable[..., str]
 
 RECIPES = PAGES["ledger/sharing/README.md"].split("\n## For a company\n")[1].split("\n## ")[0]
 POLICY = PAGES["ledger/sharing/ENGINES.md"].split("### Rights in S3")[1].split("```json\n")[1].split("```")[0]

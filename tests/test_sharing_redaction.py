@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from helpers.sharing_projects import make_team
+from helpers.command_line import Run
+from helpers.sharing_projects import Team, make_team
 from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.writing import redact
-
-if TYPE_CHECKING:
-    from helpers.command_line import Run
-    from helpers.sharing_projects import Team
 
 PRIVATE = "Ask Petra Zwiebel about the vault"
 

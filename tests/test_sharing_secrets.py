@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.git_repositories import git, make_remote
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 SECRET = "s3cr3t-0f-anna-4711-x"  # noqa: S105 - planted by these tests
 PLACE = "127.0.0.1:1"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook.projections.surfaces import commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MISTAKES, PATTERNS = "MISTAKES TO AVOID", "PATTERNS & APPROACHES"
 

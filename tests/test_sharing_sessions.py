@@ -5,18 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 import json
 import os
+from pathlib import Path
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.git_repositories import git
 from helpers.shared_clones import Machine, make_clones, share_all, wait_until
 from tallybook.projections.surfaces.hooks import sync_results
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses terminals of POSIX")
 

@@ -8,14 +8,14 @@ import shutil
 import subprocess
 import sys
 from time import process_time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.books import make_run
+from helpers.command_line import Run
 from helpers.example_secrets import EXAMPLES
 from helpers.installation import lay_out
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team, make_team
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import Stamp, frame
@@ -23,11 +23,6 @@ from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.engine import ReadOnlyError
 from tallybook.ledger.sharing.replica import find_redactions
-
-if TYPE_CHECKING:
-    from helpers.command_line import Run
-    from helpers.sharing_projects import Team
-
 
 ON_BOTH = pytest.mark.parametrize("team", ["memory", "git"], indirect=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +24,6 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(name="pair")

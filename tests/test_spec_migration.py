@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import copy
 from datetime import datetime
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,12 +17,8 @@ from helpers.reference_model import LEGACY_FILES, LEGACY_ITEMS, book, extraction
 from helpers.sweep import slice_of
 from tallybook import compat
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Write = Callable[[object], Path]
-    Read = Callable[[], dict[str, Any]]
+Write = Callable[[object], Path]
+Read = Callable[[], dict[str, Any]]
 
 pytestmark = pytest.mark.usefixtures("project")
 

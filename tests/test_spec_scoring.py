@@ -7,9 +7,10 @@ the last one here checks that none is left out.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,6 @@ import pytest
 
 from helpers.reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, Model, book, extraction, point
 from tallybook import compat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("project")
 

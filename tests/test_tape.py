@@ -7,6 +7,7 @@ ledgers that have no file yet. In `tape/scores` are the answers of the verbs of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 import itertools
@@ -18,16 +19,11 @@ import shlex
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.shared_machines import make_pair
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from helpers.command_line import Run
 
 TAPE = Path(__file__).parent / "tape"
 MODE = os.environ.get("TAPE", "")

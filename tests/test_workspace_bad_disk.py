@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import json
+from pathlib import Path
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.doctor import findings_of
 from helpers.git_repositories import git
 from helpers.real_command import BY_HAND, assert_refused, run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 
 def protected_bytes(project: Project) -> dict[str, bytes]:

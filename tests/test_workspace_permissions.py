@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 import json
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -18,9 +19,6 @@ from helpers.ledger_locks import IS_ROOT, held
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other permissions and other links")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 import re
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as options
@@ -18,9 +18,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ALL = """
 [playbook]

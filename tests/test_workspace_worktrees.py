@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
 from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +19,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import project as workspace
 from tallybook.projections.surfaces.workspace.project import NoProjectError, Project, find_project
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Finder = Callable[[Path], Path]
+Finder = Callable[[Path], Path]
 
 OWN = "[ledger]\nown = true\n"
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.command_line import Run
 from helpers.spool_files import held, spooled
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 YEAR_10000_S = 253_402_300_800
 YEAR_1_S = -62_135_596_800

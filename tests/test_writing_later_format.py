@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import settings as examples
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.events import list_events
 from helpers.later_model import SLUGS, LaterPlaybook
 from helpers.reference_model import extraction, point
@@ -18,12 +20,6 @@ from helpers.sweep import slice_of
 from tallybook import compat
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-
 
 HEADINGS = [*SLUGS]
 BY_SECTION = '[playbook]\nformat = "sections"\n'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from helpers.authors import HUMAN
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has such rights")
 

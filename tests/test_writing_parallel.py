@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 import json
+from pathlib import Path
 import random
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,11 +25,6 @@ from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 
 PROCESSES = 8
 RATINGS_EACH = slice_of(50, 20)

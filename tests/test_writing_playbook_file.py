@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 import pytest
 
 from helpers.events import list_events
@@ -19,15 +22,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.workspace.project import Project
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from hypothesis.strategies import DrawFn
-
-    Doc = dict[str, Any]
-
-
+Doc = dict[str, Any]
 REFLECTOR = {"rater": "reflector"}
 # Behind it kpt_004 was pruned, and kpt_001 to kpt_003 stand.
 HISTORY: list[dict[str, Any]] = [

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import copy
 import json
+from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.memory_store import MemoryStore
 from helpers.reference_model import extraction
 from helpers.shared_machines import make_part
@@ -29,16 +33,8 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.syncing import sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.record import Writing
 from tallybook.projections.surfaces.writing.requests import Request, Update
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from hypothesis.strategies import DrawFn
-
-    from helpers.command_line import Run
-    from tallybook.projections.surfaces.writing.record import Writing
 
 
 @pytest.fixture

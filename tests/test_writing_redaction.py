@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
+from pathlib import Path
 import shutil
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.events import list_events
 from helpers.redactions import (
     PRIVATE,
@@ -47,13 +49,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.curation import make_undo
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
 from tallybook.projections.surfaces.writing.requests import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.command_line import Run
-
 
 TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
 

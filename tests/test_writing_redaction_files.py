@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
 from pathlib import Path
 import re
 import shutil
-from typing import TYPE_CHECKING
 import unicodedata
 
 import pytest
@@ -22,9 +22,6 @@ from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

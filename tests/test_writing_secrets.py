@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 from importlib.metadata import distributions
 import itertools
+from pathlib import Path
 import random
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from hypothesis import given
@@ -23,9 +24,6 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import secrets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REFLECTOR = {"rater": "reflector"}
 EACH = pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e.name} {i}" for i, e in enumerate(EXAMPLES)])

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from helpers.authors import HUMAN
+from helpers.command_line import Run
 from helpers.hook_calls import here
 from helpers.shared_machines import make_machines
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
 
 __all__ = ["here"]
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
 from agents import clients, recording, runs
 from agents.clients import CLIENTS, Installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _PAIR = ("claude", "codex")
 """The clients that run in one project at the same time."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 import json
 import os
+from pathlib import Path
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    class Ask(Protocol):
-        """Return a client's options for a prompt, and whether it goes on with the latest session."""
+class Ask(Protocol):
+    """Return a client's options for a prompt, and whether it goes on with the latest session."""
 
-        def __call__(self, prompt: str, *, goes_on: bool) -> list[str]:
-            """Return them."""
+    def __call__(self, prompt: str, *, goes_on: bool) -> list[str]:
+        """Return them."""
 
 
 KEY = "stub"
@@ -110,9 +109,7 @@ CLAUDE = Client(
     fork=("--fork-session", *_ask_claude("in a fork", goes_on=True)),
 )
 
-
 # Codex CLI
-
 _CODEX_SETTINGS = """\
 model = "stub"
 model_provider = "stub"

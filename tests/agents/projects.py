@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import json
 import os
@@ -9,21 +10,16 @@ from pathlib import Path
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
 import attrs
 
+from agents.clients import Installed
 from helpers.transcripts import Client as StandIn
 from helpers.transcripts import answer, client_in
 from tallybook.ledger.codec import decode
+from tallybook.ledger.records import EventRecord
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from agents.clients import Installed
-    from tallybook.ledger.records import EventRecord
 
 COMMAND = (sys.executable, "-P", "-m", "tallybook")
 ENTRIES = ("Use type hints", "Write tests first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 import json
@@ -9,21 +10,16 @@ import os
 from pathlib import Path
 import re
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents import projects
-from agents.clients import CLAUDE, COPILOT
+from agents.clients import CLAUDE, COPILOT, Client, Installed
+from agents.projects import Call, Place
 from agents.runs import session
 from helpers.agent_payloads import FOLDER, HOME, PROJECT, observe, place_transcripts
 from helpers.hook_calls import without_workers
 from helpers.stub_models import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from agents.clients import Client, Installed
-    from agents.projects import Call, Place
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SUBAGENT = re.compile(r"\ba[0-9a-f]{16}\b")

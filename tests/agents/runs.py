@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 import json
 import time
-from typing import TYPE_CHECKING
 
 import attrs
 
 from agents import projects
-from agents.projects import ASKED, CITED, ENTRIES, LINE
-from helpers.stub_models import Reply, Request, stub_model
+from agents.clients import Client, Installed
+from agents.projects import ASKED, CITED, ENTRIES, LINE, Place
+from helpers.stub_models import Reply, Request, StubModel, stub_model
 from tallybook.ledger.events import (
     PlaybookInjected,
     PointCited,
@@ -20,13 +21,6 @@ from tallybook.ledger.events import (
     ReflectionCompleted,
     ReflectionRequested,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from agents.clients import Client, Installed
-    from agents.projects import Place
-    from helpers.stub_models import StubModel
 
 MARKED = "As [kpt_001] says, done.\n\n[kpt_001 helpful]"
 PRINTED = ("as [kpt_002] says", "'[kpt_002 harmful: printed]'")

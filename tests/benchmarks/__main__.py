@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
 import os
 from pathlib import Path
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
 from benchmarks import hooks, ledgers
 from benchmarks.table import NotMeasuredError, Row, Setting, merge_rows, render
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "append": ledgers.append,

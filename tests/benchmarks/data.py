@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, count
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tallybook.ledger import clock
@@ -19,14 +20,8 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Stamp, frame
+from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import JsonlLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from tallybook.ledger.line import Position
 
 ENTRIES = 200
 WIDE = 2_000

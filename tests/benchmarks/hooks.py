@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import count
 import json
 import os
+from pathlib import Path
 import shlex
 import shutil
 import subprocess
 import sys
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from benchmarks import data
 from benchmarks.processes import environment, installed
@@ -22,10 +24,6 @@ from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PAIRS: Final = 25
 SHORT, LONG = 10, 100_000

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from math import isnan
 import os
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from benchmarks import data
 from benchmarks.processes import run_once, whole_process
@@ -18,10 +19,6 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.disk import flush_data
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 BY = {"rater": "reflector", "session": "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"}
 RATING = encode(PointRated("kpt_007", "helpful"))

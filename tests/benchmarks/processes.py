@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import json
 import os
 from pathlib import Path
 import subprocess
 import sys
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from benchmarks import data
 from benchmarks.table import NotMeasuredError
@@ -17,11 +17,7 @@ from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STATUS = Path("/proc/self/status")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 import os
+from pathlib import Path
 import platform
 from statistics import median
-from typing import TYPE_CHECKING
 
 import attrs
 
 from tallybook.ledger import clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
 BEGIN, END = "<!-- benchmarks -->\n", "<!-- end of the benchmarks -->\n"
 HEADINGS = ("| row | what | against | ratio | min to max | ours, theirs | measured |", "|---|---|---|---|---|---|---|")

@@ -8,14 +8,11 @@ This module has the parts of every row: its settings and its tally.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING
 
 import attrs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TESTS = str(Path(__file__).resolve().parent.parent)
 if _TESTS not in sys.path:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
 import os
 from pathlib import Path
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
 from faults import (
     NoToolError,
@@ -24,9 +24,6 @@ from faults import (
     writers,
 )
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 
 def _share(setting: Setting) -> Iterator[Tally]:

@@ -7,26 +7,22 @@ What must hold afterwards is the same: what was acknowledged is there once, a ba
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 import os
 from pathlib import Path
 import re
 import signal
 import tempfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 from faults import NoToolError, Setting, Tally
-from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Fault, Staged, here, why_not
+from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Answer, Call, Fault, Staged, here, why_not
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
 from tallybook.ledger.events import LedgerOpened, LogRecovered
 from tallybook.projections.surfaces.history.reading import open_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from faults.scenes import Answer, Call
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused", "answered yes", "answered no")
 BROKEN = HEADINGS[1:5]

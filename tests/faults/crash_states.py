@@ -7,6 +7,7 @@ were made, renamed or removed and not flushed with their folder, any subset. Tha
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 import json
@@ -14,10 +15,10 @@ from math import prod
 from pathlib import Path
 from random import Random
 import shutil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faults import Setting, Tally
-from faults.recorder import Recorder
+from faults.recorder import Recorder, Step
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import START, Draft, split_lines
 from tallybook.ledger.log import JsonlLog
@@ -25,11 +26,6 @@ from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from faults.recorder import Step
 
 SECTOR_BYTES = 512
 BY = {"rater": "test"}

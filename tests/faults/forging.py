@@ -7,9 +7,11 @@ ever would. The honest machines go on, agree, name the runs that do not count, a
 from __future__ import annotations
 
 import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import json
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -17,20 +19,14 @@ from faults import Setting, Tally
 from helpers.authors import HUMAN
 from helpers.ledger_codec import BAD, CONTINUATION, line_of, sections
 from helpers.ledger_lines import compute_chain, forge
-from helpers.shared_machines import make_machines
+from helpers.memory_store import MemoryStore
+from helpers.shared_machines import SharedMachine, make_machines
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import Position, RawBatch
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.engine import Run
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.projections.surfaces import commands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from helpers.memory_store import MemoryStore
-    from helpers.shared_machines import SharedMachine
 
 MALLORY = "mallory-0a1b2c3d"
 BY = json.dumps({"rater": "human", "writer": MALLORY}, separators=(",", ":"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from base64 import b85decode, b85encode
 import binascii
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -22,7 +23,6 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 import zlib
 
 from faults import Setting, Tally
@@ -47,9 +47,6 @@ from tallybook.ledger.line import (
     digest,
     frame,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 TESTS = Path(__file__).resolve().parent.parent
 COUNT = 20_000

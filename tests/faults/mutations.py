@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 import os
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from benchmarks import data as drafts
@@ -25,6 +27,7 @@ from tallybook.ledger.line import (
     SECTION,
     START,
     Position,
+    RawBatch,
     Stamp,
     complete_lines,
     frame,
@@ -35,12 +38,6 @@ from tallybook.ledger.line import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from tallybook.ledger.line import RawBatch
 
 COUNT = 100_000
 SEEDS = 6

@@ -7,16 +7,18 @@ is read from the writers' pipes before it is pulled: a flush that races with it 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 import ctypes
 import os
+from pathlib import Path
 from random import Random
 import select
 import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from faults import NoToolError, Setting, Tally
 from faults.crash_states import OTHER_BOOT, names, sealed_ranges
@@ -26,10 +28,6 @@ from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 SHUTDOWN = 0x8004587D
 """The ioctl FS_IOC_SHUTDOWN, known to ext4 and XFS."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class Step(NamedTuple):

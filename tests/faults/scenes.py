@@ -6,6 +6,7 @@ A new command is tested by one row of SCENES.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
@@ -16,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import attrs
 
@@ -28,9 +29,6 @@ from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOUCHING = "%file,%desc"

@@ -7,6 +7,7 @@ acknowledged rating counts once, all copies of the book are the same bytes, all 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 import json
 import os
@@ -17,20 +18,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults import NoToolError, Setting, Tally, servers
+from faults import NoToolError, Setting, Tally
 from helpers.git_repositories import git
-from share.scenery import ENGINES
+from helpers.postgres_front import Front
+from helpers.shared_clones import Machine
+from share.scenery import ENGINES, Scenery
 from tallybook.ledger.errors import EXIT_DAMAGED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from helpers.shared_clones import Machine
-    from share.scenery import Scenery
 
 NAMES = ("anna", "ben", "cleo")
 USUAL = 40
@@ -39,6 +35,9 @@ RATINGS = 1_000
 HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused")
 MAX_FAILURES = 20
 MAX_TRIES = 40
+MOST_PAUSE_S = 0.9
+LIMIT_S = "4"
+MOST_CUT_S = 2.0
 CALLS = ("write", "pwrite64", "rename", "mkdir", "rmdir", "link", "unlink", "ftruncate", "fsync", "fdatasync", "fchmod")
 """System calls of a sync that change something; a deleted cache, which was moved away before, counts once."""
 PRIVATE = "Ask Petra Zwiebel, number"
@@ -128,7 +127,7 @@ def _kill_at_random(trial: Trial, machine: Machine) -> None:
     nothing = subprocess.DEVNULL
     process = machine.start("sync", start_new_session=True, stdout=nothing, stderr=nothing)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(trial.draw.random() * servers.MOST_PAUSE_S)
+        process.wait(trial.draw.random() * MOST_PAUSE_S)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -225,7 +224,7 @@ def _stop(trial: Trial, machine: Machine) -> None:
     """Stop a sync for a while as SIGSTOP does, let another machine sync meanwhile, and let it go on."""
     nothing = subprocess.DEVNULL
     process = machine.start("sync", stdout=nothing, stderr=nothing)
-    time.sleep(trial.draw.random() * servers.MOST_PAUSE_S)
+    time.sleep(trial.draw.random() * MOST_PAUSE_S)
     process.send_signal(signal.SIGSTOP)
     trial.draw.choice(trial.scenery.machines).run("sync", "--limit", "5")
     process.send_signal(signal.SIGCONT)
@@ -253,6 +252,71 @@ def _fill_disk(trial: Trial, machine: Machine) -> None:
         file.write(b"x" * max(free - trial.draw.randrange(64) * 1024, 0))
     machine.run("sync")
     filler.unlink()
+
+
+# A server is killed, its connections are reset, or it is cut from machines: silently, as when packets are dropped, or
+# with every connection reset and new ones refused. What was sent during a silent cut arrives when it heals.
+
+
+def _kill_server(trial: Trial, machine: Machine) -> None:
+    """Kill all processes of a server during a sync, and start it again; an emulated S3 has lost everything then."""
+    server = trial.scenery.engine.server
+    nothing = subprocess.DEVNULL
+    process = machine.start("sync", "--limit", "10", stdout=nothing, stderr=nothing)
+    time.sleep(trial.draw.random() * MOST_PAUSE_S)
+    server.kill()
+    process.wait()
+    server.start()
+
+
+def _roll_back(trial: Trial, machine: Machine) -> None:
+    """Take the last runs of the book away, or all."""
+    machine.run("sync")
+    trial.scenery.roll_back(
+        lambda last: 0 if trial.draw.random() < 1 / 4 else max(last - trial.draw.randrange(1, 4), 0)
+    )
+
+
+def _reset_connection(trial: Trial, machine: Machine) -> None:
+    """Reset the connection of a sync after some bytes, or instead of the server's answer."""
+    front = trial.scenery.engine.front
+    front.answers = trial.draw.random() < 1 / 2
+    front.bytes_to_reset = trial.draw.randrange(1, 20_000)
+    machine.run("sync", "--limit", "5")
+    front.bytes_to_reset, front.answers = None, True
+
+
+@contextmanager
+def _cut(front: Front, draw: Random) -> Iterator[None]:
+    """Let a proxy pass on nothing for a while."""
+    attribute = draw.choice(("silent", "closed"))
+    setattr(front, attribute, True)
+    try:
+        yield
+    finally:
+        setattr(front, attribute, False)
+
+
+def _lands(trial: Trial, machine: Machine) -> bool:
+    """Record ratings, sync for a while, and return whether nothing is pending; a sync out of time succeeds as well."""
+    trial.record(machine)
+    answer = machine.run("sync", "--json", "--limit", LIMIT_S)
+    landed = answer.code == 0 and not json.loads(answer.out)["pending"]
+    trial.outcomes["syncs landed" if landed else "syncs did not land"] += 1
+    return landed
+
+
+def _cut_machines(trial: Trial, machine: Machine) -> None:
+    """Cut machines during a sync from the server, and let it go on afterwards."""
+    engine, draw = trial.scenery.engine, trial.draw
+    nothing = subprocess.DEVNULL
+    process = machine.start("sync", "--limit", LIMIT_S, stdout=nothing, stderr=nothing)
+    time.sleep(draw.random())
+    with _cut(engine.front, draw):
+        if _lands(trial, draw.choice(trial.scenery.machines)):
+            trial.problems.append("a sync landed although no server was reached")
+        time.sleep(draw.random() * MOST_CUT_S)
+    process.wait()
 
 
 @contextmanager
@@ -283,10 +347,10 @@ FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
         f"{engine}: {what}": (engine, fault)
         for engine in ("postgres", "objects")
         for what, fault in (
-            ("server killed", servers.kill_server),
-            ("connections reset", servers.reset_connection),
-            ("machines cut from the server", servers.cut_machines),
-            ("rolled back or emptied", servers.roll_back),
+            ("server killed", _kill_server),
+            ("connections reset", _reset_connection),
+            ("machines cut from the server", _cut_machines),
+            ("rolled back or emptied", _roll_back),
         )
     },
 }

@@ -6,9 +6,11 @@ A home has the ledger, the copy of the book and the caches. What was acknowledge
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 import os
+from pathlib import Path
 from random import Random
 import re
 import shutil
@@ -16,7 +18,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pytest
 
@@ -24,16 +26,9 @@ from faults import NoToolError, Setting, Tally
 from faults.pulls import MAKERS, make_image, mounted, pull, set_other_boot, write_back
 from faults.share import MAX_FAILURES, NAMES, Trial
 from helpers.git_repositories import delete_damage, delete_locks, git
-from share.scenery import ENGINES
+from helpers.shared_clones import Machine
+from share.scenery import ENGINES, Scenery
 from tallybook.ledger.errors import EXIT_DAMAGED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from helpers.shared_clones import Machine
-    from share.scenery import Scenery
 
 USUAL = 40
 MOST_PAUSE_S = 2.5

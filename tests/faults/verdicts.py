@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 import json
 import os
+from pathlib import Path
 import shutil
 import traceback
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tallybook.ledger import clock, scan, search, strict_json
 from tallybook.ledger.codec import decode, encode, parse_head
-from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
-from tallybook.ledger.events import PointRated
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError, Problem, TallybookError
+from tallybook.ledger.events import Event, PointRated
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
@@ -19,11 +21,13 @@ from tallybook.ledger.line import (
     LOG_NAME,
     START,
     Position,
+    RawBatch,
     split_key,
     split_line,
     split_lines,
 )
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verification, salvage, verify
 from tallybook.projections.fold import fold
@@ -31,15 +35,6 @@ from tallybook.projections.history.entry_history import Story, entries_view, exp
 from tallybook.projections.history.event_rows import row
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from tallybook.ledger.errors import Problem
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.records import Batch, EventRecord
 
 T = TypeVar("T")
 NOW = clock.moment(1_795_000_000_000_000)

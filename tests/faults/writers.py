@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING
 
 from faults import Setting, Tally
 from helpers.installation import installed
@@ -18,9 +18,6 @@ from tallybook.ledger.line import Draft, split_lines
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.strict_json import loads
 from tallybook.ledger.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 WRITERS = 64
 USUAL = 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helpers.hook_calls import call_hook
 from helpers.injections import give
@@ -14,9 +14,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
-
-if TYPE_CHECKING:
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 FOLDER = ROOT / "tests" / "data" / "agents"
 HOME = "/home/me"

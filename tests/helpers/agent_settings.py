@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.install import hook_entries, places
-
-if TYPE_CHECKING:
-    from tallybook.projections.surfaces.install.places import Installation
+from tallybook.projections.surfaces.install.places import Installation
 
 AGENTS = {name: places.FILES[name] for name in table.AGENTS}
 _ENTRY = {"type": "command", "command": "theirs"}
 _NESTED = {"hooks": {"Stop": [{"matcher": "x", "hooks": [_ENTRY]}], "SessionStart": []}, "theirs": 1}
 _FLAT = {"version": 1, "hooks": {"stop": [{"command": "theirs", "bash": "theirs"}], "SessionStart": []}}
 LINE = "tallybook hook || :"
-
-
 CLAUDE = AGENTS[table.CLAUDE]
-
-
 BACKUP = "settings.json.before-tallybook"
-
-
 THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
-
-
 OURS = ["commands/playbook.md", "commands/score.md", "config/tallybook.toml", "settings.json"]
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tallybook.ledger.line import START, Draft, Position, Stamp, frame
 from tallybook.ledger.sharing.engine import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AT = "2026-11-23T12:00:00.000000Z"
 

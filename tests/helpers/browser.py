@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from random import Random
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from playwright.sync_api import Browser, Page
 import pytest
 
 from helpers.injections import injected
@@ -28,12 +31,6 @@ from tallybook.ledger.events import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.page.document import Choices, make
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page
 
 FLAGS = [
     "--no-sandbox",

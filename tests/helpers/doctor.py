@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tallybook.projections.surfaces.doctor import CHECKS, run_checks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Answer
-    from tallybook.projections.surfaces.doctor import Finding
-    from tallybook.projections.surfaces.workspace.project import Project
+from helpers.command_line import Answer
+from tallybook.projections.surfaces.doctor import CHECKS, Finding, run_checks
+from tallybook.projections.surfaces.workspace.project import Project
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.history.event_rows import EventFilter, row
 from tallybook.projections.surfaces import commands
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Collection, Iterator, Mapping
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 import zlib
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 FIELDS = ("status", "helpful", "harmful", "flags", "place")
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import subprocess
-from typing import TYPE_CHECKING
 
 from helpers.authors import HUMAN
 from helpers.git_repositories import git
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOG = ".claude/ledger/events.jsonl"
 

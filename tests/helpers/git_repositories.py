@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import os
 from pathlib import Path
 import shutil
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING
 
 from helpers.cache_places import caches_of
 from helpers.documentation import PAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 def git(folder: Path, *words: str, given: str = "", **environment: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 import json
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 import subprocess
 import sys
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import pytest
@@ -23,13 +24,7 @@ from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-
 HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
-
-
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 import json
-from typing import TYPE_CHECKING
 
 from tallybook.ledger.events import Numbers, PlaybookInjected
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 def injected(names: Sequence[str], left_out: int = 0) -> PlaybookInjected:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -12,15 +13,10 @@ from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import (
     EVENT_TYPES,
+    Event,
     Numbers,
 )
 from tallybook.ledger.fast_stdlib import dumps
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tallybook.ledger.events import Event
-
 
 for _cls, _ in EVENT_TYPES.values():
     # Fields must have types instead of the annotations' texts, by which GOOD and BAD are looked up.
@@ -38,7 +34,6 @@ GOOD: dict[Any, Any] = {
 }
 """Type of a field → a value that it takes; a field of another type needs its row here and in BAD."""
 
-
 BOUNDED: dict[str, Any] = {
     "top": "",
     "left_out": Numbers({"room": 1}),
@@ -48,7 +43,6 @@ BOUNDED: dict[str, Any] = {
     "change": "changed",
 }
 """Name of a field that takes less than its type → a value that it takes."""
-
 
 BAD: dict[Any, list[Any]] = {
     int: [None, True, 1.0, 1.5, "1", [1], 2**53 + 1, -(2**53) - 1, 2**70],

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import errno
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.ledger_logs import append
 from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.head import NO_HEAD, Head
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.ledger.log import JsonlLog
 
 
 class Killed(BaseException):

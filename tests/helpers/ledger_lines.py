@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from itertools import count
 import tempfile
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from hypothesis import strategies as st
 
 from tallybook.ledger.events import (
+    Event,
     ItemSkipped,
     PlaybookEdited,
     PlaybookOrdered,
@@ -32,14 +34,7 @@ from tallybook.ledger.line import (
     digest,
     frame,
 )
-from tallybook.ledger.scan import Scan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tallybook.ledger.events import Event
-    from tallybook.ledger.scan import Stop
-
+from tallybook.ledger.scan import Scan, Stop
 
 AT = "2026-11-21T20:17:03.123456Z"
 BY = {"rater": "test"}

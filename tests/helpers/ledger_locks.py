@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 import os
-from typing import TYPE_CHECKING
 
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.projections.surfaces.workspace.project import Project
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 

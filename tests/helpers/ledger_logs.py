@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from helpers.memory_log import AnyLog
 from tallybook.ledger.clock import MICROSECONDS, Now, moment
-from tallybook.ledger.line import Draft, split_lines
-
-if TYPE_CHECKING:
-    from helpers.memory_log import AnyLog
-    from tallybook.ledger.line import RawBatch
-
+from tallybook.ledger.line import Draft, RawBatch, split_lines
 
 BY = {"rater": "test"}
 BEGIN_US = 1_795_000_000 * MICROSECONDS

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from helpers.ledger_lines import batches_of, raw, stamp
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
 from tallybook.ledger.line import Draft, Position, RawBatch, frame
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def opening(ledger: str) -> list[Draft]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helpers.authors import HUMAN
 from helpers.hook_calls import START, events
-from tallybook.ledger.events import MetricsRecorded, Numbers, PlaybookInjected, SessionEnded, SessionMeasured
+from tallybook.ledger.events import Event, MetricsRecorded, Numbers, PlaybookInjected, SessionEnded, SessionMeasured
+from tallybook.projections.history.lift import Lift
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler, injection
 from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from tallybook.ledger.events import Event
-    from tallybook.projections.history.lift import Lift
 
 TEXTS = ("Use type hints", "Run the linter", "Ask before a push", "Name things well", "Read the logs", "Keep it small")
 PROMPT = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from tallybook.projections.history.lift import BOUNDS
 from tallybook.projections.history.lift_verdict import (
@@ -16,10 +18,6 @@ from tallybook.projections.history.lift_verdict import (
     decide,
     judge_entries,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from random import Random
 
 SPREAD: Final = 15.0
 LEVEL: Final = 70.0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
+import pytest
 
 from helpers.authors import HUMAN
 from helpers.reference_model import COUNTS
@@ -30,12 +33,6 @@ from tallybook.ledger.events import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import pytest
 
 ODD = 'kpt "007" \\ ü\t\n'
 LONG = "word " * 3_000

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helpers.authors import HUMAN
 from helpers.reference_model import extraction
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation, record
-
-if TYPE_CHECKING:
-    from tallybook.projections.surfaces.workspace.project import Project
 
 
 def curate(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
 
 from tallybook.ledger import clock
+from tallybook.ledger.clock import Now
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, join_key, normalize_key
 from tallybook.ledger.log import SYSTEM, JsonlLog
 from tallybook.ledger.search import Delivery
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
-
-    from tallybook.ledger.clock import Now
 
 
 class MemoryLog:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from tallybook.ledger.line import digest
 from tallybook.ledger.sharing.engine import Store, StoredRun
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class MemoryStore(Store):

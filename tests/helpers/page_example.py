@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from helpers.browser import append
 from helpers.injections import injected
@@ -25,10 +27,6 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MINUTE_US: Final = 60_000_000
 DAY_US: Final = 24 * 60 * MINUTE_US

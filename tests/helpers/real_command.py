@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import ctypes
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +15,9 @@ from helpers.command_line import Answer
 from helpers.repository import ROOT
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces.history.reading import Opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.projections.surfaces.workspace.project import Project
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
-
-
 BY_HAND = "learned by hand"
 
 

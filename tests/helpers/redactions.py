@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +19,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.erasure import RedactionResult
 from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionTarget, redact
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
 PRIVATE = "hunter2 & 'ключ'\n🔑"
-
-
 TOLD = f"the key is {PRIVATE}, keep it"
 
 

@@ -6,14 +6,12 @@ page with it.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 import copy
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
 
 
 def point(name: str = "kpt_001", text: str = "use types", helpful: int = 0, harmful: int = 0) -> dict[str, Any]:

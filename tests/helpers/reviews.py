@@ -5,28 +5,25 @@ from __future__ import annotations
 from contextlib import closing
 import json
 import os
+from pathlib import Path
 import pty
 import select
 import subprocess
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from helpers.command_line import Run
 from helpers.injections import injected
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import (
+    Event,
     TranscriptRead,
 )
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.command_line import Run
-    from tallybook.ledger.events import Event
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 WAIT_S = 20

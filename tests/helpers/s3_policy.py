@@ -5,16 +5,14 @@ moto evaluates no condition of a policy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _PASSED_ON = {"connection", "host", "transfer-encoding", "content-length"}
 

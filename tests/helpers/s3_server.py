@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 import logging
@@ -11,19 +12,13 @@ import subprocess
 import sys
 from threading import Thread
 import time
-from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
 
 from helpers.postgres_front import Front
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 WAIT_S = 60
-
-
 # What moto has stays as long as the process, whatever server of it ended.
 _NUMBERS = count(1)
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
-from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
+from tallybook.ledger.events import Event, MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.config import overlay, read_config
+from tallybook.projections.scores.config import Config, overlay, read_config
 from tallybook.projections.scores.scoring import Session, component_score
-from tallybook.projections.scores.view import scores_view
+from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores.configuration import default
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from tallybook.ledger.events import Event
-    from tallybook.projections.scores.config import Config
-    from tallybook.projections.scores.view import Scores
 
 NOON = "2026-01-16T12:00:00"
 LINEAR = {

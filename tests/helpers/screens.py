@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tallybook.projections.surfaces.console import terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
 
 AT = "2026-11-21T20:17:03.123456Z"
 BY = {"rater": "reflector", "session": "s1"}

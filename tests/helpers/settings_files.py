@@ -15,26 +15,16 @@ from tallybook.projections.surfaces.install import hook_entries
 
 COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_entries._CODE}' /lib || tallybook hook || :"
 
-
 PLAIN = (
     "tallybook hook",
     "'/opt/my tools/tallybook' hook",
     shlex.join(["/gone/bin/python3", *hook_entries._OPTIONS, hook_entries._CODE, "/gone/my lib"])
     + " || tallybook hook || :",
 )
-
-
 """What earlier versions and other installations wrote."""
-
-
 EVENTS = (*CLAUDE.events, "PreToolUse", "Notification")
-
-
 KEPT = (COMMAND, "PYTHONUTF8=1 nice tallybook hook", f"nice {COMMAND}")
-
-
 OURS = (*KEPT, *PLAIN)
-
 
 OTHERS = (
     "echo done",
@@ -46,7 +36,6 @@ OTHERS = (
     "hook",
     "",
 )
-
 
 plain = st.recursive(
     st.none()
@@ -84,11 +73,7 @@ def documents(group: st.SearchStrategy[Any], smallest: int) -> st.SearchStrategy
 
 
 odd = documents(groups((*OURS, *OTHERS)) | plain, 0)
-
-
 GAPS = ("", "", " ", "\n", "\t", "\r\n  ", "\n\n")
-
-
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 

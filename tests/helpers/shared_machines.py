@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -18,9 +19,6 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HUMAN = {"rater": "human"}
 RANDOM = "0a1b2c3d"

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 from helpers.books import plain
 from helpers.memory_store import FaultyStore, MemoryStore
-from tallybook.ledger.line import START, Draft, Position, Stamp, frame
+from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.log import Transaction
 from tallybook.ledger.scan import choose_digest, verify_run
 from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import count
-from tallybook.ledger.sharing.engine import NOTHING, Engine, Run
+from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, EngineError, Run
 from tallybook.ledger.sharing.replica import Replica, find_ids
 from tallybook.ledger.storage import disk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    import random
-
-    from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.sharing.engine import Contents, End, EngineError
 
 
 class CrashError(Exception):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 import json
+from pathlib import Path
 import random
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -23,19 +25,13 @@ from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import Numbers
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.sharing.engine import ReadOnlyError, UnreachableError
+from tallybook.ledger.sharing.engine import Engine, ReadOnlyError, UnreachableError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
+from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.curation import make_undo
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tallybook.ledger.sharing.engine import Engine
-    from tallybook.projections.surfaces.workspace.project import Project
 
 TEXTS: Final = [f"Text {number:02d}" for number in range(14)]
 SESSIONS: Final = ("s1", "s2", "s3", "s4")

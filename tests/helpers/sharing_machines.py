@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from helpers.ledger_head import head_of
 from helpers.shared_machines import make_part
-from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Seen, look
-from helpers.sharing_redactions import note_erased, redacted_texts
+from helpers.sharing_faults import ShakyEngine
+from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Model, Seen, look
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
-from tallybook.ledger.line import START, Position, chained_bytes
+from tallybook.ledger.events import Entry
+from tallybook.ledger.line import START, Position, RawBatch, chained_bytes
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.records import Batch, EventRecord
+from tallybook.ledger.sharing.replica import Replica, find_ids
 from tallybook.ledger.storage.redacted_digests import RedactedTextError
 from tallybook.projections.fold import UNDOABLE
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, rejoin, sync
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from helpers.sharing_faults import ShakyEngine
-    from helpers.sharing_model import Model
-    from tallybook.ledger.events import Entry
-    from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.ledger.sharing.replica import Replica
-    from tallybook.projections.surfaces.sharing.membership import Membership
 
 _moment = clock.moment
 
@@ -132,13 +127,13 @@ class Site:
 
     def sync(self, engine: ShakyEngine, limit_s: float = 600) -> SyncResult:
         """Sync; what it raises is the caller's."""
-        note_erased(self, engine.batches)
+        self.note_erased(engine.batches)
         with self.clock():
             return sync(self.project, self.part(), engine, limit_s)
 
     def rejoin(self, engine: ShakyEngine) -> None:
         """Take another history of the book; what it raises is the caller's."""
-        note_erased(self, engine.batches)
+        self.note_erased(engine.batches)
         with self.clock():
             rejoin(self.project, self.part(), engine)
 
@@ -260,7 +255,7 @@ class Site:
         """Compare what the machine shows with the model, and note what each name means."""
         expected = self._expected(self._landed_now())
         actual = reading.current(reading.open_log(self.project))
-        self.redacted = redacted_texts(self)
+        self.redacted = self._redacted_texts()
         wanted, shown = ([row[1:] for row in rows(state)] for state in (expected, actual))
         texts = [*(text for text, *_ in shown), *[""] * len(wanted)]
         wanted = [(self._mask(row[0], text), *row[1:]) for row, text in zip(wanted, texts, strict=False)]
@@ -353,6 +348,40 @@ class Site:
                 counts = (max(getattr(now, key) + new[key] - old[key], 0) for key in ("helpful", "harmful"))
                 expected[entry] = (text, *counts)
         return expected
+
+    # ---- What it can know of redacted texts ----
+
+    def note_erased(self, batches: Iterable[RawBatch]) -> None:
+        """Note the texts that come in erased, with what an engine got back or with a ledger that had erased them."""
+        if self.model.redacted:
+            coming = [*batches]
+            # What this machine has, it had in the clear, unless that is noted already.
+            here = self.copy().ids()
+            here |= {id_ for batch in self.own.read() for id_ in find_ids(batch.data)} if self.own.exists() else set()
+            records = [record for batch in decode(coming) for record in batch.records if hasattr(record.event, "text")]
+            hidden = {record.id for record in records if getattr(record.event, "text", None) in {None, REDACTED}}
+            self.erased |= hidden - here
+            # An engine had it in the clear before, and the sync was killed that would have taken it in.
+            self.clear -= hidden - here
+            self.clear |= {record.id for record in records} - hidden
+
+    def _redacted_texts(self) -> frozenset[str]:
+        """Return the texts that this machine knows to be redacted: those of events that had them in the clear."""
+        texts: set[str] = set()
+        if not self.model.redacted or not self.own.exists():
+            return frozenset()
+        log = SharedLog(self.project.ledger)
+        book = [record for batch in decode(log.copy.read(log.history.frontier.seq)) for record in batch.records]
+        own = [record for batch in decode(self.own.read()) for record in batch.records]
+        hidden = {record.id for record in (*book, *own) if getattr(record.event, "text", None) == REDACTED}
+        # A text that was erased here before it came in comes in once more with the book.
+        hidden |= self.erased - (self.clear & {record.id for record in book})
+        # An edit whose own text was redacted before it was published came in as one that left the text of its entry.
+        here = {record.id for record in (*book, *own) if getattr(record.event, "change", "") != "kept"} - hidden
+        for record in (*book, *own):
+            if isinstance(record.event, events.EventRedacted) and record.event.id in here:
+                texts |= self.model.texts.get(record.event.id, set()) - {REDACTED}
+        return frozenset(texts)
 
     # ---- Copies and backups ----
 

@@ -6,22 +6,18 @@ model says which entry every event means, and the names that Tallybook gives hav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import attrs
 
 from tallybook.ledger import events
+from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.records import EventRecord, make_batch
+from tallybook.ledger.records import Batch, EventRecord, make_batch
 from tallybook.ledger.sharing.landing import names_in
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tallybook.ledger.events import Entry
-    from tallybook.ledger.records import Batch
 
 MAKERS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointMatched)
 NAMED: Final = (

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import pytest
 
+from helpers.command_line import Answer, Run
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.memory_store import MemoryStore
 from tallybook.ledger.codec import decode
-from tallybook.ledger.line import START
+from tallybook.ledger.line import START, RawBatch
 from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.projections.surfaces.sharing import membership
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
-
-    from helpers.command_line import Answer, Run
-    from tallybook.ledger.line import RawBatch
 
 
 @attrs.define

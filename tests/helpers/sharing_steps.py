@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from helpers.sharing_faults import CrashError, crashing
 from helpers.sharing_model import UNKNOWN, Intent
-from helpers.sharing_redactions import note_erased
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.curation import Curation
@@ -168,7 +167,7 @@ def import_other(history: History, site: Site) -> None:
         import_ledger(project, str(other.root), dry_run=False, accept_loss=False)
 
     number = len(site.intents)
-    note_erased(site, other.own.read())
+    site.note_erased(other.own.read())
     site.do(action)
     # Open proposals come along.
     site.proposed = {**other.proposed, **site.proposed}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tallybook.projections.surfaces.workspace.project import Project
-
+from tallybook.projections.surfaces.workspace.project import Project
 
 HOLD = """
 import fcntl, sys

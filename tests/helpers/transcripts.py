@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import count
 import json
 import os
@@ -10,7 +11,7 @@ import re
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -21,9 +22,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 RECORDED = Path(__file__).parents[1] / "data" / "transcripts"
 """A session with a subagent, a sidechain, a failing tool, a compaction and a half-written last line."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import attrs
 
@@ -17,23 +18,11 @@ from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-
 SAID = KNOWN.filter(lambda event: not isinstance(event, EventsVoided))
-
-
 CLOSE = PlaybookUpdated(0, 0, 0)
-
-
 A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
-
-
 # When it changed, where it was adopted, which names were used and how often the past was rewritten stay as they were.
 TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
-
-
 KEPT = {"used", "high_water", "rewrites", "last_redaction"}
 
 

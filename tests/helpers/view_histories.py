@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from hypothesis import strategies as st
 
 from helpers.injections import injected
 from helpers.reference_model import COUNTS, NAMES, TEXTS
-from tallybook.ledger.clock import moment
+from tallybook.ledger.clock import Now, moment
 from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,
@@ -59,16 +59,8 @@ from tallybook.projections.fold import State, View
 from tallybook.projections.history.entry_history import EventPlace, Story
 from tallybook.projections.history.votes import Maker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tallybook.ledger.clock import Now
-
-    Made = View[Any]
-
-
+Made = View[Any]
 RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "bogus"])
-
 
 TOPS = st.sampled_from(
     [
@@ -79,25 +71,16 @@ TOPS = st.sampled_from(
     ]
 )
 
-
 NONE = st.just("")
-
-
 RATERS = st.sampled_from(["none", "claude"])
-
-
 EVENT_IDS = st.integers(1, 60).map("id-{}".format)
-
-
 COMPONENTS = st.sampled_from(["ac02", "AC-06", "", "ac99"])
-
 
 METRICS = st.dictionaries(
     st.sampled_from(["completed", "total", "avg_iterations", "implemented", "successful"]),
     st.integers(-3, 100) | st.floats(-3, 100) | st.booleans(),
     max_size=3,
 ).map(Numbers)
-
 
 KNOWN = st.one_of(
     st.builds(PointAdded, NAMES, TEXTS | st.none()),
@@ -167,13 +150,8 @@ KNOWN = st.one_of(
     st.builds(TelemetryKept, COMPONENTS, st.sampled_from(["", "coffee"]), NONE, TEXTS | st.none()),
 )
 
-
 UNKNOWN = st.builds(UnknownEvent, st.sampled_from(["point.praised", "point.rated"]), st.just(9), st.just("{}"))
-
-
 HISTORIES = st.lists(st.lists(KNOWN, min_size=1, max_size=6), max_size=10)
-
-
 FUTURES = st.lists(st.lists(KNOWN | UNKNOWN, min_size=1, max_size=6), max_size=10)
 
 

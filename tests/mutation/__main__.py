@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Iterator, Sequence
 import json
 import os
 from pathlib import Path
@@ -12,14 +13,11 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from helpers.installation import lay_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 EXPLAINED: Final = Path(__file__).with_name("survivors.toml")

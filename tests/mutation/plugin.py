@@ -6,6 +6,7 @@ all of them. Nine of ten mutants are caught by the first tests of their own file
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 import gc
 from itertools import accumulate
 import json
@@ -14,14 +15,10 @@ from pathlib import Path
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from hypothesis import Phase, settings
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from types import FrameType
 
 BUDGET_S, BUDGET_TESTS = 4.0, 300
 """Other files' tests, in seconds as measured without a mutant and in number, that one has to survive."""

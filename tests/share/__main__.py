@@ -8,18 +8,15 @@ git grows by.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
 import pytest
 
 from share import crowd, git_walk, stores
 from share.scenery import ENGINES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(words: Sequence[str]) -> int:

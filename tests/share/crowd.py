@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 import json
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from helpers.shared_clones import Machine
 from share.scenery import ENGINES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from helpers.shared_clones import Machine
 
 MACHINES = 16
 ROUNDS = 5

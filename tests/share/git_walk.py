@@ -7,16 +7,13 @@ stash, while their users rate and sync.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 from helpers.shared_clones import Machine, make_clones, share_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 USUAL = 200
 NAMES = ("anna", "ben", "cleo")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from helpers.s3_server import start_bucket_server
+from helpers.postgres_front import Front
+from helpers.s3_server import BucketServer, start_bucket_server
 from helpers.shared_clones import Machine, make_clones
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from helpers.postgres_front import Front
-    from helpers.s3_server import BucketServer
 
 NAMES = ("anna", "ben", "cleo")
 
