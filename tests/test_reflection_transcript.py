@@ -401,7 +401,6 @@ def message(uuid: str, kind: str, text: str) -> dict[str, Any]:
 
 
 HEADER = {"sessionId": "g1", "projectHash": "x", "startTime": "2026-11-23T12:00:00.000Z", "kind": "main"}
-CHATS = Path("shop", "chats")
 
 
 def test_messages_that_lie_only_in_patches_are_read(tmp_path: Path) -> None:
@@ -413,65 +412,3 @@ def test_messages_that_lie_only_in_patches_are_read(tmp_path: Path) -> None:
     expected = ["User: Fix it", "Agent: Done, as [kpt_001] says."]
     assert expected == said(path)
     assert [message["content"] for message in transcript.messages(path)] == ["Fix it", "Done, as [kpt_001] says."]
-
-
-def test_an_old_session_of_gemini_is_one_document(place: Project, run: Run) -> None:
-    """A session in a `.json` file is found, read, and read on when it grows, or is written anew as lines."""
-    folder = Path.home() / ".gemini" / "tmp" / CHATS
-    path = folder / "session-2026-11-23T12-46-g1.json"
-    path.parent.mkdir(parents=True)
-    (folder.parent / ".project_root").write_text(str(place.root), encoding="utf-8")
-    messages = [message("m1", "user", "Fix it"), message("m2", "gemini", "Done, as [kpt_001] says.")]
-    path.write_text(json.dumps({**HEADER, "messages": messages}, indent=2), encoding="utf-8")
-    give(place, "g1", "kpt_001", "kpt_002")
-    dry = run("reflect", "--from", str(folder), "--dry-run", "--rater", "claude").out
-    assert "User: Fix it\nAgent: Done, as [kpt_001] says." in dry
-    request(place, "g1", path)
-    assert worker.DONE == worker.work(place, NONE)
-    assert ["kpt_001"] == [event.name for event in events(place, PointCited)]
-    messages.append(message("m3", "gemini", "And [kpt_002]."))
-    path.write_text(json.dumps({**HEADER, "messages": messages}, indent=2), encoding="utf-8")
-    request(place, "g1", path)
-    assert worker.DONE == worker.work(place, NONE)
-    assert ["kpt_001", "kpt_002"] == [event.name for event in events(place, PointCited)]
-    path.unlink()
-    messages.append(message("m4", "gemini", "Again [kpt_001]!"))
-    lines = [HEADER, *messages]
-    path.with_suffix(".jsonl").write_text(
-        "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8"
-    )
-    record.write(place, [worker.reflection_request("g1", 10**6, "Stop", str(path), "tallybook")])
-    assert 0 == run("reflect").code
-    assert ["kpt_001", "kpt_002", "kpt_001"] == [event.name for event in events(place, PointCited)]
-
-
-def test_turns_that_gemini_took_back_are_not_read(tmp_path: Path) -> None:
-    """Going back to a message removes it and all after it; to an unknown one, everything before."""
-    rows = [message(f"m{number}", "user", f"say {number}") for number in range(6)]
-    path = tmp_path / "session-x.jsonl"
-    back = {"$rewindTo": "m1"}
-    assert ["User: say 0", "User: say 3"] == said(write(path, HEADER, *rows[:3], back, rows[3]))
-    assert ["User: say 4"] == said(write(path, HEADER, *rows[:3], {"$rewindTo": "gone"}, rows[4]))
-    assert ["User: say 0"] == said(write(path, HEADER, rows[0], {"$set": {"messages": rows[:2]}}, rows[1], back))
-
-
-def item(role: str, text: str, number: int) -> dict[str, Any]:
-    """Return a line of Codex with a message."""
-    kind = "output_text" if role == "assistant" else "input_text"
-    payload = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
-    return {"timestamp": f"2026-11-23T12:00:{number:02d}.000Z", "type": "response_item", "payload": payload}
-
-
-def test_turns_that_codex_took_back_are_not_read(tmp_path: Path) -> None:
-    """A person who goes back removes so many of the last turns; more than there are remove them all."""
-    rows = [item(role, f"{role} {number}", number) for number in range(3) for role in ("user", "assistant")]
-
-    def back(turns: Any) -> dict[str, Any]:
-        return {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": turns}}
-
-    path = tmp_path / "rollout-2026-11-23T12-00-00-x.jsonl"
-    first = ["User: user 0", "Agent: assistant 0"]
-    again = item("user", "another way", 9)
-    assert [*first, "User: another way"] == said(write(path, *rows, back(2), again))
-    assert ["User: another way"] == said(write(path, *rows, back(9), again))
-    assert [*first, "User: another way"] == said(write(path, *rows[:4], back(1), again, back("x")))

@@ -39,14 +39,18 @@ PROGRAM_MARKS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 
 def read_line(line: table.Document, _: set[str]) -> table.TranscriptEntry:
     """Return what a line says."""
-    is_subagents = bool(line.get("isSidechain"))
+    message = table.object_of(line, "message")
+    usage, cached = table.object_of(message, "usage"), ("cache_creation_input_tokens", "cache_read_input_tokens")
+    tokens = table.count_tokens(usage, ("input_tokens", *cached), ("output_tokens",))
     return table.TranscriptEntry(
         "assistant" if line.get("type") == "assistant" else "user",
         _blocks(line),
         table.text_of(line, "uuid"),
         table.text_of(line, "timestamp"),
-        is_subagents,
+        bool(line.get("isSidechain")),
         is_unknown="type" not in line,
+        tokens={table.text_of(message, "id"): tokens} if usage else {},
+        event=table.COMPACTED if line.get("subtype") == "compact_boundary" else "",
     )
 
 
@@ -85,7 +89,7 @@ def parent_of(path: str) -> str:
 def subagents(path: str) -> dict[str, str]:
     """Return the transcripts of the session's subagents."""
     folder = os.path.join(os.path.splitext(path)[0], "subagents")
-    return {os.path.splitext(name)[0]: os.path.join(folder, name) for name in table.jsonl_files(folder)}
+    return {os.path.splitext(name)[0]: os.path.join(folder, name) for name in table.transcript_files(folder)}
 
 
 TRANSCRIPTS = table.Transcripts(

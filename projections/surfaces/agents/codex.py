@@ -32,7 +32,7 @@ USES = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_
 """Kind of an item → its field with a tool's input."""
 ANSWERS = ("function_call_output", "custom_tool_call_output")
 _PREFIX = "rollout-"
-ENDINGS = (".jsonl", ".jsonl" + table.PACKED)
+_ARCHIVE = "archived_sessions"
 _TIME_CHARS = len("2026-11-23T12-24-22-")
 _MAX_DAYS = 31
 
@@ -41,8 +41,7 @@ def read_line(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
     """Return what a line says; an item that a fork or a compaction repeats says it once."""
     item, at = table.object_of(line, "payload"), table.text_of(line, "timestamp")
     if line.get("type") != "response_item":
-        # The first versions wrote items without anything around them.
-        return table.TranscriptEntry(at=at, is_unknown="payload" not in line)
+        return _read_event(table.text_of(line, "type"), item, at)._replace(is_unknown="payload" not in line)
     uuid, blocks = _uuid(item), _blocks(item)
     role, key = "assistant" if item.get("role") == "assistant" else "user", _key(uuid, at, blocks)
     # A summary is the answer to the program's own prompt.
@@ -50,6 +49,21 @@ def read_line(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
         return table.TranscriptEntry(role, (), uuid, at)
     seen.add(key)
     return table.TranscriptEntry(role, blocks, uuid, at)
+
+
+def _read_event(kind: str, item: table.Document, at: str) -> table.TranscriptEntry:
+    """Return what a line without a message says."""
+    call, usage = table.object_of(item, "item"), table.object_of(item, "usage")
+    if kind == "token_usage_record":
+        tokens = table.count_tokens(usage, ("input_tokens",), ("output_tokens",))
+        return table.TranscriptEntry(at=at, tokens={table.text_of(item, "response_id"): tokens} if usage else {})
+    is_aborted = item.get("type") == "turn_aborted" and item.get("reason") == "interrupted"
+    return table.TranscriptEntry(
+        at=at,
+        # A command that failed is completed, with an exit code.
+        failed=(table.text_of(call, "id"),) if call.get("exit_code") or call.get("status") == "failed" else (),
+        event=table.COMPACTED if kind == "compacted" else table.ABORTED if is_aborted else "",
+    )
 
 
 def _uuid(item: table.Document) -> str:
@@ -60,25 +74,6 @@ def _uuid(item: table.Document) -> str:
 
 def _key(uuid: str, at: str, blocks: object) -> str:
     return f"{uuid or at}:{hash(repr(blocks))}"
-
-
-def undone_by(lines: table.Documents) -> set[str]:
-    """Return the items of the turns that a person took back: as many of the last ones as a line says."""
-    # What precedes the first prompt is no turn.
-    turns: list[list[str]] = [[]]
-    undone: set[str] = set()
-    for line in lines:
-        item = table.object_of(line, "payload")
-        if line.get("type") == "response_item":
-            blocks = _blocks(item)
-            if item.get("role") == "user" and blocks:
-                turns.append([])
-            turns[-1].append(_key(_uuid(item), table.text_of(line, "timestamp"), blocks))
-        elif item.get("type") == "thread_rolled_back":
-            number = item.get("num_turns")
-            for _ in range(min(number, len(turns) - 1) if isinstance(number, int) else 0):
-                undone.update(turns.pop())
-    return undone
 
 
 _PASSED_ON = "internal_chat_message_metadata_passthrough"
@@ -115,22 +110,6 @@ def session_of(path: str) -> str:
     return claude.session_of(path.removesuffix(table.PACKED))[len(_PREFIX) + _TIME_CHARS :]
 
 
-_SESSIONS, _ARCHIVE = "sessions", "archived_sessions"
-
-
-def places_of(path: str) -> tuple[str, ...]:
-    """Return where a transcript can lie: after a week Codex packs it, and a person can archive it and take it back."""
-    plain = path.removesuffix(table.PACKED)
-    name, parts = os.path.basename(plain), plain.split(os.sep)
-    top = next((number for number, part in enumerate(parts) if part in {_SESSIONS, _ARCHIVE}), None)
-    files = [plain]
-    if top is not None:
-        home = os.sep.join(parts[:top])
-        day = name[len(_PREFIX) :].partition("T")[0].split("-")
-        files += [os.path.join(home, _SESSIONS, *day, name), os.path.join(home, _ARCHIVE, name)]
-    return tuple(dict.fromkeys(place for file in files for place in (file, file + table.PACKED)))
-
-
 # Every session of a day asks this of all files of the day.
 @lru_cache
 def session_of_subagent(path: str) -> str:
@@ -145,7 +124,7 @@ def subagents(path: str) -> dict[str, str]:
     session, earliest = session_of(path), os.path.basename(path)[: len(_PREFIX) + _TIME_CHARS]
     found: dict[str, str] = {}
     for folder in _days(path):
-        for name in table.jsonl_files(folder, ENDINGS):
+        for name in table.transcript_files(folder):
             file = os.path.join(folder, name)
             # Names begin with the time, and a subagent begins after its session.
             if name.startswith(_PREFIX) and name >= earliest and session_of_subagent(file) == session:
@@ -160,16 +139,18 @@ def _days(path: str) -> list[str]:
     from time import localtime, strftime
 
     folder = os.path.dirname(path)
+    folders = [folder]
     if os.path.basename(folder) == _ARCHIVE:
-        places = places_of(path)
-        return [folder, *_days(next((place for place in places[2:] if os.path.isfile(place)), places[2]))]
+        day = os.path.basename(path)[len(_PREFIX) :].partition("T")[0]
+        folder = os.path.join(os.path.dirname(folder), table.AGENTS["codex"].transcripts, *day.split("-"))
+        folders.append(folder)
     top = folder.rsplit(os.sep, 3)[0]
     try:
         last = os.path.join(top, *strftime("%Y %m %d", localtime(os.stat(path).st_mtime)).split())
     except (OSError, ValueError, OverflowError):
-        return [folder]
+        return folders
     days = sorted(glob(os.path.join(escape(top), "[0-9]*", "[0-9]*", "[0-9]*")))
-    return [folder, *[day for day in days if folder < day <= last][:_MAX_DAYS]]
+    return [*folders, *[day for day in days if folder < day <= last][:_MAX_DAYS]]
 
 
 TRANSCRIPTS = table.Transcripts(
@@ -182,10 +163,7 @@ TRANSCRIPTS = table.Transcripts(
     folder_of=lambda path: table.first_text(path, "payload", "cwd"),
     subagents=subagents,
     parent_of=lambda path: table.first_text(path, "payload", "forked_from_id"),
-    endings=ENDINGS,
     archive=_ARCHIVE,
-    places_of=places_of,
-    undone_by=undone_by,
 )
 
 

@@ -69,12 +69,26 @@ def read_line(line: table.Document, _: set[str]) -> table.TranscriptEntry:
     subagent = table.text_of(line, "agentId")
     role = "assistant" if kind == "assistant.message" else "user"
     uuid, at = table.text_of(line, "id"), table.text_of(line, "timestamp")
-    return table.TranscriptEntry(role, _blocks(kind, data), uuid, at, bool(subagent), subagent, is_unknown=not kind)
+    usage = table.object_of(data, "usage") if kind == "session.usage_record" else {}
+    is_compacted = kind == "session.compaction_complete" and data.get("success") is not False
+    return table.TranscriptEntry(
+        role,
+        _blocks(kind, data),
+        uuid,
+        at,
+        bool(subagent),
+        subagent,
+        is_unknown=not kind,
+        tokens={uuid: table.count_tokens(usage, ("inputTokens",), ("outputTokens",))} if usage else {},
+        event=table.COMPACTED if is_compacted else table.ABORTED if kind == "abort" else "",
+    )
 
 
 def _blocks(kind: str, data: table.Document) -> list[table.Block]:
     if kind == "tool.execution_complete":
-        answer, failed = table.object_of(data, "result").get("content"), data.get("success") is False
+        answer, code = table.object_of(data, "result").get("content"), table.object_of(data, "shellExecution")
+        # A command that failed is a success with an exit code.
+        failed = data.get("success") is False or bool(code.get("exitCode"))
         content = answer or table.text_of(table.object_of(data, "error"), "message")
         return [{"type": "tool_result", "tool_use_id": data.get("toolCallId"), "content": content, "is_error": failed}]
     if kind == "user.message" and table.text_of(data, "source").startswith(_PROGRAM_SOURCES):

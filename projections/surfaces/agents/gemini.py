@@ -55,26 +55,6 @@ KNOWN_FIELDS = {"$set", "$rewindTo", "sessionId"}
 """Of each line that is no message, one."""
 
 
-def undone_by(lines: table.Documents) -> set[str]:
-    """Return what was said from the message on to which a person went back; an unknown one means all of it."""
-    undone: set[str] = set()
-    parts: dict[str, set[str]] = {}
-    for line in lines:
-        target = line.get("$rewindTo")
-        if isinstance(target, str):
-            names = list(parts)
-            for name in names[names.index(target) if target in parts else 0 :]:
-                undone |= parts.pop(name)
-            continue
-        listed = table.list_of(table.object_of(line, "$set"), "messages")
-        for message in [row for row in (listed or [line]) if isinstance(row, dict)]:
-            if uuid := table.text_of(message, "id"):
-                said: set[str] = set()
-                _read_message(message, said)
-                parts.setdefault(uuid, set()).update(said)
-    return undone
-
-
 def _read_message(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
     uuid, at = table.text_of(line, "id"), table.text_of(line, "timestamp", "startTime")
     if line.get("type") == "user":
@@ -85,9 +65,18 @@ def _read_message(line: table.Document, seen: set[str]) -> table.TranscriptEntry
         return table.TranscriptEntry("user", blocks, uuid, at)
     if line.get("type") == "gemini":
         blocks = _new_texts(uuid, ["".join(_texts(line.get("content")))], seen)
-        for call in table.list_of(line, "toolCalls"):
-            blocks += _call(call, seen) if isinstance(call, dict) else []
-        return table.TranscriptEntry("assistant", blocks, uuid, at)
+        calls = [call for call in table.list_of(line, "toolCalls") if isinstance(call, dict)]
+        for call in calls:
+            blocks += _call(call, seen)
+        tokens = table.count_tokens(table.object_of(line, "tokens"), ("input",), ("output", "thoughts"))
+        return table.TranscriptEntry(
+            "assistant",
+            blocks,
+            uuid,
+            at,
+            tokens={uuid: tokens} if "tokens" in line else {},
+            event=table.ABORTED if blocks and any(call.get("status") == "cancelled" for call in calls) else "",
+        )
     return table.TranscriptEntry(uuid=uuid, at=at, is_unknown=line.get("type") not in PROGRAM_TYPES)
 
 
@@ -123,11 +112,18 @@ def _answers(parts: list[object], seen: set[str], *, is_error: bool = False) -> 
             "type": "tool_result",
             "tool_use_id": table.text_of(answer, "id"),
             "content": table.object_of(answer, "response"),
-            "is_error": is_error or "error" in table.object_of(answer, "response"),
+            "is_error": is_error or "error" in table.object_of(answer, "response") or _has_exit_code(answer),
         }
         for answer in answers
         if answer and _is_new(f"answer:{table.text_of(answer, 'id')}", seen)
     ]
+
+
+def _has_exit_code(answer: table.Document) -> bool:
+    """Return whether a command failed, which has the status "success"."""
+    mark = "Exit Code: "
+    lines = table.all_texts(answer.get("response")).splitlines()
+    return any(line.startswith(mark) and "1" <= line[len(mark) :][:1] <= "9" for line in lines)
 
 
 def _is_new(key: str, seen: set[str]) -> bool:
@@ -157,13 +153,8 @@ def subagents(path: str) -> dict[str, str]:
     """Return the transcripts of the session's subagents, in a folder with the session's id."""
     session = session_of(path)
     folder = os.path.join(os.path.dirname(path), session)
-    names = table.jsonl_files(folder) if table.is_plain_name(session) else []
+    names = table.transcript_files(folder) if table.is_plain_name(session) else []
     return {table.SUBAGENT + claude.session_of(name): os.path.join(folder, name) for name in names}
-
-
-def places_of(path: str) -> tuple[str, ...]:
-    """Return where a transcript can lie: newer versions write an old one anew when its session is resumed."""
-    return (path, f"{path}l") if path.endswith(table.DOCUMENT) else (path,)
 
 
 _MAX_PATH_CHARS = 4096
@@ -177,7 +168,4 @@ TRANSCRIPTS = table.Transcripts(
     folder_of=folder_of,
     subagents=subagents,
     is_per_project=True,
-    endings=(".jsonl", table.DOCUMENT),
-    places_of=places_of,
-    undone_by=undone_by,
 )

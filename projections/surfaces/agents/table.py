@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from errno import EIO, ENOTSUP
-from io import BytesIO
 from itertools import islice
 import os
 import sys
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     Document = Mapping[str, Any]
     """A JSON object: a payload, or a line of a transcript."""
-    Documents = Iterable[Document]
     Block = dict[str, Any]
     """A block of a message, as Claude Code writes it."""
 
@@ -84,6 +82,9 @@ class TranscriptEntry(NamedTuple):
         subagent: That subagent's id; empty if the line does not name it.
         more: Further messages of the line.
         is_unknown: Whether the line is of no form that is known.
+        tokens: Id of a request to the model → its tokens in and out; an agent may write it on several lines.
+        failed: Ids of calls of tools that failed, where that is not in the answer of the tool.
+        event: ABORTED, COMPACTED, or empty.
     """
 
     role: str = "user"
@@ -94,6 +95,9 @@ class TranscriptEntry(NamedTuple):
     subagent: str = ""
     more: Sequence[TranscriptEntry] = ()
     is_unknown: bool = False
+    tokens: Mapping[str, tuple[int, int]] = {}
+    failed: Sequence[str] = ()
+    event: str = ""
 
 
 class Transcripts(NamedTuple):
@@ -110,11 +114,7 @@ class Transcripts(NamedTuple):
         subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
         is_per_project: Whether a folder of transcripts holds those of one project.
         parent_of: Returns the session that a file's session is a fork of; empty if it is none, or the files do not say.
-        endings: How the names of transcripts end; a later one is packed, or of an earlier version of the agent.
         archive: Folder next to the agent's folder of transcripts in which it puts some of them; empty if there is none.
-        places_of: Returns where a transcript can lie, which its agent may pack or move, the first place first.
-        undone_by: Returns what lines took back, as ``read_line`` adds it, from the objects of all lines; None if no
-            line does.
         agent: The agent's name, which `transcript.folders` adds.
     """
 
@@ -127,16 +127,15 @@ class Transcripts(NamedTuple):
     subagents: Callable[[str], dict[str, str]] = lambda _: {}
     is_per_project: bool = False
     parent_of: Callable[[str], str] = lambda _: ""
-    endings: tuple[str, ...] = (".jsonl",)
     archive: str = ""
-    places_of: Callable[[str], tuple[str, ...]] = lambda path: (path,)
-    undone_by: Callable[[Documents], set[str]] | None = None
     agent: str = ""
 
 
 _HEAD_LINES = 100
 _MAX_TOKENS = 10**12
 """A damaged number of tokens can have any size."""
+ABORTED, COMPACTED = "aborted", "compacted"
+"""What a line of a transcript says besides messages: that a person interrupted, or that a compaction succeeded."""
 SUBAGENT = "agent-"
 """How the name of a subagent's transcript begins in the ledger."""
 
@@ -201,14 +200,13 @@ def first_text(path: str, *fields: str) -> str:
 
 PACKED = ".zst"
 """Ending of the name of a file that Zstandard compressed."""
-DOCUMENT = ".json"
-"""Ending of the name of a transcript that is one JSON object with all messages."""
-MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+ENDINGS = (".jsonl", ".jsonl" + PACKED)
+"""How the names of transcripts end."""
 
 
 @contextmanager
 def open_lines(path: str) -> Iterator[BinaryIO]:
-    """Open a transcript as lines of JSON objects, whatever it lies in.
+    """Open a transcript as lines of JSON objects, packed or not.
 
     Raises:
         OSError: It cannot be read, or not be unpacked.
@@ -216,8 +214,6 @@ def open_lines(path: str) -> Iterator[BinaryIO]:
     if path.endswith(PACKED):
         with _open_packed(path) as file:
             yield file
-    elif path.endswith(DOCUMENT):
-        yield BytesIO(_document_lines(path))
     else:
         with open(path, "rb") as file:
             yield file
@@ -240,20 +236,6 @@ def _open_packed(path: str) -> Iterator[BinaryIO]:
         raise OSError(EIO, f"it cannot be unpacked: {error}", path) from error
 
 
-def _document_lines(path: str) -> bytes:
-    """Return a JSON object with messages as lines: itself without them, and each of them; empty for anything else."""
-    with open(path, "rb") as file:
-        text = file.read(MAX_DOCUMENT_BYTES + 1)
-    try:
-        value = loads(text.decode("utf-8", "replace")) if len(text) <= MAX_DOCUMENT_BYTES else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise OSError(EIO, "it is no JSON object, or too large", path)
-    header = {field: content for field, content in value.items() if field != "messages"}
-    return "".join(f"{dumps(row)}\n" for row in (header, *list_of(value, "messages"))).encode("utf-8", "replace")
-
-
 def parse_line(data: bytes) -> Document:
     """Return the JSON object on a line; an empty one for anything else, as for a line that is still being written."""
     try:
@@ -268,11 +250,11 @@ def is_plain_name(name: str) -> bool:
     return bool(name) and not {"/", "\\", "\0"}.intersection(name) and name not in {".", ".."}
 
 
-def jsonl_files(folder: str, endings: tuple[str, ...] = (".jsonl",)) -> list[str]:
-    """Return the names of the files of JSON lines in a folder, sorted; none if it cannot be read."""
+def transcript_files(folder: str) -> list[str]:
+    """Return the names of the transcripts in a folder, sorted; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.name.endswith(endings) and entry.is_file())
+            return sorted(entry.name for entry in entries if entry.name.endswith(ENDINGS) and entry.is_file())
     except OSError:
         return []
 

@@ -6,7 +6,7 @@ module of the agent that wrote it. Turns are without what the agent's program wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -22,7 +22,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.events import Numbers
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.agents.table import TranscriptEntry, Transcripts, object_of, text_of
+from tallybook.projections.surfaces.agents.table import TranscriptEntry, Transcripts, text_of
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.writing import secrets
 
@@ -117,13 +117,17 @@ def folders() -> dict[Path, Transcripts]:
 
 def find_in(folder: Path, reader: Transcripts, pattern: str = "") -> Iterator[Path]:
     """Yield the sessions' own transcripts in an agent's folder of them, or those of a pattern."""
-    for ending in reader.endings:
+    for ending in table.ENDINGS:
         yield from folder.glob((pattern or reader.pattern) + ending)
 
 
 def locate(path: Path) -> Path:
-    """Return where a transcript lies now: its agent may have packed or moved it; itself if it lies nowhere."""
-    places = map(Path, reader_of(path).places_of(os.fspath(path)))
+    """Return where a transcript lies now: its agent may have packed or archived it; itself if it lies nowhere."""
+    plain, reader = Path(os.fspath(path).removesuffix(table.PACKED)), reader_of(path)
+    files = [plain]
+    if reader.archive:
+        files.append(Path(table.transcripts_folder(reader.agent)).with_name(reader.archive) / plain.name)
+    places = (place for file in files for place in (file, Path(f"{file}{table.PACKED}")))
     return next(filter(is_here, places), path)
 
 
@@ -202,9 +206,6 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
     """
     reader = reader or reader_of(path)
     seen: set[str] = set()
-    if reader.undone_by:
-        with table.open_lines(os.fspath(path)) as file:
-            seen = reader.undone_by(map(table.parse_line, file))
     asked_ids: set[str] = set()
     with table.open_lines(os.fspath(path)) as file:
         end = file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
@@ -352,9 +353,7 @@ def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
 
 def _first_line(path: Path) -> Line | None:
     """Return the first line of a transcript that has an id."""
-    # What is taken back later has an id as well.
-    reader = reader_of(path)._replace(undone_by=None)
-    return next((line for line in islice(lines(path, 0, reader), _HEAD_LINES) if line.uuid), None)
+    return next((line for line in islice(lines(path), _HEAD_LINES) if line.uuid), None)
 
 
 def _holds(place: Path, line: Line, path: Path) -> bool:
@@ -394,7 +393,6 @@ _RUNNERS: Final = (
 _TEST: Final = re.compile(
     rf"(?:^|[;&|(\n]|\s-l?c\s+['\"]?)\s*(?:\w+=\S*\s+)*(?:{_WRAPPERS}\s+){{0,3}}(?:\S*/)?(?:{_RUNNERS})(?![\w.-])"
 )
-_EXIT_CODE: Final = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _INTERRUPTED: Final = "[Request interrupted by user"
 
 
@@ -434,7 +432,11 @@ class _Tally:
         self.seconds += self._gap_s
 
     def add_message(self, entry: TranscriptEntry) -> None:
-        """Count what a message has: prompts, calls, answers and failures."""
+        """Count what a message has: prompts, calls, answers, failures and tokens."""
+        self.tokens |= entry.tokens
+        self.failed |= {*entry.failed}
+        self.aborted += entry.event == table.ABORTED
+        self.compactions += entry.event == table.COMPACTED
         for block in entry.blocks:
             kind, text = block.get("type"), text_of(block, "text")
             if kind == "tool_use":
@@ -449,11 +451,6 @@ class _Tally:
                 self.prompts += 1
             if entry.role == "assistant" and self.first_answer_s is None and self.prompts:
                 self.first_answer_s = self.seconds
-
-    def add_tokens(self, id_: str, usage: Mapping[str, Any], names_in: Sequence[str], names_out: Sequence[str]) -> None:
-        """Count the tokens of a request."""
-        if usage:
-            self.tokens[id_] = table.count_tokens(usage, names_in, names_out)
 
     def numbers(self, *, ended: bool) -> Numbers | None:
         """Return what was counted; None if there is neither a prompt nor a call, so that nothing was understood."""
@@ -484,57 +481,6 @@ def _runs_tests(given: object) -> bool:
     return isinstance(text, str) and _TEST.search(text[:_COMMAND_CHARS]) is not None
 
 
-# What each client writes that is no message.
-
-
-def _add_claude(line: Mapping[str, Any], tally: _Tally) -> None:
-    message = object_of(line, "message")
-    tally.compactions += line.get("subtype") == "compact_boundary"
-    cached = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    tally.add_tokens(text_of(message, "id"), object_of(message, "usage"), cached, ["output_tokens"])
-
-
-def _add_codex(line: Mapping[str, Any], tally: _Tally) -> None:
-    kind, event = line.get("type"), object_of(line, "payload")
-    item = object_of(event, "item")
-    tally.compactions += kind == "compacted"
-    tally.aborted += event.get("type") == "turn_aborted" and event.get("reason") == "interrupted"
-    # A command that failed is completed, with an exit code.
-    if item.get("exit_code") or item.get("status") == "failed":
-        tally.failed.add(text_of(item, "id"))
-    if kind == "token_usage_record":
-        tally.add_tokens(text_of(event, "response_id"), object_of(event, "usage"), ["input_tokens"], ["output_tokens"])
-
-
-def _add_gemini(line: Mapping[str, Any], tally: _Tally) -> None:
-    tally.add_tokens(text_of(line, "id"), object_of(line, "tokens"), ["input"], ["output", "thoughts"])
-    for call in table.list_of(line, "toolCalls"):
-        # A command that failed has the status "success".
-        if isinstance(call, dict) and _EXIT_CODE.search(table.all_texts(call.get("result"))):
-            tally.failed.add(text_of(call, "id"))
-        tally.aborted += isinstance(call, dict) and call.get("status") == "cancelled"
-
-
-def _add_copilot(line: Mapping[str, Any], tally: _Tally) -> None:
-    kind, data = line.get("type"), object_of(line, "data")
-    tally.compactions += kind == "session.compaction_complete" and data.get("success") is not False
-    tally.aborted += kind == "abort"
-    # A command that failed is a success with an exit code.
-    if object_of(data, "shellExecution").get("exitCode"):
-        tally.failed.add(text_of(data, "toolCallId"))
-    if kind == "session.usage_record":
-        tally.add_tokens(text_of(line, "id"), object_of(data, "usage"), ["inputTokens"], ["outputTokens"])
-
-
-_OTHER_LINES: Final[dict[str, Callable[[Mapping[str, Any], _Tally], None]]] = {
-    "claude": _add_claude,
-    "codex": _add_codex,
-    "gemini": _add_gemini,
-    "copilot": _add_copilot,
-}
-"""Name of an agent → what is counted of its lines besides messages."""
-
-
 def measure(path: Path, *, ended: bool, copied: Collection[str] = ()) -> Numbers | None:
     """Return the numbers of a session's own transcript, from its beginning; None if nothing of it was understood.
 
@@ -546,12 +492,11 @@ def measure(path: Path, *, ended: bool, copied: Collection[str] = ()) -> Numbers
     Raises:
         OSError: It cannot be read.
     """
-    reader, tally = reader_of(path), _Tally()
-    for line in lines(path, reader=reader, unfinished=True):
+    tally = _Tally()
+    for line in lines(path, unfinished=True):
         # What a branch copied was measured in the session that it came from.
         if not (line.is_subagents or line.fields.get("forkedFrom") or line.uuid in copied):
-            tally.pass_time(text_of(line.fields, "timestamp"))
+            tally.pass_time(line.at)
             for message in line.messages:
                 tally.add_message(message)
-            _OTHER_LINES[reader.agent](line.fields, tally)
     return tally.numbers(ended=ended)
