@@ -82,7 +82,7 @@ def test_a_sample_of_moments_shows_what_show_at_prints(long: tuple[Tab, Project]
         assert expected == [{key: row[key] for key in keys} for row in saved(tab, event)]
 
 
-@pytest.mark.parametrize("stream", ["--policy final", "--half-life 30d"])
+@pytest.mark.parametrize("stream", ["--policy final", "--margin 4"])
 def test_a_policy_shows_its_own_playbook_and_marks_the_differences(
     long: tuple[Tab, Project], stream: str, tmp_path: Path
 ) -> None:

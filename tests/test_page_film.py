@@ -15,10 +15,9 @@ from helpers.authors import HUMAN
 from helpers.film_reader import play, read_page
 from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
-from helpers.view_histories import FUTURES, HISTORIES, history
+from helpers.view_histories import FUTURES, history
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import entries_view
-from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy, aged_view
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
@@ -78,21 +77,6 @@ def test_every_moment_shows_what_a_fold_up_to_it_shows(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tallybook.projections.surfaces.page.film._STRIDE", stride)
         check_every_moment(history(stretches), OTHERS[name], most)
-
-
-@pytest.mark.parametrize("half_life_us", [90 * DAY_US])
-@given(stretches=HISTORIES, most=st.integers(1, 5))
-def test_every_moment_with_a_half_life_shows_what_its_fold_shows(
-    half_life_us: int, stretches: list[list[Any]], most: int
-) -> None:
-    """Under a policy by which ratings lose weight with age, each moment has the entries of that fold."""
-    batches = history(stretches)
-    policy = AgedPolicy(floor=2, half_life_us=half_life_us)
-    film = film_of(batches, policy, most)
-    view = aged_view(policy, half_life_us)
-    for last, rows in play(film, film["policies"]["other"]):
-        book = fold_history(view, lambda: batches, last)
-        assert [attrs.astuple(point) for point in book.entries.values()] == shown(rows)
 
 
 STEPS = 60

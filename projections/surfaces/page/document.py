@@ -32,7 +32,6 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import BOOK, PREFIX, shared_number
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
-from tallybook.projections.playbook.comparisons import DAY_US, AgedPolicy
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
@@ -140,9 +139,6 @@ def find_pages(project: Project) -> list[Path]:
     return sorted(pages)
 
 
-AGED_EVENTS: Final = 20_000
-"""Longest history for which half-lives are computed: each costs as much as several other policies."""
-
 MAX_ROWS: Final = 20_000
 """Most events that all the stories together tell; the entries that changed last have theirs."""
 
@@ -170,12 +166,6 @@ ALTERNATIVES: Final[dict[str, Policy]] = {
             about=f"an entry needs {margin} more harmful than helpful ratings to be pruned, not {SPEC_POLICY.margin}",
         )
         for margin in (2, 4)
-    },
-    **{
-        f"--half-life {days}d": AgedPolicy(
-            half_life=f"{days}d", half_life_us=days * DAY_US, about=f"a rating counts half after {days} days"
-        )
-        for days in (30, 90)
     },
 }
 """Options of `what-if` → another policy that is computed for the page."""
@@ -223,9 +213,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         # These can be read from the beginning only.
         return (batch for batch in batches if batch.last > position.seq)
 
-    is_short = head.seq <= AGED_EVENTS
-    others = {name: rule for name, rule in ALTERNATIVES.items() if is_short or not isinstance(rule, AgedPolicy)}
-    film = fold_film(read, others, MAX_MOMENTS)
+    film = fold_film(read, ALTERNATIVES, MAX_MOMENTS)
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
@@ -337,8 +325,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         },
         "statuses": STATUSES,
         "rule": SPEC_POLICY.rule,
-        "policies": [policy for policy in policies if policy["stream"] in film.tracks],
-        "omitted_policies": [policy for policy in policies if policy["stream"] not in film.tracks],
+        "policies": policies,
         # The commands read the project's ledger, and not the one of a commit.
         "commands": has_commands,
         "undo": {

@@ -19,7 +19,6 @@ from tallybook.ledger.line import CONTINUED, START, Position
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.history.entry_history import affected_names
-from tallybook.projections.playbook.comparisons import AgedPolicy, aged_view
 from tallybook.projections.playbook.entry import SPEC_POLICY, Policy
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
@@ -33,9 +32,6 @@ MAX_MOMENTS: Final = 50_000
 
 _STRIDE: Final = 1024
 """Batches between two copies of the playbooks, from which history is folded again after an undo."""
-
-_MAX_COPIES: Final = 16
-"""Most copies that are held; each has every entry under every policy."""
 
 STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
 """Status of a name in a row, by its number; the number after the last one means: as under the playbook's own policy."""
@@ -119,8 +115,7 @@ class Track:
 
     def __attrs_post_init__(self) -> None:
         """Begin before the first event."""
-        policy = self.policy
-        self.view = aged_view(policy, policy.half_life_us) if isinstance(policy, AgedPolicy) else playbook_view(policy)
+        self.view = playbook_view(self.policy)
         self.book = self.view.start()
 
     def names_in(self, batch: Batch) -> Iterator[str]:
@@ -336,17 +331,12 @@ class Film:
 
     def _copy(self, batch: Batch, number: int) -> None:
         """Keep a copy of the playbooks at every so many batches, where a later undo may go on from it."""
-        # Only an undo that comes later goes back to a copy.
-        if number % _STRIDE or not self.undos or self.undos[-1].seq <= batch.last:
-            return
-        books = [track.book for track in self.tracks.values()]
-        for book in books:
-            # The page asks no playbook for its last batch.
-            book.latest = book.latest_batch = None
-        self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
-        if len(self._copies) > _MAX_COPIES:
-            # The first one stays, and the others still spread over the whole history.
-            del self._copies[1::2]
+        if number % _STRIDE == 0 and batch.last >= self.base:
+            books = [track.book for track in self.tracks.values()]
+            for book in books:
+                # The page asks no playbook for its last batch.
+                book.latest = book.latest_batch = None
+            self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
 
     def _fold_again(self, first: int, until: int) -> None:
         """Fold the playbooks from the last copy before an event up to another one, as history reads then; note it."""

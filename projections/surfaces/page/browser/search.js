@@ -81,16 +81,11 @@ function fillFilters() {
   const { film, policies } = page.history,
     option = (value, text = value) => el("option", { value, text }),
     used = [...new Set(film.kinds.map(([kind]) => kind))],
-    families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))],
-    omitted = META.omitted_policies.map(({ about, command }) => {
-      const reason = `not computed, the history is too long; ${command.replace(" --at {event}", "")}`;
-      return el("option", { disabled: true, text: `${about}: ${reason}` });
-    });
+    families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))];
   fill($("kind"), option("", "Every kind"), [...families, ...used].sort().map((kind) => option(kind)));
   fill($("rater"), option("", "Every rater"), [...film.raters].sort().map((rater) => option(rater)));
   fill(
     $("policy"),
     policies.map(({ stream, about }) => option(stream, stream ? `What if: ${about}` : "The rule in force")),
-    omitted,
   );
 }
