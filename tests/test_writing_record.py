@@ -288,13 +288,3 @@ def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
     for project in (ben, anna):
         publish(project)
         assert 1 == helpful(project)
-
-
-@pytest.mark.usefixtures("diagnostic_mode")
-def test_an_init_that_adopts_a_playbook_reports_the_migration(
-    run: Run, write_playbook: Callable[[object], Path], diagnostics: Callable[[str], list[str]]
-) -> None:
-    """As any verb that writes; `tests/tape/stories` has the others."""
-    write_playbook({"key_points": ["Use types"]})
-    assert 0 == run("init").code
-    assert ["Migrated 1 playbook entries:"] == [report.splitlines()[0] for report in diagnostics("playbook_migration")]

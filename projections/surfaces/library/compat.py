@@ -57,6 +57,9 @@ __all__ = [
     "update_playbook_data",
 ]
 
+DIAGNOSTIC_MODE = "diagnostic_mode"
+"""File in the agent's folder of a project that wants diagnostics."""
+_TEXT_SHOWN_CHARS = 80
 _NO_UPDATES = {"playbook_update_on_exit": False, "playbook_update_on_clear": False}
 
 
@@ -99,7 +102,7 @@ def get_user_claude_dir() -> Path:
 
 def is_diagnostic_mode() -> bool:
     """Return whether the project has the file ``.claude/diagnostic_mode``."""
-    return (Project(get_project_dir()).claude / record.DIAGNOSTIC_MODE).exists()
+    return (Project(get_project_dir()).claude / DIAGNOSTIC_MODE).exists()
 
 
 def save_diagnostic(content: str, name: str) -> None:
@@ -110,7 +113,17 @@ def save_diagnostic(content: str, name: str) -> None:
         CannotWriteError: The file cannot be written.
     """
     check_type(str, content=content, name=name)
-    record.save_diagnostic(Project(get_project_dir()), content, name)
+    if not name or not names.UNPRINTABLE.isdisjoint(name) or {"/", os.sep} & set(name):
+        raise BadInputError("name", "cannot be part of a file's name", "leave out slashes and control characters")
+    folder = Project(get_project_dir()).claude / "diagnostic"
+    disk.make_folder(folder)
+    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
+    path = folder / f"{stamp}_{name.encode('utf-8', 'backslashreplace').decode()}.txt"
+    try:
+        with os.fdopen(disk.create_file(path), "wb") as file:
+            file.write(content.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error), "the diagnostic is not written") from error
 
 
 def _session_file() -> Path:
@@ -173,18 +186,15 @@ def load_playbook() -> dict[str, Any]:
         warnings.warn(f"{error}; this is the last rendering of playbook.json", stacklevel=2)
         return LoadedPlaybook(render.playbook_dict(last), last)
     file = playbook_file.examine(opened, state)
-    reported: set[str] = set()
-    if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
-        save_diagnostic(record.describe_migration(file.legacy), record.MIGRATION)
-        reported.add(file.legacy.sha256)
+    if file.legacy is not None and (migrated := file.legacy.migrated) and is_diagnostic_mode():
+        report = f"Migrated {len(migrated)} playbook entries:\n{json.dumps(migrated, indent=2)}"
+        save_diagnostic(report, "playbook_migration")
     # Shown and not recorded, because a read-only project must be readable.
     state = playbook_file.with_edit(state, file, clock.utc_now().at)
     document = render.playbook_dict(state)
     if file.legacy is not None and file.events:
         document["last_updated"] = file.legacy.top_keys.get("last_updated")
-    loaded = LoadedPlaybook(document, state)
-    loaded.reported = reported
-    return loaded
+    return LoadedPlaybook(document, state)
 
 
 def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,9 +226,12 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
         loaded.apply(payload, given_names)
     playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
-        save_diagnostic(record.describe_pruning(_read_entries(pruned)), record.PRUNING)
-        if loaded is not None:
-            loaded.reported.update(entry["name"] for entry in pruned)
+        details = "\n".join(
+            f'  - {entry["name"]}: "{entry["text"][:_TEXT_SHOWN_CHARS]}" '
+            f"(helpful={entry.get('helpful', 0)}, harmful={entry['harmful']}) reason: {SPEC_POLICY.rule}"
+            for entry in pruned
+        )
+        save_diagnostic(f"Pruned {len(pruned)} key points:\n{details}", "playbook_pruning")
     return playbook
 
 
@@ -271,7 +284,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     project = Project(get_project_dir())
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else _as_edit(project, playbook)
     check_type(list, key_points=loaded.get("key_points"))
-    report = record.write(project, list_requests(loaded), reported=loaded.reported)
+    report = record.write(project, list_requests(loaded))
     renamed: dict[str, str] = {}
     for outcome in report.outcomes:
         renamed |= outcome.renamed
@@ -404,7 +417,6 @@ class LoadedPlaybook(dict[str, Any]):
         updates: What was applied and not yet saved.
         known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
-        reported: What has its diagnostic already, as for ``record.write``.
     """
 
     def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
@@ -412,7 +424,6 @@ class LoadedPlaybook(dict[str, Any]):
         super().__init__(document)
         self.high_water = 0
         self.known = set(state.used)
-        self.reported: set[str] = set()
         self.settle(state)
 
     def settle(self, state: Playbook) -> None:
@@ -424,8 +435,6 @@ class LoadedPlaybook(dict[str, Any]):
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
         self.updates: list[Request] = []
-        # The diagnostic of a migrated file stays valid; an entry that is pruned again is reported again.
-        self.reported -= self.known
         self.decided = Playbook(pinned=state.pinned, pardons=state.pardons, merged=state.merged)
 
     def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:

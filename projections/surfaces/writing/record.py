@@ -6,11 +6,9 @@ given or cited, measurements, redactions and syncs append through the log itself
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-import json
 import os
-from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -19,14 +17,12 @@ from tallybook.ledger.decisions.update import Decision, IgnoredItem, RefusedText
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import RawBatch, normalize_key
 from tallybook.ledger.log import JsonlLog, PreviewTransaction, Transaction
-from tallybook.ledger.names import UNPRINTABLE
 from tallybook.ledger.records import Batch
 from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing.numbers import last_shown
-from tallybook.ledger.storage import caches, disk, redacted_digests, redaction, spool
+from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.history.votes import VOTES, Votes
-from tallybook.projections.playbook.entry import SPEC_POLICY
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
@@ -35,18 +31,10 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import requests as sent
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
-if TYPE_CHECKING:
-    from tallybook.ledger.decisions.legacy_import import LegacyFile
-
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
 # Events that have no effect where the `PlaybookUpdated` of their batch states no addition and no rating.
 _PARTS_OF_UPDATE = (events.PointRated, events.PointNoted, events.PlaybookUpdated)
-DIAGNOSTIC_MODE: Final = "diagnostic_mode"
-"""File in the agent's folder of a project that wants diagnostics of migrations and prunes."""
-MIGRATION: Final = "playbook_migration"
-PRUNING: Final = "playbook_pruning"
-_TEXT_SHOWN_CHARS: Final = 80
 _HELD = "another process holds the ledger; spooled, the next command that writes records it"
 _MISSING = "lines of the shared book are missing here; spooled, `tallybook sync` fetches them and records it"
 
@@ -95,7 +83,6 @@ def write(
     *,
     cold: bool = False,
     begin: bool = False,
-    reported: Collection[str] = (),
 ) -> Writing:
     """Record requests, each as one batch, and render ``playbook.json``.
 
@@ -107,7 +94,6 @@ def write(
         requests: The requests, in order.
         cold: Whether to fold the whole history without any checkpoint.
         begin: Whether to create the ledger even if there is nothing to record.
-        reported: What has its diagnostic already: the SHA-256 of a migrated file, and names of pruned entries.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
@@ -129,8 +115,6 @@ def write(
         if not writing.run(requests, cold=cold):
             return writing
         writing.render()
-    if (project.claude / DIAGNOSTIC_MODE).exists():
-        writing.problems += _report_changes(writing, requests, reported)
     if is_new:
         checkpoints.begin(project.ledger)
     if requests:
@@ -176,7 +160,6 @@ class Writing:
         votes: The votes before what was appended; None where they are not read yet.
         file: ``playbook.json`` as it was before; a manual edit of it was appended first.
         outcomes: One for each request.
-        pruned: The entries that any of the batches pruned, with their last text and counts.
         problems: Items with masked secrets, unusable items of ``playbook.json``, spooled payloads that cannot be read.
         unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
     """
@@ -186,7 +169,6 @@ class Writing:
     votes: Votes | None = None
     file: ExaminedFile = attrs.field(factory=ExaminedFile)
     outcomes: tuple[Outcome, ...] = ()
-    pruned: list[Entry] = attrs.field(factory=list)
     problems: list[errors.Problem] = attrs.field(factory=list)
     unrendered: Exception | None = None
     _batches: list[Batch] = attrs.field(factory=list)
@@ -322,7 +304,6 @@ class Writing:
         restored = {event.name for event in decided if isinstance(event, events.PointRestored)}
         # Only an update prunes; what a manual edit takes out is not pruned.
         pruned = tuple(name for name in before if name not in after) if updates else ()
-        self.pruned += [state.gone[name] for name in pruned if name in state.gone]
         rated = dict.fromkeys(
             state.merged.get(event.name, event.name)
             for event in decided
@@ -453,61 +434,3 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
             # counts.
             if any(payload not in (None, request.payload) for payload in same_key):
                 raise errors.UsedKeyError(normalize_key(request.key))
-
-
-# Diagnostics
-
-
-def save_diagnostic(project: Project, content: str, name: str) -> None:
-    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``.
-
-    Raises:
-        BadInputError: The name cannot be part of a file's name.
-        CannotWriteError: The file cannot be written.
-    """
-    if not name or not UNPRINTABLE.isdisjoint(name) or {"/", os.sep} & set(name):
-        hint = "leave out slashes and control characters"
-        raise errors.BadInputError("name", "cannot be part of a file's name", hint)
-    folder = project.claude / "diagnostic"
-    disk.make_folder(folder)
-    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
-    path = folder / f"{stamp}_{name.encode('utf-8', 'backslashreplace').decode()}.txt"
-    try:
-        with os.fdopen(disk.create_file(path), "wb") as file:
-            file.write(content.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise errors.CannotWriteError(path, disk.reason(error), "the diagnostic is not written") from error
-
-
-def describe_migration(legacy: LegacyFile) -> str:
-    """Return the diagnostic of the entries that were migrated (OBS-SCORE-001)."""
-    return f"Migrated {len(legacy.migrated)} playbook entries:\n{json.dumps(legacy.migrated, indent=2)}"
-
-
-def describe_pruning(entries: Sequence[Entry]) -> str:
-    """Return the diagnostic of the entries that were pruned (OBS-SCORE-002)."""
-    details = "\n".join(
-        f'  - {entry.name}: "{entry.text[:_TEXT_SHOWN_CHARS]}" '
-        f"(helpful={entry.helpful}, harmful={entry.harmful}) reason: {SPEC_POLICY.rule}"
-        for entry in entries
-    )
-    return f"Pruned {len(entries)} key points:\n{details}"
-
-
-def _report_changes(
-    writing: Writing, requests: Sequence[Request], reported: Collection[str]
-) -> tuple[errors.Problem, ...]:
-    """Write the diagnostics of a write, without what is ``reported`` already; return a problem where one failed."""
-    files = [writing.file.legacy] if writing.file.events else []
-    for request, outcome in zip(requests, writing.outcomes, strict=True):
-        files += [request.decide.legacy] if isinstance(request.decide, sent.Import) and outcome.events else []
-    migrated = [legacy for legacy in files if legacy and legacy.migrated and legacy.sha256 not in reported]
-    texts = [(describe_migration(legacy), MIGRATION) for legacy in migrated]
-    if pruned := [entry for entry in writing.pruned if entry.name not in reported]:
-        texts.append((describe_pruning(pruned), PRUNING))
-    try:
-        for text, name in texts:
-            save_diagnostic(writing.opened.project, text, name)
-    except errors.TallybookError as error:
-        return (errors.Problem("diagnostic", str(error)),)
-    return ()
