@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import os
 from pathlib import Path
-import pty
-import subprocess
-import sys
-import time
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.command_line import Answer
 from helpers.git_repositories import git
-from helpers.real_command import MAIN
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -82,43 +76,3 @@ def test_a_pointer_to_a_foreign_repository_is_not_followed(
     before = (clone / ".git" / "info" / "exclude").read_text()
     assert 0 == run("--project", str(planted), "init").code
     assert before == (clone / ".git" / "info" / "exclude").read_text()
-
-
-@pytest.fixture
-def tracked(clone: Path) -> Path:
-    """Return the repository with a ``playbook.json`` that git tracks."""
-    commands.add(Project(clone), "one", HUMAN)
-    git(clone, "add", ".claude/playbook.json")
-    git(clone, "commit", "--quiet", "--message", "playbook")
-    return clone
-
-
-@pytest.mark.parametrize(("word", "left"), [("y", ""), ("n", ".claude/playbook.json")])
-def test_on_a_terminal_init_asks(tracked: Path, word: str, left: str) -> None:
-    """Git forgets the file, and it stays in the working tree; no filter of the repository runs."""
-    ran = tracked / "ran"
-    git(tracked, "config", "filter.bad.clean", f"touch {ran}; cat")
-    (tracked / ".gitattributes").write_text("playbook.json filter=bad\n")
-    here, there = pty.openpty()
-    command = [sys.executable, "-c", MAIN, "--project", str(tracked), "init"]
-    process = subprocess.Popen(command, stdin=there, stdout=there, stderr=there, cwd=tracked)
-    os.close(there)
-    said = b""
-    deadline = time.monotonic() + 60
-    while b"now?" not in said and time.monotonic() < deadline:
-        said += os.read(here, 4096)
-        if b"Install them now?" in said:
-            os.write(here, b"n\n")
-            said = b""
-    os.write(here, f"{word}\n".encode())
-    while True:
-        try:
-            if not os.read(here, 4096):
-                break
-        except OSError:
-            break
-    assert 0 == process.wait(60)
-    os.close(here)
-    assert left == git(tracked, "ls-files", ".claude/playbook.json")
-    assert (tracked / ".claude" / "playbook.json").exists()
-    assert not ran.exists()

@@ -193,44 +193,6 @@ def test_pipx_injects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("requirements", "words"),
-    [
-        ('[{ name = "tallybook" }]', "--with duckdb tallybook"),
-        ('[{ name = "tallybook", path = "/t.whl" }]', "--with duckdb /t.whl"),
-        (
-            '[{ name = "tallybook", directory = "/a b" }, { name = "anthropic", specifier = ">=0.60" }]',
-            "--with 'anthropic>=0.60' --with duckdb '/a b'",
-        ),
-        (
-            '[{ name = "tallybook", git = "https://host.example/t?subdirectory=a%2Fb&rev=v1" }]',
-            "--with duckdb 'tallybook @ git+https://host.example/t@v1#subdirectory=a/b'",
-        ),
-        (
-            '[{ name = "tallybook", extras = ["anthropic", "x"], specifier = ">=0.1" }]',
-            "--with duckdb 'tallybook[anthropic,x]>=0.1'",
-        ),
-        (
-            '[{ name = "tallybook", extras = ["anthropic"], editable = "/src" }]',
-            "--editable --with duckdb '/src[anthropic]'",
-        ),
-        ('[{ name = "tallybook", url = "https://host.example/t.whl" }]', "--with duckdb https://host.example/t.whl"),
-        (
-            '[{ name = "tallybook", extras = ["anthropic"], url = "https://host.example/t.whl" }]',
-            "--with duckdb 'tallybook[anthropic] @ https://host.example/t.whl'",
-        ),
-        ("7", "--with duckdb tallybook"),
-    ],
-)
-def test_uv_installs_the_tool_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, words: str
-) -> None:
-    """From where it came, at the same revision, with its extras and with what else it was installed with."""
-    (tmp_path / "uv-receipt.toml").write_text(f"[tool]\nrequirements = {requirements}\n", encoding="utf-8")
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert f"uv tool install {words}" == install_command("duckdb")
-
-
-@pytest.mark.parametrize(
     ("source", "expected"),
     [
         (None, "uv tool install tallybook"),

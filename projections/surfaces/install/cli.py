@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
 from tallybook.projections.surfaces.console.parameters import as_json
@@ -24,20 +24,7 @@ _MARKS: Final = (
 )
 
 
-def _check_agents(context: click.Context, _argument: click.Parameter, agents: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the agents that a person named, each once.
-
-    Raises:
-        BadInputError: One is not in the table.
-    """
-    for name in agents:
-        if name not in table.AGENTS and not context.resilient_parsing:
-            *first, last = table.AGENTS
-            raise BadInputError(f"{context.info_name} {name}", "is not an agent", f"use {', '.join(first)} or {last}")
-    return tuple(dict.fromkeys(agents))
-
-
-_agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1, callback=_check_agents)
+_agents: Final = click.argument("agents", metavar="[AGENT]...", nargs=-1, type=click.Choice([*table.AGENTS]))
 _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
 
@@ -71,7 +58,8 @@ def init(
         curation.begin(context.obj, dry_run=dry_run, as_json=as_json)
         return
     target = places.find_target(root.params["folder"], user=whose["user"])
-    names, others = list(agents), [] if agents and not everyone else _others(target, {*agents, table.CLAUDE})
+    names = list(dict.fromkeys(agents))
+    others = [] if agents and not everyone else _others(target, {*agents, table.CLAUDE})
     if everyone or not names:
         names = list(dict.fromkeys([table.CLAUDE, *names, *(others if everyone else ())]))
     others = [name for name in others if name not in names]
@@ -85,7 +73,11 @@ def init(
     if target.project is not None and not dry_run:
         from tallybook.projections.surfaces.sharing import cli as sharing
 
-        _offer_untracking(target.project)
+        if git.is_tracked(target.project.playbook):
+            # Each machine renders its own, so git finds it changed again and again.
+            command = f"git rm --cached {shlex.quote(str(target.project.playbook))}"
+            what = f"git tracks {target.project.playbook}, which every rating changes"
+            note(f"{what}; `{command}` stops that and keeps the file")
         sharing.offer(target.project)
 
 
@@ -130,15 +122,9 @@ def hook(project: Project, /, *, agent: str) -> int:
 
 
 def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
-    """Return the other agents that are there and not installed, and say of which another one's hooks are enough."""
-    done = plan.find_installed(target)
-    others = [name for name in table.AGENTS if name not in {*names, *done}]
-    here = [name for name in others if places.is_used(target, places.FILES[name])]
-    served = {name: runs for name in here if (runs := plan.served_by(target, name, {*names, *done}))}
-    for name, runs in served.items():
-        title, path = places.FILES[name].title, places.settings_file(target, places.FILES[runs])
-        note(f"{title} runs the hooks in {path} as well; `tallybook init {name}` installs its own")
-    return [name for name in here if name not in served]
+    """Return the other agents that are there and not installed."""
+    known = {*names, *plan.find_installed(target)}
+    return [name for name, files in places.FILES.items() if name not in known and places.is_used(target, files)]
 
 
 def _install(
@@ -171,25 +157,6 @@ def _install(
     nothing = f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it."
     _reply(steps, answered, _next_steps(target, names), nothing, dry_run=dry_run)
     note(*problems, *plan.remarks(target, names, files), *filter(None, [removal]))
-
-
-def _offer_untracking(project: Project) -> None:
-    """Offer to stop tracking ``playbook.json``: each machine renders its own, so git finds it changed again and again.
-
-    Raises:
-        CannotWriteError: Git refuses.
-    """
-    if not git.is_tracked(project.playbook):
-        return
-    command = f"git rm --cached {shlex.quote(str(project.playbook))}"
-    note(f"git tracks {project.playbook}, which every rating changes; `{command}` stops that and keeps the file")
-    if can_ask() and click.confirm("Stop tracking it now?"):
-        try:
-            # Unlike `rm --cached`, it runs no filter of the repository to compare the file.
-            git.ask(project.root, "update-index", "--force-remove", "--", str(project.playbook))
-        except git.FAILURES as error:
-            raise CannotWriteError(project.playbook, str(error), f"run `{command}`") from error
-        say("Commit that: the others' clones then lose the file, and their next session writes it again.")
 
 
 def _next_steps(target: InstallTarget, names: Sequence[str]) -> list[str]:

@@ -19,9 +19,8 @@ import re
 import shlex
 import shutil
 import sys
-import tomllib
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import attrs
 
@@ -212,7 +211,7 @@ def install(data: bytes | None, files: Installation, command: str, source: str) 
 
 
 def remove(data: bytes, files: Installation, source: str) -> bytes:
-    """Return settings without our hooks, and without the groups, lists and objects that only held them.
+    """Return settings without our hooks, and without the groups, lists and objects that are empty then.
 
     A command line that runs other commands as well stays.
 
@@ -231,10 +230,10 @@ def remove(data: bytes, files: Installation, source: str) -> bytes:
                 group["hooks"] = [entry for entry in group["hooks"] if entry not in own]
             elif own:
                 groups.remove(group)
-                if not groups:
-                    del hooks[event]
-                if not hooks:
-                    del document["hooks"]
+        if groups == []:
+            del hooks[event]
+    if document.get("hooks") == {}:
+        del document["hooks"]
     return _write(data, document, read(data, files, source))
 
 
@@ -309,10 +308,6 @@ def _entries(hooks: object, files: Installation) -> Iterator[tuple[str, dict[str
 
 # The environment that Tallybook runs in
 
-_PIPX_FILE: Final = "pipx_metadata.json"
-_UV_FILE: Final = "uv-receipt.toml"
-_PATHS: Final = ("directory", "editable", "path")
-
 
 def install_command(package: str) -> str:
     """Return the command line that adds a package where this Tallybook is installed.
@@ -320,10 +315,9 @@ def install_command(package: str) -> str:
     It names the package itself: ``tallybook[EXTRA]`` can be resolved only where Tallybook came from an index.
     """
     prefix = Path(sys.prefix)
-    if (prefix / _PIPX_FILE).is_file():
+    if (prefix / "pipx_metadata.json").is_file():
         return shlex.join(["pipx", "inject", prefix.name, package])
-    if (prefix / _UV_FILE).is_file():
-        return shlex.join(["uv", "tool", "install", *_uv_words(prefix / _UV_FILE, package)])
+    # As in an environment of uv, or of a tool that it installed.
     if find_spec("pip") is None:
         return shlex.join(["uv", "pip", "install", "--python", sys.executable, package])
     return shlex.join([sys.executable, "-m", "pip", "install", package])
@@ -339,33 +333,3 @@ def tool_command() -> str:
     url = str(source.get("url", COMMAND))
     place = f"git+{url}" if "vcs_info" in source else unquote(url.removeprefix("file://"))
     return shlex.join(["uv", "tool", "install", place])
-
-
-def _uv_words(receipt: Path, package: str) -> list[str]:
-    """Return what names the tool as it was installed, with its other packages and one more: uv keeps no others."""
-    try:
-        requirements = tomllib.loads(receipt.read_text(encoding="utf-8"))["tool"]["requirements"]
-        named: dict[str, dict[str, Any]] = {requirement["name"]: requirement for requirement in requirements}
-    except (OSError, ValueError, KeyError, TypeError):
-        named = {}
-    own = named.pop(COMMAND, {})
-    words = ["--editable"] if "editable" in own else []
-    for name, one in named.items():
-        words += ["--with", _source(name, one)]
-    return [*words, "--with", package, _source(COMMAND, own)]
-
-
-def _source(name: str, requirement: dict[str, Any]) -> str:
-    """Return what uv is given for one of its requirements, with its extras: uv removes the packages of the others."""
-    extras = f"[{','.join(named)}]" if (named := requirement.get("extras")) else ""
-    if isinstance(git := requirement.get("git"), str):
-        # uv keeps the revision and the folder in the address's query, and takes them in the places that pip has.
-        address, _, query = git.partition("?")
-        fields = dict(parse_qsl(query))
-        revision = f"@{fields['rev']}" if "rev" in fields else ""
-        folder = f"#subdirectory={fields['subdirectory']}" if "subdirectory" in fields else ""
-        return f"{name}{extras} @ git+{address}{revision}{folder}"
-    if isinstance(url := requirement.get("url"), str):
-        return f"{name}{extras} @ {url}" if extras else url
-    paths = (value for key in _PATHS if isinstance(value := requirement.get(key), str))
-    return next((f"{path}{extras}" for path in paths), f"{name}{extras}{requirement.get('specifier') or ''}")

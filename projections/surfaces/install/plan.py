@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 import contextlib
 import difflib
+import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
+from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.agents import table
@@ -134,18 +135,6 @@ def find_installed(target: InstallTarget) -> list[str]:
     return installed
 
 
-def served_by(target: InstallTarget, name: str, others: Collection[str]) -> str:
-    """Return the agent whose hooks in this project another one runs as well, empty if there is none.
-
-    Args:
-        target: Where the installation goes.
-        name: The agent.
-        others: The agents that are, or will be, installed.
-    """
-    runs = places.FILES[name].runs
-    return runs if runs in others and target.folder is not None else ""
-
-
 # Installing
 
 
@@ -219,9 +208,6 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
             found.append(f"`claude --worktree` runs no hooks of {path} while git does not track it; {fix}")
         if files.remark:
             found.append(f"{files.title} {files.remark}")
-        if runs := served_by(target, name, (*names, *find_installed(target))):
-            other = places.settings_file(target, places.FILES[runs])
-            found.append(f"{files.title} also runs the hooks in {other}; each event counts once")
     return tuple(dict.fromkeys(filter(None, found)))
 
 
@@ -248,36 +234,24 @@ def uninstall(target: InstallTarget, names: Collection[str]) -> Iterator[Step]:
     What agents share stays as long as another one has it.
     """
     here = find_installed(target)
-    leaving = [name for name in table.AGENTS if name in names or (not names and _may_be_installed(target, name))]
+    leaving = [name for name in table.AGENTS if name in (names or table.AGENTS)]
     kept = [places.FILES[name] for name in here if name not in leaving]
     kept_paths = {file for files in kept for file in places.prompt_files(target, files)}
     for name in leaving:
-        files = places.FILES[name]
-        path = places.settings_file(target, files)
-        before = read(path)
-        if before is not None:
-            yield from _uninstall_hooks(target, files, path, before)
+        files, is_ours = places.FILES[name], name in {*here, *names, table.CLAUDE}
+        try:
+            yield from _uninstall_hooks(target, files)
+        except CannotWriteError:
+            # Nobody named this agent, and nothing of ours is known to be there.
+            if is_ours:
+                raise
         for file, packaged in places.prompt_files(target, files).items():
             if file not in kept_paths:
                 kept_paths.add(file)
-                yield from _delete_file(file, packaged, is_ours=name in {*here, *names, table.CLAUDE})
+                yield from _delete_file(file, packaged, is_ours=is_ours)
     if not kept:
         yield from _delete_file(*places.config_file(target), is_ours=True)
         yield from () if target.project is None else exclusions(target.project, remove=True)
-
-
-def _may_be_installed(target: InstallTarget, name: str) -> bool:
-    """Return whether an agent that nobody named may have files of ours: settings of other agents may be in any form."""
-    if name == table.CLAUDE:
-        return True
-    files = places.FILES[name]
-    try:
-        data = read(places.settings_file(target, files)) or b""
-        return hook_entries.COMMAND.encode() in data or any(
-            is_plain(file) and read(file) == packaged for file, packaged in places.prompt_files(target, files).items()
-        )
-    except CannotWriteError:
-        return False
 
 
 def _delete_file(path: Path, data: bytes, *, is_ours: bool) -> Iterator[Step]:
@@ -290,26 +264,24 @@ def _delete_file(path: Path, data: bytes, *, is_ours: bool) -> Iterator[Step]:
         yield Step(path, LEFT, _CHANGED)
 
 
-def _uninstall_hooks(target: InstallTarget, files: Installation, path: Path, before: bytes) -> Iterator[Step]:
+def _uninstall_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]:
     """Yield the steps for the settings: back to the backup if nothing else changed, or else only without our hooks."""
+    path = places.settings_file(target, files)
+    before = read(path) or b""
     backup = _backup(target, files)
     saved = read(backup) if is_plain(backup) else None
     delete_backup = Step(backup, "deleted", "no longer needed", saved)
-    own = hook_entries.own_commands(before, files, str(path))
+    # Settings of other agents may be in a form that is not read.
+    own = hook_entries.own_commands(before, files, str(path)) if hook_entries.COMMAND.encode() in before else []
     if not own:
         yield from [delete_backup] if saved == before else ()
         return
     after = hook_entries.remove(before, files, str(path))
     # Without a backup the file came with the hooks, and goes with them unless others added to it.
-    original: dict[str, Any] | None = dict(files.document)
-    if saved is not None:
-        try:
-            # Lists and objects that held our hooks alone went with them.
-            with_hooks = hook_entries.install(saved, files, own[0], str(path))
-            original = hook_entries.read(hook_entries.remove(with_hooks, files, str(path)), files, str(path))
-        except BadInputError:
-            original = None
-    if hook_entries.read(after, files, str(path)) == original:
+    original = json.dumps(files.document).encode() if saved is None else saved
+    # Empty lists and objects of the original went with our hooks.
+    original = hook_entries.remove(original, files, str(backup))
+    if hook_entries.read(after, files, str(path)) == hook_entries.read(original, files, str(backup)):
         result = "deleted" if saved is None else "restored"
         yield Step(path, result, "as it was before", before, saved, has_diff=True)
         yield from [delete_backup] if saved is not None else ()
