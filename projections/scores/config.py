@@ -1,22 +1,21 @@
 """The configuration of the scores as values: components, metrics, grades, levels. No code names a component.
 
 The classes have the keys of prompts/scoring-config.yaml, the default, over which a project's own file is laid key by
-key. `read_config` structures the document into them by their annotations.
-
-Every error is one line that names the key, what is wrong there, and what it can be. The errors of cattrs and msgspec
-name types and not keys by their names, so that either needs a hook for each type; this is shorter, and loads nothing.
+key. `read_config` has msgspec structure the document into them: types, bounds, missing and unknown keys are its checks,
+and what a class checks beyond that is in its ``__post_init__``. Every error is one line that names the key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from functools import cached_property, lru_cache
 from pathlib import PureWindowsPath
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import attrs
+import msgspec
+from msgspec import Meta
 
 from tallybook.ledger.playbook_constants import MAX_INT
 
@@ -39,30 +38,21 @@ BLOCK: Final = "block evolution"
 """Channel: the alert closes every gate."""
 
 
-@attrs.frozen
-class Bounds:
-    """The bounds of a number in the document, both included.
-
-    Attributes:
-        least: The least value.
-        most: The greatest.
-    """
-
-    # A number of 400 digits in a configuration once ended in a traceback.
-    least: float = -MAX_INT
-    most: float = MAX_INT
+# A number of 400 digits in a configuration once ended in a traceback.
+Number = Annotated[float, Meta(ge=-MAX_INT, le=MAX_INT)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Points = Annotated[float, Meta(ge=0, le=100)]
+WholePoints = Annotated[int, Meta(ge=0, le=100)]
+Days = Annotated[int, Meta(ge=1, le=1_000_000)]
+Text = Annotated[str, Meta(pattern=r"\S")]
+Channel = Literal["log", "dashboard", "user", "block evolution"]
 
 
-Number = Annotated[float, Bounds()]
-Positive = Annotated[float, Bounds(0)]
-Share = Annotated[float, Bounds(0, 1)]
-Points = Annotated[float, Bounds(0, 100)]
-WholePoints = Annotated[int, Bounds(0, 100)]
-Days = Annotated[int, Bounds(1, 1_000_000)]
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the document; an unknown key in it is an error."""
 
 
-@attrs.frozen
-class Metric:
+class Metric(Section, frozen=True, kw_only=True):
     """How one part of a component's score is measured.
 
     Attributes:
@@ -80,20 +70,33 @@ class Metric:
     """
 
     name: str
-    form: str = "linear"
-    of: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
-    per: str = ""
-    counts: tuple[str, ...] = ()
+    form: Literal["linear", "inverse", "ratio", "boolean"] = "linear"
+    of: Text
+    per: Text = ""
+    counts: tuple[Text, ...] = ()
     worst: Number = 0
     best: Number = 100
     empty: Points | None = None
     missing: Points | None = None
     rest: bool = False
-    weight: Positive = 1
+    weight: Annotated[float, Meta(gt=0, le=MAX_INT)] = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit the form."""
+        if self.form == "linear" and self.best <= self.worst:
+            raise ValueError(f"best must be above worst, {self.worst:g}, in the form linear, not {self.best:g}")
+        if self.form == "inverse" and self.best >= self.worst:
+            raise ValueError(f"best must be below worst, {self.worst:g}, in the form inverse, not {self.best:g}")
+        if len(self.counts) not in {0, 2}:
+            raise ValueError("counts names a part and a whole")
+        is_ratio = self.form == "ratio"
+        if is_ratio != bool(self.per) or (not is_ratio and (self.empty is not None or self.rest)):
+            raise ValueError("a ratio has the keys per, empty and rest, and needs per; other forms have none of them")
+        if self.form in {"ratio", "boolean"} and (self.worst, self.best, self.counts) != (0, 100, ()):
+            raise ValueError(f"worst, best and counts are for linear and inverse, not for {self.form}")
 
 
-@attrs.frozen(kw_only=True)
-class Component:
+class Component(Section, frozen=True, dict=True, kw_only=True):
     """A part of the agent that is scored.
 
     Attributes:
@@ -106,9 +109,14 @@ class Component:
 
     id: str
     enabled: bool = True
-    name: str = attrs.field(default=attrs.Factory(lambda self: self.id, takes_self=True))
-    counters: tuple[str, ...] = ()
-    metrics: tuple[Metric, ...]
+    name: Text
+    counters: tuple[Text, ...] = ()
+    metrics: Annotated[tuple[Metric, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        """Refuse an id that `component_id` would change."""
+        if self.id != component_id(self.id) or not self.id.isalnum():
+            raise ValueError("the id of a component is small letters and digits alone, such as ac01")
 
     @cached_property
     def value_names(self) -> frozenset[str]:
@@ -117,7 +125,7 @@ class Component:
         names = set(self.counters)
         for metric in self.metrics:
             names |= {metric.of, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", metric.per, *metric.counts}
-        return frozenset(names - {""})
+        return frozenset(filter(None, names))
 
     def adds_up(self, value: str) -> bool:
         """Return whether the values under a name add up over a session."""
@@ -125,8 +133,7 @@ class Component:
         return value in self.counters or value.endswith((COUNT, TOTAL))
 
 
-@attrs.frozen
-class Grade:
+class Grade(Section, frozen=True):
     """One row of "Grade Scale".
 
     Attributes:
@@ -138,30 +145,34 @@ class Grade:
 
     name: str
     least: WholePoints
-    status: str
-    action: str
+    status: Text
+    action: Text
 
 
-@attrs.frozen
-class Thresholds:
+class Thresholds(Section, frozen=True):
     """The bounds of the alert levels, the mildest first; scores strictly below one alert."""
 
     warning: WholePoints
     alert: WholePoints
     critical: WholePoints
 
+    def __post_init__(self) -> None:
+        """Refuse levels that are out of order."""
+        if not self.warning > self.alert > self.critical:
+            listed = f"warning {self.warning}, alert {self.alert}, critical {self.critical}"
+            raise ValueError(f"warning must be above alert, and alert above critical ({listed})")
 
-@attrs.frozen
-class Notifications:
+
+class Notifications(Section, frozen=True):
     """The channels that each level notifies, as well as those of the milder levels."""
 
-    warning: tuple[str, ...]
-    alert: tuple[str, ...]
-    critical: tuple[str, ...]
+    # A misspelt channel could leave gates open.
+    warning: tuple[Channel, ...]
+    alert: tuple[Channel, ...]
+    critical: tuple[Channel, ...]
 
 
-@attrs.frozen
-class Trends:
+class Trends(Section, frozen=True):
     """The lengths of trends, in days with data.
 
     Attributes:
@@ -172,9 +183,13 @@ class Trends:
     short_term_days: Days
     long_term_days: Days
 
+    def __post_init__(self) -> None:
+        """Refuse a long trend that is no longer than a short one."""
+        if self.long_term_days <= self.short_term_days:
+            raise ValueError(f"long_term_days must be greater than short_term_days, {self.short_term_days}")
 
-@attrs.frozen
-class Sensitivity:
+
+class Sensitivity(Section, frozen=True):
     """The thresholds of regressions.
 
     Attributes:
@@ -185,13 +200,12 @@ class Sensitivity:
     """
 
     points: Points
-    z_score: Annotated[float, Bounds(0.1)]
-    least_sessions: Annotated[int, Bounds(2, 1_000_000)]
+    z_score: Annotated[float, Meta(ge=0.1, le=MAX_INT)]
+    least_sessions: Annotated[int, Meta(ge=2, le=1_000_000)]
     turn: Points
 
 
-@attrs.frozen
-class Gates:
+class Gates(Section, frozen=True):
     """The bound of gates.
 
     Attributes:
@@ -201,8 +215,7 @@ class Gates:
     least: WholePoints
 
 
-@attrs.frozen
-class SourceWeight:
+class SourceWeight(Section, frozen=True):
     """The weight of benchmarks, or of people's feedback.
 
     Attributes:
@@ -213,8 +226,7 @@ class SourceWeight:
     weight: Points
 
 
-@attrs.frozen
-class Storage:
+class Storage(Section, frozen=True):
     """The score files.
 
     Attributes:
@@ -222,12 +234,18 @@ class Storage:
         retention_days: How many days of them are stored, counted back from the last event.
     """
 
-    path: str
+    path: Text
     retention_days: Days
 
+    def __post_init__(self) -> None:
+        """Refuse a path that leads out of the project on any system."""
+        # Old files in the folder are deleted. Windows paths know both kinds of slashes and drives.
+        path = PureWindowsPath(self.path)
+        if path.anchor or ".." in path.parts or not path.parts or "\0" in self.path:
+            raise ValueError(f"path must be a folder within the project, not {self.path!r}")
 
-@attrs.frozen
-class Display:
+
+class Display(Section, frozen=True):
     """The options of the summary.
 
     Attributes:
@@ -244,8 +262,7 @@ class Display:
     min_coverage: Share
 
 
-@attrs.frozen
-class Config:
+class Config(Section, frozen=True, dict=True):
     """The whole configuration.
 
     Attributes:
@@ -268,10 +285,10 @@ class Config:
     """
 
     enabled: bool
-    title: str
+    title: Text
     timezone: tzinfo
     session_weights: Mapping[str, Share]
-    sessions: Mapping[str, tuple[str, ...]]
+    sessions: Mapping[str, tuple[Text, ...]]
     thresholds: Thresholds
     notifications: Notifications
     grades: tuple[Grade, ...]
@@ -283,6 +300,18 @@ class Config:
     storage: Storage
     display: Display
     components: Mapping[str, Component]
+
+    def __post_init__(self) -> None:
+        """Refuse weights, composites and grades that do not fit together."""
+        total = sum(self.session_weights.values())
+        if abs(total - 1) > SUM_TOLERANCE:
+            raise ValueError(f"session_weights sum to {total:.12g}, and have to sum to 1")
+        if OVERALL in self.sessions or self.sessions.keys() != self.session_weights.keys():
+            raise ValueError("sessions and session_weights must have the same names, and overall is none of them")
+        bounds = [grade.least for grade in self.grades]
+        # The scale of the specification ends with F from 0 on, so that every score has a grade.
+        if bounds != sorted(set(bounds), reverse=True) or bounds[-1:] != [0]:
+            raise ValueError("grades are out of order: each begins below the one before it, and the last one at 0")
 
     @cached_property
     def scores(self) -> dict[str, str]:
@@ -310,21 +339,17 @@ def score_id(name: str) -> str:
 
 # The specification asks that weights sum to 1.0, and floats such as 0.35 miss that by their last bits.
 SUM_TOLERANCE: Final = 2**-30
-CHANNELS: Final = (LOG, DASHBOARD, USER, BLOCK)
-NAMED_BY: Final[dict[type, str]] = {Component: "id", Grade: "name", Metric: "name"}
-"""Class whose instances are named by their key in the document → the field that holds the name."""
-FORM_KEYS: Final = {
-    "linear": ("of", "counts", "worst", "best"),
-    "inverse": ("of", "counts", "worst", "best"),
-    "ratio": ("of", "per", "empty", "rest"),
-    "boolean": ("of",),
+_NAMED: Final[dict[type, tuple[str, str | None]]] = {
+    Component: ("id", "name"),
+    Grade: ("name", None),
+    Metric: ("name", "of"),
 }
-"""Form of a metric → its keys other than ``form``, ``weight`` and ``missing``."""
-_REQUIRED: Final = {"inverse": ("worst", "best"), "ratio": ("per",)}
-"""Form of a metric → the keys that it has no default for."""
+"""Class whose instances are named by their key in the document → the field that holds it, and one that it defaults."""
 
 _PLAIN: Final = re.compile(r"[\w -]+")
 _SHOWN_CHARS: Final = 80
+_ERROR: Final = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)
+_KEY_ERROR: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
 
 
 class DocumentError(ValueError):
@@ -335,6 +360,10 @@ class DocumentError(ValueError):
         # A key with a dot in it passed for its last part, and one with a line break broke the message.
         path = ".".join(_shorten(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
         super().__init__(f"{path or 'the file'} {what}")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
 def overlay(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,119 +383,71 @@ def overlay(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+class _Document(Section, frozen=True):
+    scoring: dict[str, Any]
+
+
 def read_config(document: Any) -> Config:
-    """Parse a whole configuration, the default overlaid with a project's own.
+    """Structure a whole configuration, the default overlaid with a project's own.
 
     Raises:
-        DocumentError: A key is not known, is missing, or cannot be what it is; weights do not sum to 1; thresholds
-            are out of order.
+        DocumentError: A key is not known, is missing, or cannot be what it is; values contradict each other.
     """
-    config: Config = _read_class(_read_keys(document, (), ("scoring",)).get("scoring"), Config, ("scoring",))
-    # The document's own components, because one that is false may still be named by a composite.
-    for what, *keys in _contradictions(config, document["scoring"]["components"]):
-        raise DocumentError(("scoring", *keys), what)
-    components = {id_: component for id_, component in config.components.items() if component.enabled}
+    given, keys = _read(document, _Document, ()).scoring, ("scoring",)
+    types = (("session_weights", Share), ("sessions", tuple[Text, ...]), ("grades", Grade), ("components", Component))
+    named = {name: _read_named(given.get(name), type_, (*keys, name)) for name, type_ in types}
     # A component disabled in one place is disabled everywhere, so that one key is enough.
-    sessions = {name: tuple(part for part in parts if part in components) for name, parts in config.sessions.items()}
-    return attrs.evolve(config, components=components, sessions=sessions)
+    components = {id_: component for id_, component in named["components"].items() if component.enabled}
+    for name, parts in named["sessions"].items():
+        # The document's own components, because one that is false may still be named by a composite.
+        if unknown := [part for part in parts if part not in given["components"]]:
+            what = f"names {unknown[0]!r:.80}, which is not a component; use {', '.join(given['components'])}"
+            raise DocumentError((*keys, "sessions", name), what)
+        named["sessions"][name] = tuple(part for part in parts if part in components)
+    grades = [*named["grades"].values()]
+    config: Config = _read(given | named | {"grades": grades, "components": components}, Config, keys)
+    return config
 
 
-# Values by their types
+def _read_named(value: Any, type_: Any, keys: Keys) -> dict[str, Any]:
+    """Return what a mapping of the document has by name; a name whose value is false is left out."""
+    name_field, default_field = _NAMED.get(type_, (None, None))
+    named = {}
+    for name, part in _read(value, dict[str, Any], keys).items():
+        if part is False:
+            continue
+        place, fields = (*keys, name), part
+        if name_field is not None:
+            fields = _read(part, dict[str, Any], place)
+            if name_field in fields and name_field != default_field:
+                raise DocumentError((*place, name_field), "is not a known key")
+            fields = ({default_field: name} if default_field else {}) | fields | {name_field: name}
+        if type_ is Component:
+            fields["metrics"] = [*_read_named(fields.get("metrics"), Metric, (*place, "metrics")).values()]
+        named[name] = _read(fields, type_, place)
+    return named
 
 
 def _read(value: Any, type_: Any, keys: Keys) -> Any:
-    """Return a value of the document as the type says; the keys lead to it."""
-    if type_ in _SIMPLE:
-        wanted, fits = _SIMPLE[type_]
-        if not fits(value):
-            raise _refusal(keys, wanted, value)
-        return tuple(value) if isinstance(value, list) else value
-    if type_ is tzinfo:
-        zone = find_zone(_read(value, str, keys))
-        if zone is None:
-            raise DocumentError(keys, "is not a known time zone; use one such as Europe/Berlin")
-        return zone
-    if attrs.has(type_):
-        return _read_class(value, type_, keys)
-    is_mapping = get_origin(type_) is Mapping
-    # An optional value may be left out, and is not None where it is given.
-    bounded = next((part for part in (type_, *get_args(type_)) if hasattr(part, "__metadata__")), None)
-    if bounded is not None and not is_mapping:
-        return _read_number(value, keys, *get_args(bounded))
-    # What is left is a mapping by name, or a tuple of what is named; a name whose value is false is left out.
-    part_type = next(part for part in get_args(type_) if part is not str)
-    given = {name: part for name, part in _read_keys(value, keys).items() if part is not False}
-    parts = {name: _read(part, part_type, (*keys, name)) for name, part in given.items()}
-    return parts if is_mapping else tuple(parts.values())
+    """Return a value of the document as a type; the keys lead to it."""
+    try:
+        return msgspec.convert(value, type_, dec_hook=_read_zone)
+    except msgspec.ValidationError as error:
+        found = _ERROR.fullmatch(str(error))
+        what, path = found.groups() if found else (str(error), "")
+        keys = (*keys, *path.partition("[")[0].split(".")[1:])
+        if key := _KEY_ERROR.fullmatch(what):
+            problem = "is missing" if key[1].startswith("missing") else "is not a known key"
+            raise DocumentError((*keys, key[2]), problem) from error
+        shown = (what[:1].lower() + what[1:]).replace(r"matching regex '\\S'", "that is not blank")
+        raise DocumentError(keys, f"is not valid: {shown if shown.isprintable() else repr(shown)}"[:150]) from error
 
 
-def _read_class(value: Any, cls: Any, keys: Keys) -> Any:
-    fields = {field.name: field for field in attrs.fields(attrs.resolve_types(cls)) if field.init}
-    own = {NAMED_BY[cls]: keys[-1]} if cls in NAMED_BY else {}
-    known = tuple(name for name in fields if name not in own)
-    required = [name for name in known if fields[name].default is attrs.NOTHING]
-    if cls is Metric:
-        form = _read_keys(value, keys).get("form", "linear")
-        # Anything can stand in the file: a list as the form cannot be looked up in a dictionary.
-        if form not in tuple(FORM_KEYS):
-            raise DocumentError((*keys, "form"), f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
-        known = ("form", "weight", "missing", *FORM_KEYS[form])
-        required += _REQUIRED.get(form, ())
-    given = _read_keys(value, keys, known)
-    for name in required:
-        if name not in given:
-            raise DocumentError((*keys, name), "is missing")
-    return cls(
-        **own, **{name: _read(given[name], fields[name].type, (*keys, name)) for name in fields if name in given}
-    )
-
-
-def _read_keys(value: Any, keys: Keys, known: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a mapping whose keys are texts, and are among those that are known where any are given."""
-    if not isinstance(value, dict):
-        what = "has no value" if value is None else f"should hold keys and values, and is {describe(value)}"
-        raise DocumentError(keys, what)
-    for key in value:
-        if not isinstance(key, str):
-            raise DocumentError(keys, f"has the key {describe(key)}, which is not a text; put it in quotes")
-        if known and key not in known:
-            raise DocumentError((*keys, key), f"is not a known key; use one of {', '.join(known)}")
-    return value
-
-
-def _refusal(keys: Keys, wanted: str, value: Any) -> DocumentError:
-    return DocumentError(keys, "has no value" if value is None else f"must be {wanted}, not {describe(value)}")
-
-
-def describe(value: object) -> str:
-    """Describe a value for a one-line message."""
-    if isinstance(value, dict):
-        return "keys and values"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "a list" if isinstance(value, list) else _shorten(repr(value))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
-
-
-def _read_number(value: Any, keys: Keys, number_type: Any, bounds: Bounds) -> float:
-    # By isinstance, true would be a number.
-    if type(value) not in {int, float}:
-        raise _refusal(keys, "a number", value)
-    if not bounds.least <= value <= bounds.most:
-        raise _refusal(keys, _describe_bounds(bounds), value)
-    if number_type is int and value != int(value):
-        raise _refusal(keys, "a whole number", value)
-    number: float = number_type(value)
-    return number
-
-
-def _describe_bounds(bounds: Bounds) -> str:
-    if bounds.most < MAX_INT:
-        return f"from {bounds.least:,g} to {bounds.most:,.12g}"
-    return f"at least {bounds.least:g}" if bounds.least > -MAX_INT else "from -2^53 to 2^53"
+def _read_zone(_: type, name: Any) -> tzinfo:
+    zone = find_zone(name) if isinstance(name, str) else None
+    if zone is None:
+        raise ValueError("not a known time zone; use one such as Europe/Berlin")
+    return zone
 
 
 def find_zone(name: str) -> tzinfo | None:
@@ -478,84 +459,3 @@ def find_zone(name: str) -> tzinfo | None:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
-
-
-_SIMPLE: Final[dict[Any, tuple[str, Callable[[Any], bool]]]] = {
-    bool: ("true or false", lambda value: isinstance(value, bool)),
-    str: ("a text", lambda value: isinstance(value, str) and bool(value.strip())),
-    tuple[str, ...]: (
-        "a list of names",
-        lambda value: isinstance(value, list) and all(isinstance(name, str) and name for name in value),
-    ),
-}
-"""Type → what such a value is called, and the test of one."""
-
-
-# Values that contradict each other: generators of what is wrong, and the keys below ``scoring``
-
-
-def _contradictions(config: Config, known: Collection[str]) -> Iterator[tuple[str, ...]]:
-    """Yield what is wrong with a configuration; ``known`` names all components of its document."""
-    for component in config.components.values():
-        yield from _wrong_component(component)
-    yield from _wrong_composites(config, known)
-    yield from _wrong_levels(config)
-    days = config.trends.short_term_days
-    if config.trends.long_term_days <= days:
-        yield f"must be greater than short_term_days, {days}", "trends", "long_term_days"
-    path = PureWindowsPath(config.storage.path)
-    # Old files in the folder are deleted, so it must lie in the project. Windows paths know both kinds of slashes and
-    # drives, so this rejects what any system would.
-    if path.anchor or ".." in path.parts or not path.parts or "\0" in config.storage.path:
-        yield f"must be a folder within the project, not {describe(config.storage.path)}", "storage", "path"
-
-
-def _wrong_component(component: Component) -> Iterator[tuple[str, ...]]:
-    keys = ("components", component.id)
-    id_ = component_id(component.id)
-    if component.id != id_ or not id_.isalnum():
-        yield f"is called by small letters and digits alone, such as {id_ if id_.isalnum() else 'ac01'}", *keys
-    if not component.metrics:
-        yield "names none", *keys, "metrics"
-    for metric in component.metrics:
-        place = (*keys, "metrics", metric.name)
-        form, worst, best = metric.form, metric.worst, metric.best
-        if best <= worst if form == "linear" else best >= worst and form == "inverse":
-            side = "above" if form == "linear" else "below"
-            yield f"must be {side} worst, {worst:g}, in the form {form}, not {best:g}", *place, "best"
-        if not metric.weight:
-            yield "must be above 0; a metric that is false is left out", *place, "weight"
-        if len(metric.counts) not in {0, 2}:
-            yield "names a part and a whole", *place, "counts"
-
-
-def _wrong_composites(config: Config, known: Collection[str]) -> Iterator[tuple[str, ...]]:
-    for name, parts in config.sessions.items():
-        for part in parts:
-            if part not in known:
-                hint = f"use {', '.join(known)}"
-                yield f"names {describe(part)}, which is not a component; {hint}", "sessions", name
-    total = sum(config.session_weights.values())
-    if abs(total - 1) > SUM_TOLERANCE:
-        yield f"sum to {total:.12g}, and have to sum to 1", "session_weights"
-    for here, there in (("session_weights", "sessions"), ("sessions", "session_weights")):
-        for name in sorted(getattr(config, here).keys() - getattr(config, there).keys()):
-            yield f"has nothing next to it in {there}", here, name
-    if OVERALL in config.sessions:
-        yield "is made of the others, and cannot be one of them", "sessions", OVERALL
-
-
-def _wrong_levels(config: Config) -> Iterator[tuple[str, ...]]:
-    bounds = [grade.least for grade in config.grades]
-    # The scale of the specification ends with F from 0 on, so that every score has a grade.
-    if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
-        yield "are out of order: each begins below the one before it, and the last one at 0", "grades"
-    bounds = [*attrs.asdict(config.thresholds).values()]
-    if bounds != sorted(set(bounds), reverse=True):
-        listed = ", ".join(f"{name} {below}" for name, below in attrs.asdict(config.thresholds).items())
-        yield f"are out of order: warning must be above alert, and alert above critical ({listed})", "thresholds"
-    for name, channels in attrs.asdict(config.notifications).items():
-        # A misspelt channel could leave gates open.
-        for channel in channels:
-            if channel not in CHANNELS:
-                yield f"names {describe(channel)}; there are {', '.join(CHANNELS)}", "notifications", name

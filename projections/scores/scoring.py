@@ -15,7 +15,6 @@ from numbers import Rational
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import attrs
 import msgspec
 
 from tallybook.ledger import events
@@ -287,7 +286,7 @@ def alerts(levels: Mapping[str, Level], config: Config, channel: str) -> list[di
         Each ``{score, level, value, day, below, notify}``: the name and the bound of the worst level that it reaches,
         and the channels of the milder levels and of that level, in this order.
     """
-    bounds, channels = attrs.asdict(config.thresholds), attrs.asdict(config.notifications)
+    bounds, channels = msgspec.structs.asdict(config.thresholds), msgspec.structs.asdict(config.notifications)
     low = []
     for score_id, (day, value, *_) in levels.items():
         # What is critical needs attention everywhere, so that a level also has the channels of the milder ones.

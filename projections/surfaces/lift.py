@@ -12,8 +12,8 @@ import json
 from math import log
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import click
+import msgspec
 
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
@@ -240,8 +240,7 @@ def _scoring_of(outcome: str, config: Config) -> str:
     if outcome == view.CLEAN:
         return ""
     components = [
-        attrs.asdict(component, filter=lambda field, _: field.init and field.name != "name")
-        | {"metrics": [attrs.asdict(metric) for metric in component.metrics]}
+        {key: value for key, value in msgspec.to_builtins(component).items() if key != "name"}
         for component in config.components.values()
     ]
     weights = (dict(config.session_weights), {name: list(parts) for name, parts in config.sessions.items()})

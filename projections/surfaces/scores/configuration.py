@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
+import msgspec
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
@@ -101,8 +101,8 @@ def default() -> dict[str, Any]:
 
 def as_json(config: Config, fields: Collection[str] = ()) -> str:
     """Return a configuration, or some fields of it, as JSON that is the same in every process."""
-    values = attrs.asdict(config)
-    return json.dumps({name: values[name] for name in fields or values}, default=str)
+    values = {name: getattr(config, name) for name in fields or config.__struct_fields__}
+    return msgspec.json.encode(values, enc_hook=str).decode()
 
 
 # A link or a pipe in a cloned repository must neither read another file of the user nor wait for a writer.
