@@ -120,6 +120,16 @@ def test_a_past_moment_keeps_an_edit_whose_text_was_redacted_later(
     assert {"kpt_001": ("[redacted]", 0, 0)} == team.entries("anna", str(then))
 
 
+def test_a_redaction_killed_before_its_emptied_list_was_removed_leaves_the_copy_readable(team: Team) -> None:
+    """The next command removes the emptied list, and no command after it is refused."""
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
+    emptied = team.ledger("anna") / ".erased"
+    emptied.write_bytes(b"  ")
+    for words in (("add", "One more rule"), ("show",), ("verify",), ("sync",)):
+        assert 0 == team.run("anna", *words).code
+    assert not emptied.exists()
+
+
 def test_a_redaction_that_came_in_is_not_published_again(team: Team) -> None:
     """The others erase the text, publish nothing for it, and their doctor finds nothing to mend."""
     team.run("anna", "add", "Call Petra Zwiebel's deputy")

@@ -398,7 +398,8 @@ def _note_in_copies(ledger: Path, pending: PendingRedaction) -> None:
 
     The list stays, because the book may not say yet that they are redacted.
     """
-    for folder in list_copies(ledger):
+    # Where only the emptied file remains to be removed, there are no events, and no author who could list them.
+    for folder in list_copies(ledger) if pending.ids else ():
         with suppress(errors.TallybookError):
             # Without the texts: the file stays.
             redaction.add_pending(folder, pending.ids, (), pending.reason or "redacted", pending.by)
