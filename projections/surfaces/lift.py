@@ -95,7 +95,9 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
         name = find_name(verb, {name: None for question in shown for name in question["names"]})
         about = None if name is None else _judge_entry(shown, name)
         if about is None:
-            raise _not_asked(project, shown, verb)
+            if find_name(verb, reading.current(reading.open_log(project)).used) is None:
+                raise UnknownEntryError(verb)
+            raise NothingToDoError(verb, "nothing was asked", f"`tallybook lift ask {verb}` asks whether it helps")
         shown, lines = [about[0]], [f"{name}: {_say_judged(*about)}"]
     if not shown:
         lines = ["Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps."]
@@ -105,21 +107,6 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
 def load_state(project: Project, moment: Moment | None = None) -> Lift:
     """Return the questions of a ledger as of a moment, or now."""
     return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
-
-
-def _not_asked(project: Project, questions: Sequence[Row], word: str) -> NothingToDoError:
-    """Return that nothing was asked about an entry, with what a person can do about it.
-
-    Raises:
-        UnknownEntryError: No entry ever had this name.
-    """
-    if find_name(word, reading.current(reading.open_log(project)).used) is None:
-        raise UnknownEntryError(word)
-    for question in questions:
-        if question["stopped"] is None:
-            what = f"nothing was asked, and question {question['number']} is open"
-            return NothingToDoError(word, what, "`tallybook lift stop` closes it; only one can be open")
-    return NothingToDoError(word, "nothing was asked", f"`tallybook lift ask {word}` asks whether it helps")
 
 
 # Asking, and closing
@@ -174,20 +161,12 @@ def _require_hold(project: Project) -> None:
     """Require that sessions are drawn.
 
     Raises:
-        BadInputError: They are drawn with probability 0, or the setting is invalid.
+        BadInputError: They are drawn with probability 0.
     """
-    if settings.read(project).hold:
-        return
-    users = settings.users_file()
-    # A project's file comes with a clone: it may forbid to withhold, and never start it.
-    loaded = settings.load(users)
-    for problem in loaded.wrong:
-        if "[lift] hold" in str(problem):
-            raise BadInputError("lift ask", str(problem), "correct it; nothing was recorded")
-    own = loaded.values.get("hold", 0)
-    what = "a settings file of this project forbids it" if own else "is 0, so nothing would be withheld"
-    hint = "it counts as it is" if own else f"set hold = 0.2 under [lift] in {users}"
-    raise BadInputError("[lift] hold", what, f"{hint}; nothing was recorded")
+    if not settings.read(project).hold:
+        # A project's file comes with a clone: it may forbid to withhold, and never start it.
+        hint = f"set hold = 0.2, at most 0.5, in {settings.users_file()}, unless a file of this project sets it to 0"
+        raise BadInputError("[lift] hold", "is 0 or not valid, so nothing would be withheld", hint)
 
 
 def _free(book: Playbook, exported: Mapping[str, str]) -> list[events.Entry]:

@@ -95,8 +95,6 @@ def subagents(path: str) -> dict[str, str]:
 TRANSCRIPTS = table.Transcripts(
     pattern="*/*",
     read_line=read_line,
-    # Only the uses of tools matter, and their answers follow soon.
-    lookback=256 * 1024,
     session_of=session_of,
     folder_of=folder_of,
     subagents=subagents,

@@ -158,7 +158,7 @@ TRANSCRIPTS = table.Transcripts(
     name=_PREFIX,
     read_line=read_line,
     # A fork or a compaction repeats items from anywhere before.
-    lookback=None,
+    may_repeat=True,
     session_of=session_of,
     folder_of=lambda path: table.first_text(path, "payload", "cwd"),
     subagents=subagents,

@@ -1,4 +1,4 @@
-"""Copilot CLI: fields in camelCase or as in Claude Code, by the spelling of the event, and a flat answer.
+"""Copilot CLI: fields as in Claude Code where the event is spelled as there, and a flat answer.
 
 Standard library only.
 """
@@ -11,8 +11,13 @@ from tallybook.projections.surfaces.agents import claude, table
 
 
 def read(document: table.Document) -> table.Payload:
-    """Return a payload; it names no transcript at a session's start and end, and one in camelCase names no event."""
-    payload = claude.read(document) if "hook_event_name" in document else _read_camel_case(document)
+    """Return a payload; it names no transcript at a session's start and end."""
+    if "hook_event_name" not in document:
+        # The start of a subagent is in camelCase and names no event, whatever the spelling in the settings.
+        is_start = "agentName" in document and not {"toolName", "stopReason"}.intersection(document)
+        name = "SubagentStart" if is_start else ""
+        document = {**document, "session_id": document.get("sessionId"), "hook_event_name": name}
+    payload = claude.read(document)
     text = payload.text if payload.where != "message" else ""
     if session := table.text_of(document, "parent_agent_id", "parentAgentId"):
         # A subagent gives its own id for a session's, and its session's transcript, which is read at the session's end.
@@ -23,37 +28,6 @@ def read(document: table.Document) -> table.Payload:
         path = os.path.join(table.transcripts_folder("copilot"), payload.session, _NAME)
         transcript = path if os.path.isfile(path) else ""
     return payload._replace(transcript=transcript, subagent="", text=text)
-
-
-_NAMES = {"session_id": "sessionId", "transcript_path": "transcriptPath", "tool_name": "toolName"}
-"""A field's name in Claude Code → its name in camelCase."""
-
-
-def _read_camel_case(document: table.Document) -> table.Payload:
-    # The start of a subagent names no event in the other spelling either.
-    renamed = {name: document[camel_case] for name, camel_case in _NAMES.items() if camel_case in document}
-    renamed |= {"tool_input": document.get("toolArgs"), "hook_event_name": _guess_event(document)}
-    return claude.read({**document, **renamed})
-
-
-_EVENTS = {
-    "toolResult": "PostToolUse",
-    "toolName": "PreToolUse",
-    "source": "SessionStart",
-    "initialPrompt": "SessionStart",
-    "stopReason": "Stop",
-    "prompt": "UserPromptSubmit",
-    "trigger": "PreCompact",
-    "reason": "SessionEnd",
-}
-"""A field → the event whose payload has it, by its name in Claude Code; the first field counts."""
-
-
-def _guess_event(document: table.Document) -> str:
-    """Return the event whose payload has these fields, by its name in Claude Code."""
-    if "agentName" in document and "toolName" not in document:
-        return "SubagentStop" if "stopReason" in document else "SubagentStart"
-    return next((event for field, event in _EVENTS.items() if field in document), "")
 
 
 # Transcripts: events.jsonl in a folder with the session's id; subagents write into their session's
@@ -107,7 +81,6 @@ TRANSCRIPTS = table.Transcripts(
     pattern="*/events",
     name=_NAME,
     read_line=read_line,
-    lookback=claude.TRANSCRIPTS.lookback,
     session_of=lambda path: os.path.basename(os.path.dirname(os.path.abspath(path))),
     folder_of=lambda path: table.first_text(path, "data", "context", "cwd"),
 )

@@ -163,7 +163,7 @@ TRANSCRIPTS = table.Transcripts(
     name="session-",
     read_line=read_line,
     # A line of any age can be repeated, by its id, once more is known.
-    lookback=None,
+    may_repeat=True,
     session_of=session_of,
     folder_of=folder_of,
     subagents=subagents,

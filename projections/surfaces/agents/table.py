@@ -110,7 +110,7 @@ class Transcripts(NamedTuple):
         session_of: Returns the id of the session that a file is the own transcript of; empty if it is none.
         folder_of: Returns the folder that the session began in; empty if the files do not say.
         name: How the name of such a file begins; empty if any name can be one.
-        lookback: How many bytes before an offset must be read to know what earlier lines said; None for all.
+        may_repeat: Whether a line may repeat any earlier one, so that a file is always read from its beginning.
         subagents: Returns the transcripts of the session's subagents by their names in the ledger: SUBAGENT and an id.
         is_per_project: Whether a folder of transcripts holds those of one project.
         parent_of: Returns the session that a file's session is a fork of; empty if it is none, or the files do not say.
@@ -123,7 +123,7 @@ class Transcripts(NamedTuple):
     session_of: Callable[[str], str]
     folder_of: Callable[[str], str]
     name: str = ""
-    lookback: int | None = None
+    may_repeat: bool = False
     subagents: Callable[[str], dict[str, str]] = lambda _: {}
     is_per_project: bool = False
     parent_of: Callable[[str], str] = lambda _: ""

@@ -72,8 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     """Handle the payload on standard input.
 
     Args:
-        arguments: The words after ``hook`` on the command line: ``--project DIR``, and the name of an agent, which
-            earlier versions wrote and which says nothing: the payload tells who calls.
+        arguments: The words after ``hook`` on the command line: ``--project DIR``; others say nothing.
 
     Returns:
         0, whatever happened.
@@ -82,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     folder = None
     try:
-        folder = _read_arguments(arguments)
+        folder = _read_folder(arguments)
         payload = read_payload(loads(read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace")))
         answer = handle(payload, folder)
         data = answer.encode("utf-8", "replace")
@@ -94,23 +93,14 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read_arguments(arguments: Sequence[str]) -> str | None:
-    """Return the folder of ``--project``; Click would end with 2 where a hook must end with 0.
-
-    Raises:
-        BadInputError: Another word is not an agent; standard error names those that there are.
-    """
-    folder, rest = None, iter(arguments)
-    for word in rest:
+def _read_folder(arguments: Sequence[str]) -> str | None:
+    """Return the folder of ``--project``; Click would end with 2 where a hook must end with 0."""
+    words = iter(arguments)
+    for word in words:
         name, _, value = word.partition("=")
         if name == "--project":
-            folder = value or next(rest, None)
-        elif word not in table.AGENTS:
-            error = BadInputError(f"hook {word!a}", "not an agent", f"use {', '.join(table.AGENTS)}")
-            with suppress(OSError):
-                os.write(2, f"tallybook: {error}\n".encode())
-            raise error
-    return folder
+            return value or next(words, None)
+    return None
 
 
 def read_payload(document: Mapping[str, Any]) -> Payload:
@@ -286,11 +276,8 @@ def _start(project: ProjectPaths, *command: str) -> None:
     if hasattr(os, "posix_spawn"):
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
         files = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
-        try:
-            os.posix_spawn(sys.executable, words, os.environ, file_actions=files, setsid=True)
-        except NotImplementedError:
-            # This system cannot begin a session for another process: the worker begins its own.
-            os.posix_spawn(sys.executable, words, os.environ, file_actions=files)
+        # An agent kills the process group of its hooks, and the worker must not be in it.
+        os.posix_spawn(sys.executable, words, os.environ, file_actions=files, setsid=True)
         return
     import subprocess
 

@@ -110,9 +110,6 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
 
 def _run_unattended(project: Project, plan: Plan) -> int:
     """Work as the process that a hook started: it has no terminal, so an error is saved for `doctor`."""
-    # An agent kills the process group of its hooks, and the worker must not be in it.
-    with suppress(OSError, AttributeError):
-        os.setsid()
     # The agent's open files, inherited from the hook.
     os.closerange(_STANDARD_FILES, _MAX_FILES)
     try:

@@ -38,10 +38,6 @@ SUBAGENT: Final = table.SUBAGENT
 _ECHOES: Final = ("<command-name>", "<command-message>", "<local-command-stdout>", "<local-command-stderr>")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 _PLAYBOOK_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
-# A tool that was asked for one of these may answer with the playbook.
-_ASKS_FOR_PLAYBOOK: Final = re.compile(r"playbook\.json|\btallybook\b|\.claude[\\/]+ledger")
-_SERVER: Final = "tallybook"
-"""Every agent names the tools of ``tallybook mcp`` after the server."""
 _SHOWS_PLAYBOOK: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
 # How many times the room of a text is searched for secrets: one that begins further from the cut leaves no part in it.
 _SCREENED: Final = 8
@@ -76,7 +72,6 @@ class Line:
         end: Where the next one begins.
         fields: Its JSON object, empty if it is damaged.
         messages: Its messages, one at least.
-        asked_ids: Ids of the uses of tools, in the lines up to this one, that asked for the playbook.
         is_unknown: Whether it is of no form that is known.
         uuid: Its own id, empty without one.
         at: When it was written, as it is there; empty without a time.
@@ -88,7 +83,6 @@ class Line:
     end: int
     fields: Mapping[str, Any]
     messages: Sequence[TranscriptEntry]
-    asked_ids: Collection[str]
     is_unknown: bool
     uuid: str
     at: str
@@ -98,7 +92,7 @@ class Line:
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """Return its turns, none for most kinds of lines."""
-        turns = [_turn(block, message.role, self.asked_ids) for message in self.messages for block in message.blocks]
+        turns = [_turn(block, message.role) for message in self.messages for block in message.blocks]
         return tuple(turn for turn in turns if turn is not None and turn.text)
 
 
@@ -183,15 +177,6 @@ def files_of(transcript: Path) -> dict[str, Path]:
     return {name: Path(path) for name, path in subagents.items()} | {"": transcript}
 
 
-def _ids_that_ask(entry: TranscriptEntry) -> Iterator[str]:
-    """Yield the ids of the uses of tools in a line that ask for the playbook, those of our own server among them."""
-    for block in (block for message in (entry, *entry.more) for block in message.blocks):
-        if block.get("type") == "tool_use" and (
-            _SERVER in str(block.get("name")) or _ASKS_FOR_PLAYBOOK.search(table.all_texts(block.get("input")))
-        ):
-            yield str(block.get("id"))
-
-
 def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfinished: bool = False) -> Iterator[Line]:
     """Yield the whole lines of a transcript from an offset on.
 
@@ -206,9 +191,8 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
     """
     reader = reader or reader_of(path)
     seen: set[str] = set()
-    asked_ids: set[str] = set()
     with table.open_lines(os.fspath(path)) as file:
-        end = file.seek(0 if reader.lookback is None else max(begin - reader.lookback, 0))
+        end = file.seek(0 if reader.may_repeat else begin)
         while data := file.readline(MAX_LINE_BYTES):
             start, is_whole = end, data.endswith(b"\n")
             if not is_whole and len(data) < MAX_LINE_BYTES and not unfinished:
@@ -218,14 +202,13 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
                 data, is_whole = b"", rest.endswith(b"\n")
             end, fields = file.tell(), table.parse_line(data)
             entry = reader.read_line(fields, seen)
-            asked_ids.update(_ids_that_ask(entry))
             if end <= begin:
                 continue
             messages = (entry, *entry.more)
             is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages))
             uuid, at = _valid(entry.uuid), next((message.at for message in reversed(messages) if message.at), "")
             of_subagent = entry.is_subagents, _valid(entry.subagent)
-            yield Line(start, end, fields, messages, asked_ids, is_unknown, uuid, _valid(at), *of_subagent)
+            yield Line(start, end, fields, messages, is_unknown, uuid, _valid(at), *of_subagent)
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -242,13 +225,12 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
                 yield {"role": message.role, "content": _valid(content)}
 
 
-def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Turn | None:
+def _turn(block: Mapping[str, Any], role: str) -> Turn | None:
     """Return the turn of a block, None for thoughts, pictures and unknown kinds.
 
     Args:
         block: The block.
         role: Who wrote the message.
-        asked_ids: Ids of the uses of tools that asked for the playbook.
     """
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
@@ -262,8 +244,7 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Tu
     if kind == "tool_result":
         answer = _valid(table.all_texts(block.get("content")))
         # An agent that reads the playbook with a tool must not teach it to itself.
-        is_playbook = str(block.get("tool_use_id")) in asked_ids or _SHOWS_PLAYBOOK.search(answer)
-        text = _LEFT_OUT if is_playbook else _mask(remove_inserted(answer), TOOL_CHARS)
+        text = _LEFT_OUT if _SHOWS_PLAYBOOK.search(answer) else _mask(remove_inserted(answer), TOOL_CHARS)
         return Turn("error" if block.get("is_error") else "tool", text)
     return None
 

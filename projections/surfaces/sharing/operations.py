@@ -741,9 +741,6 @@ def _changes(project: Project, seq: int) -> list[str]:
 
 def sync_unattended(project: Project, limit_s: float) -> int:
     """Sync as the process that a hook started: it has no terminal, and its result is stored."""
-    with suppress(OSError, AttributeError):
-        # Some systems cannot begin a session for another process, so the hook could not.
-        os.setsid()
     # The agent's open files, inherited from the hook.
     os.closerange(_STANDARD_FILES, _MAX_FILES)
     part = membership.load(project)
