@@ -81,7 +81,7 @@ def test_any_history_answers_every_question(
         assert shown(partial(screen.show, page=page), 40).strip()
         assert markdown(page)
     # What was brought up to date step by step lacks nothing.
-    first, second = (write_files(project, state, anew=True) for _ in range(2))
+    first, second = (write_files(project, state) for _ in range(2))
     assert (0, 0, 0) == (first.written, second.written, second.deleted)
 
 
@@ -135,10 +135,10 @@ def test_no_two_ids_have_one_file(one: str, other: str) -> None:
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]
 
 
-def bring(project: Path, *, anew: bool = False) -> Written:
-    """Bring the score files up to date, or write all of them anew."""
+def bring(project: Path) -> Written:
+    """Bring the score files up to date."""
     place = Project(project)
-    return files.write_files(place, state_of(place), anew=anew)
+    return files.write_files(place, state_of(place))
 
 
 def test_only_changed_files_are_written(project: Path) -> None:
@@ -160,7 +160,7 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
     try:
         assert disk.try_lock(fd)
         with pytest.raises(LockHeldError):
-            bring(project, anew=True)
+            bring(project)
         assert 4 == run("replay").code
         done = run("score", "--json")
         assert (0, 87) == (done.code, json.loads(done.out)["session_scores"]["overall"])
