@@ -21,7 +21,6 @@ from tallybook.ledger.events import (
     PointReworded,
 )
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.comparisons import weight
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
 
@@ -54,19 +53,6 @@ def test_one_more_helpful_rating_never_condemns(floor: int, margin: int, helpful
     goes = condemned(policy, helpful, harmful)
     assert goes >= condemned(policy, helpful + 1, harmful)
     assert goes <= condemned(policy, helpful, harmful + 1)
-
-
-@given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS)
-def test_whole_counts_weigh_the_same(policy: Policy, helpful: int, harmful: int) -> None:
-    """The rule for fractional counts gives the same answer for whole ones."""
-    assert condemned(policy, helpful, harmful) == policy.prunes_weights(float(helpful), float(harmful))
-
-
-@given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS, steps=st.integers(0, 5000))
-def test_age_alone_prunes_no_entry(policy: Policy, helpful: int, harmful: int, steps: int) -> None:
-    """If all ratings of an entry lose the same share of their weight, it is pruned no sooner than before."""
-    left = weight(steps)
-    assert condemned(policy, helpful, harmful) >= policy.prunes_weights(helpful * left, harmful * left)
 
 
 # Wilson

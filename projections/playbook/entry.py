@@ -32,13 +32,11 @@ class PolicyCondition:
 
     Attributes:
         rule: Its text, in the form of the specification's rule.
-        holds: Takes the helpful and harmful counts, 0 or more, fractions where ratings lose weight with age.
-            It must stay true with one more harmful rating, and stay false with one more helpful rating or with both
-            counts scaled down: views recheck an entry only where its counts change.
+        holds: Takes the helpful and harmful counts, 0 or more.
     """
 
     rule: str
-    holds: Callable[[float, float], bool]
+    holds: Callable[[int, int], bool]
 
 
 @attrs.frozen
@@ -72,18 +70,10 @@ class Policy:
 
     def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes this entry (REQ-SCORE-007)."""
-        return self.prunes_weights(entry.helpful, entry.harmful)
-
-    def prunes_weights(self, helpful: float, harmful: float) -> bool:
-        """Say whether the next update prunes an entry with these aged counts, which may be fractions.
-
-        Whole counts give the same answer as ``prunes``. "At least 3" is read as "more than 2": three recent ratings
-        count as three, although each has already lost a little weight.
-        """
         return (
-            harmful > self.floor - 1
-            and harmful - helpful > self.margin - 1
-            and (self.condition is None or self.condition.holds(helpful, harmful))
+            entry.harmful >= self.floor
+            and entry.harmful - entry.helpful >= self.margin
+            and (self.condition is None or self.condition.holds(entry.helpful, entry.harmful))
         )
 
 
@@ -91,7 +81,7 @@ class Policy:
 _PRUNE_Z_SQUARED: Final = 3.8416
 
 
-def is_surely_harmful(helpful: float, harmful: float) -> bool:
+def is_surely_harmful(helpful: int, harmful: int) -> bool:
     """Say whether the 95 % interval of helpful / (helpful + harmful) lies below one half.
 
     The upper bound is below 1/2 exactly where the score test rejects 1/2, that is where
@@ -99,8 +89,8 @@ def is_surely_harmful(helpful: float, harmful: float) -> bool:
     no square root.
 
     Args:
-        helpful: Count of helpful ratings, 0 or more; a fraction where ratings lose weight with age.
-        harmful: Count of harmful ratings, in the same way.
+        helpful: Count of helpful ratings, 0 or more.
+        harmful: Count of harmful ratings, 0 or more.
     """
     lead = harmful - helpful
     return lead > 0 and lead * lead > _PRUNE_Z_SQUARED * (harmful + helpful)

@@ -10,7 +10,7 @@ from tallybook.projections.history.lift import lift_view
 from tallybook.projections.history.reflections import REFLECTIONS
 from tallybook.projections.history.review import PROPOSALS, reviews_view
 from tallybook.projections.history.votes import VOTES
-from tallybook.projections.playbook.comparisons import Exclusion, aged_view, alternative_view
+from tallybook.projections.playbook.comparisons import Exclusion, alternative_view
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
 from tallybook.projections.scores.view import scores_view
@@ -27,7 +27,6 @@ _NAMES = ("kpt_001", "kpt_002", "pat-001")
 VIEWS: dict[str, Callable[[], View[Any]]] = {
     "playbook": playbook_view,
     **{f"playbook-{name}": partial(playbook_view, policy) for name, policy in POLICIES.items()},
-    "playbook-aged": aged_view,
     "alternative": partial(alternative_view, PLAYBOOK, _WITHOUT),
     "entries": entries_view,
     "stories": partial(entries_view, _NAMES),

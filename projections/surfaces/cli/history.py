@@ -29,12 +29,12 @@ from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
 from tallybook.projections.fold import View, fold
 from tallybook.projections.history.event_rows import EventFilter, is_of_kind
-from tallybook.projections.playbook.comparisons import Alternative, Exclusion, aged_view, fold_alternative
+from tallybook.projections.playbook.comparisons import Alternative, Exclusion, fold_alternative
 from tallybook.projections.playbook.comparisons import difference_json as whatif_json
 from tallybook.projections.playbook.conditions import COUNT, parse, search
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.playbook.view import Playbook, playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output, parameters
 from tallybook.projections.surfaces.console.parameters import Verb, at_when
@@ -363,7 +363,7 @@ def _parse_without(project: Project, value: str, *, own_history: bool) -> list[s
     return [value]
 
 
-def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
+def _fold(project: Project, moment: Moment | None, view: View[Playbook], values: Sequence[str]) -> Alternative:
     """Return the real playbook of a moment and the alternative one.
 
     Raises:
@@ -426,7 +426,6 @@ def _cut(text: str) -> str:
 )
 @click.option("--floor", metavar="N", type=_COUNT, help="Prune at N harmful ratings or more.")
 @click.option("--margin", metavar="N", type=_COUNT, help="Prune at N more harmful than helpful ratings or more.")
-@click.option("--half-life", metavar="AGE", help="Count a rating of this age half, such as 90d.")
 @click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
 @click.option("--merge", metavar="A B", nargs=2, multiple=True, help="Merge B into A at the end; repeatable.")
 @at_when
@@ -440,23 +439,14 @@ def what_if(project: Project, /, **options: Any) -> None:
     --json answers {policy, rule, without, at, real, other, back, gone, changed}; --merge: also merge, [{name, merged,
     pruned}], where pruned says whether the next update would prune the result
     """
-    half_life, file = options["half_life"], options["output"]
+    file = options["output"]
     # Lift only takes more out of what the playbook's own policy leaves.
     policy = attrs.evolve(POLICIES.get(options["policy"], SPEC_POLICY), name=options["policy"])
     policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
     moment = parameters.find_moment(project, options["when"])
-    view: View[Any] = playbook_view(policy)
-    rule = policy.rule
-    if half_life is not None:
-        age_us = moments.age_us(half_life)
-        if not age_us:
-            raise BadInputError(f"--half-life {half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
-        view = aged_view(policy, age_us)
-        rule += f", a rating counting half after {half_life}"
+    view, rule = playbook_view(policy), policy.rule
     alternative = _fold(project, moment, view, options["without"])
-    state = alternative.other
-    # A policy by age reads the time of each event.
-    at = clock.utc_now().at
+    state, at = alternative.other, clock.utc_now().at
     if policy.name == LIFT:
         from tallybook.projections.surfaces import lift
 

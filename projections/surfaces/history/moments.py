@@ -235,9 +235,8 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
 
 def _unix_us(question: _Question) -> int:
     when = question.when
-    age = age_us(when)
-    if age is not None:
-        return max(question.log.now().unix_us - age, 0)
+    if age := _AGE.fullmatch(when):
+        return max(question.log.now().unix_us - int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS, 0)
     try:
         # Answers show times so, and what they show is accepted.
         moment = datetime.fromisoformat(when.removesuffix(" UTC"))
@@ -245,12 +244,6 @@ def _unix_us(question: _Question) -> int:
         return (utc - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError) as error:
         raise BadInputError(question.option, f"{question.when!r} is not a moment", _HINT) from error
-
-
-def age_us(text: str) -> int | None:
-    """Return the microseconds of an age such as ``90d`` (s, m, h, d or w), None for any other text."""
-    age = _AGE.fullmatch(text)
-    return None if age is None else int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS
 
 
 # Sessions

@@ -110,7 +110,7 @@ class Track:
     last_rows: dict[str, EntryRow] = attrs.field(factory=dict)
     changes: list[tuple[int, str, EntryRow]] = attrs.field(factory=list)
     changed: list[str] = attrs.field(factory=list)
-    view: View[Any] = attrs.field(init=False)
+    view: View[Playbook] = attrs.field(init=False)
     _last_place: int = 0
 
     def __attrs_post_init__(self) -> None:
