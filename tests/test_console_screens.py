@@ -1,27 +1,24 @@
-"""Output for people: tables, stories and charts that fit 40 columns, without colour and without UTF-8."""
+"""Output for people: tables and stories that fit 40 columns, without colour and without UTF-8."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 import json
 from pathlib import Path
 import re
 import time
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
 from helpers.command_line import Run
-from helpers.screens import AT, BRIEF, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, shown
+from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.console import output, story_text, terminal
-from tallybook.projections.surfaces.console.story_text import ROWS
 from tallybook.projections.surfaces.workspace.project import Project
 
 POINTS: list[dict[str, Any]] = [
@@ -46,7 +43,6 @@ CHANGES = [
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.print_playbook(console, POINTS, AT),
     "story": lambda console: story_text.print_story(console, PRUNED | {"lineage": [RELATIVE], "notes": [NOTE]}),
-    "chart": lambda console: story_text.print_story(console, PRUNED, chart=True),
     "blame": lambda console: terminal.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
     "graveyard": lambda console: terminal.print_graveyard(console, [POINTS[2] | GRAVE]),
     "answer": lambda console: ignore(terminal.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
@@ -58,7 +54,7 @@ screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
 
 
 @WIDTHS
-@pytest.mark.parametrize("name", ["playbook", "story", "changes", "chart", "graveyard", "answer"])
+@pytest.mark.parametrize("name", ["playbook", "story", "changes", "graveyard", "answer"])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     """Tables and stories wrap, even at 40 columns."""
     assert max(map(cell_len, shown(SCREENS[name], width).splitlines())) <= width
@@ -131,96 +127,3 @@ def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str
     minute_later = clock.moment(now + 60 * clock.MICROSECONDS).at
     shown = run("log", "--until", output.format_time(minute_later), "--json").out
     assert 2 == len(shown.splitlines())
-
-
-Told = dict[str, Any]
-
-
-def row(day: int, kind: str, helpful: int, harmful: int) -> dict[str, Any]:
-    """Return a step on a day of November, with the event's number."""
-    at = f"2026-11-{day:02}T12:00:00.000000Z"
-    return {**LEARNED, "seq": day, "at": at, "kind": kind, "helpful": helpful, "harmful": harmful}
-
-
-PRUNED_TRAIL = [
-    row(1, "point.added", 0, 0),
-    row(3, "point.rated", 1, 0),
-    row(5, "point.rated", 1, 1),
-    row(8, "point.noted", 9, 9),
-    row(9, "point.rated", 1, 2),
-    row(11, "point.rated", 1, 3),
-    row(11, "playbook.updated", 1, 3),
-]
-BACK = [*PRUNED_TRAIL, row(15, "point.restored", 1, 3), row(17, "point.rated", 2, 3), row(21, "point.retired", 2, 3)]
-MANY = [row(1, "point.seeded", 8, 2), *(row(2 + n, "point.rated", 8 + 8 * n, 2 + n % 2) for n in range(20))]
-SAME_MOMENT = [step | {"at": PRUNED_TRAIL[0]["at"]} for step in PRUNED_TRAIL]
-STORIES: dict[str, Told] = {
-    name: KEPT | {"trail": trail}
-    for name, trail in {"pruned": PRUNED_TRAIL, "back": BACK, "many": MANY, "one moment": SAME_MOMENT}.items()
-}
-
-
-def draw(told: Mapping[str, Any], width: int = 40, encoding: str = "utf-8") -> str:
-    """Return the chart of a story in a pipe of this width and encoding: what is printed after its sentences."""
-    text = shown(lambda console: story_text.print_story(console, told), width, encoding)
-    return shown(lambda console: story_text.print_story(console, told, chart=True), width, encoding).removeprefix(text)
-
-
-GOLDEN = {
-    ("back", "utf-8"): """
-2 ┤                            ████████
-  │    ███████████████     ████████████
-0 ┼──────────────────x─────o──────────x
-  │       ████████████     ████████████
-  │              █████     ████████████
-3 ┤                  █     ████████████
-   2026-11-01 12:00    2026-11-21 12:00
-helpful up, harmful down, x left, o back
-times UTC
-""",
-    ("many", "ascii"): """
-160 +                            ######
-    |                     #############
-    |               ###################
-    |        ##########################
-    |##################################
-  0 +----------------------------------
-  3 +##################################
-     2026-11-01 12:00  2026-11-21 12:00
-helpful up, harmful down
-times UTC
-""",
-    ("one moment", "ascii"): """
-1 +       #############################
-0 +-----------------------------------x
-  |              ######################
-  |                     ###############
-3 +                            ########
-   event 1                     event 11
-helpful up, harmful down, x left
-""",
-}
-
-
-@pytest.mark.parametrize(("name", "encoding"), GOLDEN)
-def test_a_chart_keeps_its_look(name: str, encoding: str) -> None:
-    """At 40 columns a chart runs over time, event by event within one moment, and scaled for large counts."""
-    assert GOLDEN[name, encoding] == draw(STORIES[name], 40, encoding)
-
-
-COUNTS = st.integers(0, 10**7)
-KINDS = st.sampled_from(["point.rated", "point.edited", "playbook.updated", "point.noted"])
-
-
-@given(
-    st.lists(st.builds(row, st.integers(1, 28), KINDS, COUNTS, COUNTS), max_size=30),
-    st.integers(20, 100),
-    st.sampled_from(["utf-8", "ascii"]),
-)
-def test_no_chart_breaks_its_frame(trail: list[dict[str, Any]], width: int, encoding: str) -> None:
-    """Every chart has at most so many rows, fits the terminal's width, and uses only its encoding."""
-    text = draw(KEPT | {"trail": trail}, width, encoding)
-    bars = [line for line in text.splitlines() if any(mark in line for mark in "┤│┼|") or "+" in line]
-    assert len(bars) <= 2 * ROWS + 1
-    assert max(map(len, text.splitlines())) <= width
-    assert encoding == "utf-8" or text.isascii()

@@ -297,12 +297,11 @@ def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:
     return lines
 
 
-@click.command(cls=Verb, example="tallybook why kpt_003 --chart; tallybook why type hints")
+@click.command(cls=Verb, example="tallybook why kpt_003 --trail; tallybook why type hints")
 @click.argument("words", metavar="NAME|WORDS", nargs=-1, required=True)
 @at_when
-@click.option("--chart", is_flag=True, help="Draw the helpful and harmful counts over time.")
 @click.option("--trail", is_flag=True, help="List every event that concerns the entry.")
-def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_json: bool, **parts: bool) -> int:
+def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_json: bool, trail: bool) -> int:
     """Explain an entry: its origin, its ratings and its fate.
 
     Give its name or words of its text. Entries that left the playbook are included.
@@ -314,8 +313,8 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     from tallybook.projections.surfaces.history import stories
 
     name = " ".join(words)
-    if as_json and any(parts.values()):
-        raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
+    if as_json and trail:
+        raise BadInputError("--json", "excludes --trail", "leave that out; it has every event and count")
     moment = parameters.find_moment(project, when)
     mine = personal.find(project) if when is None else None
     owner = project if mine is None else _owner(project, mine, name)
@@ -352,12 +351,12 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
 
         parameters.note_moment(moment, statuses)
         console = terminal.console_for()
-        story_text.print_story(console, story, as_of=when is not None, **parts)
+        story_text.print_story(console, story, as_of=when is not None, trail=trail)
         lift_lines = lift.entry_lines(owner, entry, moment)
         say(*(line for line in lift_lines if moment is None or not moment.commit))
         for linked in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
-            story_text.print_story(console, linked, **parts)
+            story_text.print_story(console, linked, trail=trail)
     if story["status"] != "unknown":
         return 0
     note(*_score_hint(project, name))

@@ -1,1 +1,1 @@
-"""What people see on a terminal: answers, tables, charts, stories."""
+"""What people see on a terminal: answers, tables, stories."""

@@ -1,16 +1,13 @@
-"""The story of an entry for people: sentences, the events that decided, its trail, and a chart of its counts."""
+"""The story of an entry for people: sentences, the events that decided, and its trail."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from itertools import accumulate, pairwise
-from math import ceil
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.text import Text
 
 from tallybook.projections.surfaces.console import output, terminal
 
@@ -45,20 +42,16 @@ STATUS_NEUTRAL: Final = ("event.redacted", "point.noted")
 
 _COUNT_CHANGES: Final = ("point.merged", "point.edited")
 _CHANGES: Final = (*_COUNT_CHANGES, "point.reworded", "point.pinned", "point.unpinned")
-COUNTS: Final = ("helpful", "harmful")
 _COUNTS_FOR: Final = "counts for "
 
 
-def print_story(
-    console: Console, story: Story, *, trail: bool = False, chart: bool = False, as_of: bool = False
-) -> None:
+def print_story(console: Console, story: Story, *, trail: bool = False, as_of: bool = False) -> None:
     """Print the story of one entry.
 
     Args:
         console: Where to print; it decides on columns, encoding and colour.
         story: The story.
         trail: Whether to print every event about the entry as well.
-        chart: Whether to draw its counts over time as well.
         as_of: Whether the story is that of an earlier moment.
     """
     heading = terminal.make_text(console, story["name"], "bold")
@@ -73,8 +66,6 @@ def print_story(
     _print_other_names(console, story["lineage"])
     if trail:
         _print_trail(console, story)
-    if chart:
-        _print_chart(console, story)
 
 
 # Sentences
@@ -271,80 +262,3 @@ def _print_trail(console: Console, story: Story) -> None:
         effect = f" ({row['reason']})" if "reason" in row else f": {output.format_counts(row)}"
         arrival = f", here {output.format_time(row['taken']['at'])}" if row.get("taken") else ""
         terminal.print_log_rows(console, [{**row, "summary": f"{_describe(row, story)}{effect}{arrival}"}])
-
-
-_MINUTE_CHARS: Final = len("2026-11-21 20:17")
-ROWS: Final = 5
-"""Rows on either side of the axis at most; up to so many ratings, each has a row of its own."""
-
-MAX_COLUMNS: Final = 72
-GLYPHS: Final = {True: " ▁▂▃▄▅▆▇█", False: " .#"}
-"""Whether the console shows Unicode → cells from empty to full."""
-LINES: Final = {True: ("┤", "┼", "│", "─"), False: ("+", "+", "|", "-")}
-"""Whether the console shows Unicode → a tick of the scale, where it crosses the axis, the scale, and the axis."""
-
-
-def _print_chart(console: Console, story: Story) -> None:
-    """Print the counts of an entry over time: helpful above the axis, harmful below it."""
-    rows = [row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL]
-    if not rows:
-        terminal.print_text(console, "There is nothing to draw: this entry has no counted event.")
-        return
-    most = max(1, *(row[which] for row in rows for which in COUNTS))
-    label = len(str(most))
-    width = max(min(console.width - label - 3, MAX_COLUMNS), 2)
-    # A clock that was set back does not draw backwards.
-    times = list(accumulate((datetime.fromisoformat(row["at"]).timestamp() for row in rows), max))
-    timed = times[0] < times[-1]
-    # Events of one moment are drawn one by one.
-    columns = _columns(story, rows, times if timed else range(len(rows)), width)
-    _, cross, _, dash = LINES[terminal.is_utf(console)]
-    unit = max(most / ROWS, 1)
-    console.print()
-    for line in reversed(list(_bars(console, [helpful for helpful, _, _ in columns], unit, label, "green"))):
-        console.print(line, no_wrap=True, overflow="crop")
-    marks = "".join(mark for _, _, mark in columns)
-    console.print(Text(f"{0:>{label}} {cross}{marks.replace(' ', dash)}"), no_wrap=True, overflow="crop")
-    for line in _bars(console, [harmful for _, harmful, _ in columns], unit, label, "red"):
-        console.print(line, no_wrap=True, overflow="crop")
-    ends = [
-        output.format_time(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])
-    ]
-    terminal.print_text(
-        console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1))
-    )
-    legend = [text for mark, text in (("x", "x left"), ("o", "o back")) if mark in marks]
-    terminal.print_text(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
-    if timed:
-        terminal.print_text(console, f"times {output.format_time(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
-
-
-def _columns(story: Story, rows: Sequence[Row], places: Sequence[float], width: int) -> list[tuple[int, int, str]]:
-    """Return for each column the highest counts in its time, so that no peak is hidden, and a mark.
-
-    The counts are zeros while the entry is out of the playbook; the mark is ``x`` where it left, ``o`` where it came
-    back, else a blank.
-    """
-    by_column: list[list[Row]] = [[] for _ in range(width)]
-    for row, place in zip(rows, places, strict=True):
-        by_column[round((place - places[0]) / (places[-1] - places[0] or 1.0) * (width - 1))].append(row)
-    columns, counts, is_present = [], (0, 0), True
-    for here in by_column:
-        peaks, mark = [counts], " "
-        for row in here:
-            was_present, is_present = is_present, not is_exit(row, story)
-            mark = mark if is_present == was_present else "o" if is_present else "x"
-            peaks.append((row["helpful"], row["harmful"]))
-            counts = peaks[-1] if is_present else (0, 0)
-        columns.append((max(helpful for helpful, _ in peaks), max(harmful for _, harmful in peaks), mark))
-    return columns
-
-
-def _bars(console: Console, heights: Sequence[int], unit: float, label: int, style: str) -> Iterator[Text]:
-    """Yield the rows of one side, from the axis on; the last has the highest count. Any count above zero is drawn."""
-    (tick, _, bar, _), full = LINES[terminal.is_utf(console)], GLYPHS[terminal.is_utf(console)][-1]
-    last = ceil(max(heights) / unit)
-    for row in range(last):
-        scale = f"{max(heights):>{label}} {tick}" if row + 1 == last else f"{'':>{label}} {bar}"
-        cells = "".join(full if height > row * unit else " " for height in heights)
-        yield Text(scale) + Text(cells.rstrip(), style)

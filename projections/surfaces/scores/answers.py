@@ -136,6 +136,10 @@ def with_coverage(level: Level | None, config: Config) -> str:
 
 _ROWS: Final = 6
 _CHART_COLUMNS: Final = 62
+GLYPHS: Final = {True: " ▁▂▃▄▅▆▇█", False: " .#"}
+"""Whether the console shows Unicode → cells from empty to full."""
+LINES: Final = {True: ("┤", "┼", "│", "─"), False: ("+", "+", "|", "-")}
+"""Whether the console shows Unicode → a tick of the scale, where it crosses the axis, the scale, and the axis."""
 _STEP: Final = 10
 _LABEL: Final = 3
 _DAY: Final = len("2026-01-16")
@@ -149,9 +153,6 @@ def plot(series: Sequence[Level], width: int, *, utf: bool) -> list[str]:
         width: Columns, from 10.
         utf: Whether there are other characters than ASCII.
     """
-    # It loads rich, which JSON does without.
-    from tallybook.projections.surfaces.console.story_text import GLYPHS, LINES
-
     room = min(width - _LABEL - 2, _CHART_COLUMNS)
     shown = series[-room:]
     wide = max(room // len(shown), 1) if len(shown) > 1 else 1
