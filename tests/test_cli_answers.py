@@ -131,7 +131,7 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("a rater that steers a terminal", ["add", "new", "--rater", "\x1b[2J"], 2, "printable characters"),
     ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "needs 1 to 200"),
     ("an export without a format", ["export"], 2, "Missing argument 'FORMAT'"),
-    ("a search of 100,000 characters", ["bisect", "(" * 100_000], 2, "100,000 characters, more than 2,000"),
+    ("a search of 100,000 characters", ["bisect", "(" * 100_000], 2, "100,000 characters, more than 1,000"),
     ("a search that steers a terminal", ["bisect", "\udce9\x1b[31m"], 2, "has no meaning here"),
 ]
 

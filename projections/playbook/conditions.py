@@ -1,24 +1,22 @@
-"""Conditions on a playbook or a score, and the event that made one true.
+"""Conditions on a playbook, and the event that made one true.
 
-    condition  = all {"or" all}
-    all        = test {"and" test}
-    test       = "not" test | "(" condition ")" | status "(" name ")" | term compared term | field "contains" text
-    status     = "exists" | "pruned" | "retired" | "merged" | "pinned"
-    term       = number | "count" | field
-    field      = name "." ("helpful" | "harmful" | "text")
-    compared   = ">" | ">=" | "<" | "<=" | "==" | "!="
+A condition is an expression in the syntax of Python, of these parts alone:
 
-A name needs no quotes if it has only letters, digits, ``_`` and ``-`` and does not begin with ``-``. Other names and
-texts are quoted; a quote inside is doubled. A condition is parsed by hand within bounds, and never evaluated as code.
+    A and B, A or B, not A, (A)
+    exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME)
+    TERM > TERM, and in the same way >=, <, <=, == and !=; a term is a number, count, NAME.helpful or NAME.harmful
+    "words" in NAME.text
+
+A name that is no identifier is quoted: ``"pat-001".harmful``. Python parses a condition, and never evaluates it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import operator
-from operator import itemgetter
-import re
 from typing import TYPE_CHECKING, Any, Final
+import warnings
 
 import attrs
 
@@ -33,37 +31,26 @@ if TYPE_CHECKING:
     Read = Callable[[], Iterable[Batch]]
 
 
-MAX_CHARS: Final = 2000
-MAX_DEPTH: Final = 40
-"""Most levels of nested parentheses and ``not``."""
-MAX_DIGITS: Final = 15
-_SHOWN_CHARS: Final = 20
-_NAMES: Final = ("word", "text", "number")
-"""Kinds of tokens that may be a name."""
-_WORD: Final = r"[^\W-][\w-]*"
-# Whatever begins no token is `other`, so that the matches of a text leave nothing out but white space.
-_TOKEN: Final = re.compile(
-    rf"""\s*(?:(?P<text>"(?:[^"]|"")*"(?!")|'(?:[^']|'')*'(?!'))|(?P<sign>[<>=!]=|[<>().])|(?P<word>{_WORD})"""
-    r"|(?P<other>\S))"
-)
+# What fits into it is nested less deep than Python's recursion goes.
+MAX_CHARS: Final = 1000
 
-COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
+COMPARED: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.GtE: operator.ge,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Gt: operator.gt,
+    ast.Lt: operator.lt,
 }
-"""Sign → comparison of two numbers."""
+"""Operator in the tree of an expression → the comparison of two numbers."""
 
 STATUSES: Final = {"exists": "kept", "pruned": "pruned", "retired": "retired", "merged": "merged", "pinned": ""}
 """Status → what ``Playbook.status_of`` says of such an entry; empty for one that the playbook has besides."""
 
 COUNT: Final = "count"
 """The term that reads no entry: how many the playbook has."""
-FIELDS: Final = ("helpful", "harmful", "text")
-"""Fields of an entry; an entry that left has its last values, a name never used has none."""
+COUNTS: Final = ("helpful", "harmful")
+"""The counts of an entry; one that left has its last values, a name never used has none."""
 
 Values = dict[str, Any]
 """Term of a condition, as it has it → its value."""
@@ -94,201 +81,92 @@ class Condition:
         return {term: value(book) for term, value in self.terms.items()}
 
 
-@attrs.frozen
-class Token:
-    """A part of a condition.
-
-    Attributes:
-        kind: word, number, text, sign, or end after the last.
-        value: The word, the digits, the text between the quotes, or the sign.
-        place: Position of its first character, from 1.
-    """
-
-    kind: str
-    value: str
-    place: int
-
-
 def _refuse(place: int, what: str) -> BadInputError:
-    return BadInputError(f"CONDITION, character {place}", what, "see `tallybook bisect --help`")
+    hint = 'quote a name such as "pat-001"; see `tallybook bisect --help`'
+    return BadInputError(f"CONDITION, character {place}", what, hint)
 
 
-def _tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a condition, and the end token.
+class _Reader:
+    """What reads the parts of a condition that may be in it, and notes its terms and names."""
 
-    Raises:
-        BadInputError: It is too long, or has a character that begins no token.
-    """
-    if len(text) > MAX_CHARS:
-        raise _refuse(MAX_CHARS + 1, f"{len(text):,} characters, more than {MAX_CHARS:,}")
-    for match in _TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        value, place = match[kind], match.start(kind) + 1
-        if kind == "other":
-            what = "the quotes are not closed" if value in "\"'" else f"{_quote(value)} has no meaning here"
-            raise _refuse(place, what)
-        if kind == "text":
-            value = value[1:-1].replace(value[0] * 2, value[0])
-        elif kind == "word" and value.isascii() and value.isdigit():
-            kind = "number"
-        yield Token(kind, value, place)
-    yield Token("end", "", len(text) + 1)
-
-
-def _quote(text: str) -> str:
-    """Return a text in quotes, shortened, without control characters."""
-    # The message is one printable line, whatever was typed.
-    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}...")
-
-
-class _Parser:
-    """A recursive descent parser of one condition, one method for each rule of the grammar."""
-
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self.tokens = tokens
-        self.next = 0
-        self.depth = 0
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.terms: dict[str, Callable[[Playbook], Any]] = {}
         self.names: set[str] = set()
 
-    @property
-    def token(self) -> Token:
-        """Return the next token."""
-        return self.tokens[self.next]
+    def error(self, node: ast.expr, expected: str) -> BadInputError:
+        # Python counts bytes.
+        return _refuse(len(self.text.encode()[: node.col_offset].decode()) + 1, f"expected {expected}")
 
-    def sees(self, *values: str) -> bool:
-        """Say whether the next token is one of these signs or words, ignoring case."""
-        return self.token.kind in {"sign", "word"} and self.token.value.lower() in values
+    def read_test(self, node: ast.expr) -> Test:
+        """Read what is true or false."""
+        match node:
+            case ast.BoolOp(op, operands):
+                join, tests = all if isinstance(op, ast.And) else any, [self.read_test(part) for part in operands]
+                return lambda values: join(test(values) for test in tests)
+            case ast.UnaryOp(ast.Not(), operand):
+                inner = self.read_test(operand)
+                return lambda values: not inner(values)
+            case ast.Call(ast.Name(status), [entry], []) if status in STATUSES:
+                name, wanted = self.read_name(entry), STATUSES[status]
+                if status == "pinned":
+                    return self.add(node, lambda book: name in book.pinned)
+                return self.add(node, lambda book: book.status_of(name) == wanted)
+            case ast.Compare(left, [ast.In()], [right]):
+                return self.read_search(left, right)
+            case ast.Compare(left, signs, others):
+                pairs = zip([left, *others], signs, others, strict=False)
+                comparisons = [self.read_comparison(*pair) for pair in pairs]
+                return lambda values: all(holds(values) for holds in comparisons)
+        raise self.error(node, f'a comparison, "words" in NAME.text, or {", ".join(STATUSES)} of a NAME')
 
-    def take(self) -> Token:
-        """Return the next token and advance."""
-        token = self.token
-        self.next += token.kind != "end"
-        return token
+    def read_search(self, words: ast.expr, field: ast.expr) -> Test:
+        match words, field:
+            case ast.Constant(str(wanted)), ast.Attribute(_, "text"):
+                text = self.read_field(field)
+                return lambda values: text(values) is not None and wanted.casefold() in text(values).casefold()
+        raise self.error(words, '"words" in NAME.text')
 
-    def expect(self, value: str) -> None:
-        """Advance past a sign or a word."""
-        if not self.sees(value):
-            raise self.error(f"expected {value}")
-        self.take()
-
-    def error(self, expected: str, token: Token | None = None) -> BadInputError:
-        token = token or self.token
-        actual = "the end" if token.kind == "end" else _quote(token.value)
-        return _refuse(token.place, f"{expected}, found {actual}")
-
-    def parse_any(self) -> Test:
-        """Parse alternatives, joined by ``or``."""
-        return self.parse_joined("or", lambda: self.parse_joined("and", self.parse_one, all), any)
-
-    def parse_joined(self, word: str, parse_part: Callable[[], Test], join: Callable[[Iterable[bool]], bool]) -> Test:
-        parts = [parse_part()]
-        while self.sees(word):
-            self.take()
-            parts.append(parse_part())
-        return parts[0] if len(parts) == 1 else lambda values: join(part(values) for part in parts)
-
-    def parse_one(self) -> Test:
-        """Parse a part that is true or false by itself."""
-        if not self.sees("not", "(") or self.sees_field():
-            return self.parse_test()
-        self.depth += 1
-        # The parser calls itself for each level, and the limit of Python would end in a traceback.
-        if self.depth > MAX_DEPTH:
-            raise self.error(f"nested deeper than {MAX_DEPTH}")
-        if self.take().value == "(":
-            inner = holds = self.parse_any()
-            self.expect(")")
-        else:
-            inner = self.parse_one()
-            holds = lambda values: not inner(values)  # noqa: E731 - as short as what it says
-        self.depth -= 1
-        return holds
-
-    def parse_test(self) -> Test:
-        """Parse a status, a comparison or a search."""
-        # Without a parenthesis after it the word is the name of an entry.
-        if self.sees(*STATUSES) and self.tokens[self.next + 1].value == "(":
-            status = self.take().value.lower()
-            self.expect("(")
-            name = self.parse_name()
-            self.expect(")")
-            return self.add(
-                f"{status}({_name(name)})",
-                lambda book: book.status_of(name) == STATUSES[status] if STATUSES[status] else name in book.pinned,
-            )
-        begin = self.token
-        left, is_text = self.parse_term()
-        if is_text:
-            self.expect("contains")
-            token = self.take()
-            if token.kind != "text":
-                raise self.error("expected a text in quotes", token)
-            words = token.value.casefold()
-            return lambda values: (text := left(values)) is not None and words in text.casefold()
-        if not self.sees(*COMPARED):
-            raise self.error(f"expected one of {' '.join(sorted(COMPARED))}")
-        compare = COMPARED[self.take().value]
-        right, is_text = self.parse_term()
-        if is_text:
-            raise self.error("expected a number", begin)
+    def read_comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Test:
+        if type(sign) not in COMPARED:
+            raise self.error(right, "a comparison by one of > >= < <= == !=")
+        compare, terms = COMPARED[type(sign)], (self.read_number(left), self.read_number(right))
 
         def holds(values: Values) -> bool:
-            numbers = (left(values), right(values))
+            numbers = [term(values) for term in terms]
             # With the value of a name never used every comparison is false.
             return None not in numbers and compare(*numbers)
 
         return holds
 
-    def parse_term(self) -> tuple[Callable[[Values], Any], bool]:
-        """Parse a number, ``count`` or a field; return also whether it is a text."""
-        if self.sees_field():
-            name = self.parse_name()
-            self.expect(".")
-            if not self.sees(*FIELDS):
-                raise self.error(f"expected one of {', '.join(FIELDS)}")
-            field = self.take().value.lower()
+    def read_number(self, node: ast.expr) -> Callable[[Values], Any]:
+        match node:
+            case ast.Constant(number) if type(number) is int:
+                return lambda _: number
+            case ast.Name(word) if word == COUNT:
+                return self.add(node, lambda book: len(book.entries))
+            case ast.Attribute(_, field) if field in COUNTS:
+                return self.read_field(node)
+        raise self.error(node, "a whole number, count, NAME.helpful or NAME.harmful")
 
-            def value(book: Playbook) -> Any:
-                # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left
-                # has it, and a name never used has none.
-                return getattr(book.entries.get(name) or book.gone.get(name), field, None)
+    def read_field(self, node: ast.Attribute) -> Callable[[Values], Any]:
+        name, field = self.read_name(node.value), node.attr
+        # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left has it,
+        # and a name never used has none.
+        return self.add(node, lambda book: getattr(book.entries.get(name) or book.gone.get(name), field, None))
 
-            return self.add(f"{_name(name)}.{field}", value), field == "text"
-        token = self.take()
-        if token.kind == "number":
-            if len(token.value) > MAX_DIGITS:
-                raise self.error(f"expected at most {MAX_DIGITS} digits", token)
-            number = int(token.value)
-            return lambda _: number, False
-        if token.kind == "word" and token.value.lower() == COUNT:
-            return self.add(COUNT, lambda book: len(book.entries)), False
-        raise self.error("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", token)
+    def read_name(self, node: ast.expr) -> str:
+        match node:
+            case ast.Name(name) | ast.Constant(str(name)) if name:
+                self.names.add(name)
+                return name
+        raise self.error(node, "the name of an entry")
 
-    def sees_field(self) -> bool:
-        """Say whether a field comes next: a name and a dot, even if the name means something elsewhere."""
-        after = self.tokens[min(self.next + 1, len(self.tokens) - 1)]
-        return self.token.kind in _NAMES and (after.kind, after.value) == ("sign", ".")
-
-    def parse_name(self) -> str:
-        token = self.take()
-        if token.kind not in _NAMES or not token.value:
-            raise self.error("expected the name of an entry", token)
-        self.names.add(token.value)
-        return token.value
-
-    def add(self, term: str, value: Callable[[Playbook], Any]) -> Callable[[Values], Any]:
+    def add(self, node: ast.expr, value: Callable[[Playbook], Any]) -> Callable[[Values], Any]:
         """Add a term to those of the condition, and return the function that gives its value."""
-        self.terms.setdefault(term, value)
-        return itemgetter(term)
-
-
-def _name(name: str) -> str:
-    """Return a name as a condition has it."""
-    if re.fullmatch(_WORD, name):
-        return name
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+        term = ast.unparse(node)
+        self.terms[term] = value
+        return operator.itemgetter(term)
 
 
 def parse(text: str) -> Condition:
@@ -297,11 +175,24 @@ def parse(text: str) -> Condition:
     Raises:
         BadInputError: The text is not a condition; the message names the position of the first mistake.
     """
-    parser = _Parser(list(_tokens(text)))
-    holds = parser.parse_any()
-    if parser.token.kind != "end":
-        raise parser.error("expected and, or, or the end")
-    return Condition(text, parser.terms, frozenset(parser.names), holds)
+    if len(text) > MAX_CHARS:
+        raise _refuse(MAX_CHARS + 1, f"{len(text):,} characters, more than {MAX_CHARS:,}")
+    # Python takes blanks before an expression for an indented block.
+    reader = _Reader(source := text.strip())
+    # Line breaks and halves of surrogate pairs are among these.
+    if odd := next((char for char in source if not char.isprintable()), ""):
+        raise _refuse(source.index(odd) + 1, f"{odd!r} has no meaning here")
+    try:
+        with warnings.catch_warnings():
+            # Such as of an unknown escape in quotes.
+            warnings.simplefilter("ignore")
+            expression = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # Python gives no place for the end.
+        place = getattr(error, "offset", 0) or len(source) + 1
+        raise _refuse(place, "the condition cannot be read from here on") from error
+    holds = reader.read_test(expression)
+    return Condition(text, reader.terms, frozenset(reader.names), holds)
 
 
 def search(
@@ -341,7 +232,7 @@ def search(
         else:
             fold.fold(PLAYBOOK, [batch], book)
         before, held, after = after, holds, condition.values(book)
-        holds = held if after == before else condition.holds(after)
+        holds = condition.holds(after)
         if holds and not held:
             turn = (batch, len(undos), before, after)
             if not last:

@@ -321,8 +321,8 @@ def bisect(project: Project, /, **options: Any) -> int:
     """Find the event that made a condition true.
 
     A CONDITION compares (> >= < <= == !=) whole numbers, count (the number of entries), NAME.helpful and NAME.harmful,
-    tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or NAME.text contains "words", and joins
-    these with and, or, not and parentheses. Quote a NAME with characters other than letters, digits, _ and -.
+    tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or "words" in NAME.text, and joins these
+    with and, or, not and parentheses. Quote a NAME with characters other than letters, digits and _.
 
     --json answers {condition, moment, event, before, after, began}
     """
