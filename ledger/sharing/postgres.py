@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 import threading
+from time import monotonic
 from typing import Any, Final
 
 import psycopg
@@ -39,16 +40,16 @@ WHERE b.book = %s
 ORDER BY r.number
 """
 _GET: Final = "SELECT number, data FROM tallybook.runs WHERE book = %s AND number = ANY (%s)"
-# A server that does not wait for its disk by default waits for a book; one that waits for standbys as well goes on to.
-_LIMITS: Final = """
-SELECT set_config('statement_timeout', %s, true), set_config('synchronous_commit',
-    CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
-    ELSE current_setting('synchronous_commit') END, true)
-"""
-# Reading ends at a gap: after a loss nobody would read a run under the number that its writer still expects.
+# The statement is a transaction of its own, and the settings hold in it. A server that does not wait for its disk by
+# default waits for a book; one that waits for standbys as well goes on to. Reading ends at a gap: after a loss nobody
+# would read a run under the number that its writer still expects.
 _PUT: Final = """
 INSERT INTO tallybook.runs (book, number, tag, data) SELECT %(book)s, %(number)s, %(tag)s, %(data)b
-WHERE %(number)s = 1 OR EXISTS (SELECT FROM tallybook.runs AS r WHERE r.book = %(book)s AND r.number = %(number)s - 1)
+WHERE set_config('lock_timeout', %(limit)s, true) IS NOT NULL AND set_config('synchronous_commit',
+        CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+        ELSE current_setting('synchronous_commit') END, true) IS NOT NULL
+    AND (%(number)s = 1
+        OR EXISTS (SELECT FROM tallybook.runs AS r WHERE r.book = %(book)s AND r.number = %(number)s - 1))
 ON CONFLICT DO NOTHING RETURNING number
 """
 # Who may create the tables, or owns them, may make a book.
@@ -60,9 +61,9 @@ FROM (SELECT 1) AS always LEFT JOIN pg_catalog.pg_class AS c
     ON c.relname = 'runs' AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'tallybook')
 """
 
-_UNKNOWN: Final = ("08007", "40003")
-"""The server itself does not know."""
-_CANCELLED: Final = "57014"
+_UNKNOWN: Final = ("08007", "40003", "40001")
+"""The server itself does not know, or another writer was quicker in the same moment."""
+_LOCKED: Final = "55P03"
 
 # What the library logs of a broken connection would go to standard error; it is an error of the engine as well.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -88,6 +89,10 @@ def grant_command(book: str, role: str, right: str) -> str:
 
 class _NoBookError(engine.UnreachableError):
     """The database has no tables for books, or not this book."""
+
+
+class _UnknownError(engine.UnreachableError):
+    """No answer came to a statement, which was done or not."""
 
 
 _ERRORS: Final[dict[str, type[engine.EngineError]]] = {
@@ -151,13 +156,19 @@ class PostgresStore(engine.Store):
 
     def put(self, number: int, data: bytes) -> str | None:
         """Insert a row, unless there is one of this number; the first one makes the book, where this user may do so."""
-        try:
-            return self._insert(number, data)
-        except (_NoBookError, engine.ReadOnlyError):
-            if number > 1:
-                raise
-            self._make_book()
-        return self._insert(number, data)
+        tag = digest(data)
+        limit = str(round(self._timeout * 1000))
+        values = {"book": self._book, "number": number, "tag": tag, "data": data, "limit": limit}
+        with suppress(_UnknownError):
+            try:
+                rows = self._ask(_PUT, values, len(data))
+            except (_NoBookError, engine.ReadOnlyError):
+                if number > 1:
+                    raise
+                self._make_book()
+                rows = self._ask(_PUT, values, len(data))
+            return tag if rows else None
+        return None
 
     def erase(self, before: int) -> None:
         """Empty the data of earlier rows, which an owner of the book may do."""
@@ -198,7 +209,9 @@ class PostgresStore(engine.Store):
         try:
             connection = psycopg.connect(self.address, **options)
         except psycopg.Error as error:
-            raise self._failure(error) from error
+            why = _describe(error)
+            hint = next((hint for part, hint in _HINTS.items() if part in why), "")
+            raise engine.UnreachableError(self.address, why, hint) from error
         # A service can name another machine and say nothing of TLS.
         is_plain = not (connection.pgconn.ssl_in_use or _is_local(connection.info.host))
         if is_plain and connection.info.get_parameters().get("sslmode") != "disable":
@@ -208,50 +221,26 @@ class PostgresStore(engine.Store):
         self._connection = connection
         return connection
 
-    def _ask(self, query: str, values: tuple[Any, ...] = (), size: int = 0) -> _Rows:
-        """Return the rows of an answer that has about so many bytes.
+    def _ask(self, query: str, values: Any = None, size: int = 0) -> _Rows:
+        """Return the rows of an answer; question and answer have about so many bytes.
 
         Raises:
             EngineError: There is none.
         """
         connection = self._connect()
+        begin, limit_s = monotonic(), self._timeout + size / _BYTES_A_SECOND
         try:
-            seconds = self._timeout + size / _BYTES_A_SECOND
-            with _cut_after(connection, seconds) as is_cut, connection.cursor(binary=True) as cursor:
-                return cursor.execute(query.encode(), values).fetchall()
+            with _cut_after(connection, limit_s):
+                cursor = connection.execute(query.encode(), values, binary=values is not None)
+                return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            raise self._failure(error, is_cut=is_cut.is_set()) from error
-
-    def _insert(self, number: int, data: bytes) -> str | None:
-        """Insert a row in one transaction, in one round trip."""
-        connection = self._connect()
-        seconds = self._timeout + len(data) / _BYTES_A_SECOND
-        tag = digest(data)
-        try:
-            # The server cancels a statement first, which then is certainly not stored.
-            with _cut_after(connection, 1.5 * seconds), connection.pipeline():
-                connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-                connection.execute(_LIMITS, [str(round(seconds * 1000))])
-                answer = connection.execute(_PUT, {"book": self._book, "number": number, "tag": tag, "data": data})
-                # A limit that cut COMMIT short would cut the wait for standbys and confirm nevertheless.
-                connection.execute("SET LOCAL statement_timeout = 0")
-                connection.execute("COMMIT")
-            return None if answer.fetchone() is None else tag
-        except psycopg.Error as error:
-            is_unknown = connection.closed or error.sqlstate in _UNKNOWN
-            # The transaction ends with its connection.
-            self.close()
-            if is_unknown:
-                return None
-            raise self._failure(error) from error
-
-    def _failure(self, error: psycopg.Error, *, is_cut: bool = False) -> engine.EngineError:
-        """Return the error for a connection or a statement that failed, with the reason and what helps against it."""
-        if is_cut or error.sqlstate == _CANCELLED:
-            return engine.UnreachableError(self.address, f"no answer within {self._timeout:g} seconds")
-        why = " ".join((error.diag.message_primary or str(error)).split()).removeprefix("connection failed: ")
-        hint = next((hint for part, hint in _HINTS.items() if part in why), "")
-        return _ERRORS.get(error.sqlstate or "", engine.UnreachableError)(self.address, why, hint)
+            if error.sqlstate == _LOCKED or monotonic() - begin >= limit_s:
+                why = f"no answer within {self._timeout:g} seconds"
+            else:
+                why = _describe(error)
+            if connection.closed or error.sqlstate in _UNKNOWN:
+                raise _UnknownError(self.address, why) from error
+            raise _ERRORS.get(error.sqlstate or "", engine.UnreachableError)(self.address, why) from error
 
     def _find_maker(self) -> tuple[str, bool]:
         """Return this user, who may make the book, and whether the tables exist.
@@ -269,14 +258,13 @@ class PostgresStore(engine.Store):
     def _make_book(self) -> None:
         """Make the book, and the tables where they are missing."""
         user, has_tables = self._find_maker()
-        connection = self._connect()
         # Where another process does the same at this moment, one of both fails, and what is missing shows later.
-        with suppress(psycopg.Error), _cut_after(connection, self._timeout):
+        with suppress(engine.EngineError):
             if not has_tables:
-                with open(setup_file(), "rb") as file:
-                    connection.execute(file.read())
-            connection.execute(grant_command(self._book, user, "own").encode())
-            return
+                with open(setup_file(), encoding="utf-8") as file:
+                    self._ask(file.read())
+            self._ask(grant_command(self._book, user, "own"))
+        # A file that failed half way leaves its transaction open.
         self.close()
 
 
@@ -315,7 +303,7 @@ def _options(address: str, timeout: float) -> dict[str, Any]:
         "autocommit": True,
         # The client library waits for two seconds at least.
         "connect_timeout": max(2, round(timeout)),
-        # A pipeline that fails leaves the library in doubt of which statements are prepared, and poolers have none.
+        # Poolers have no prepared statements.
         "prepare_threshold": None,
         # A standby shows appends late.
         "target_session_attrs": os.environ.get("PGTARGETSESSIONATTRS", "primary"),
@@ -335,27 +323,28 @@ def _is_local(host: str) -> bool:
     return host in _LOCAL or host.startswith("/")
 
 
-@contextmanager
-def _cut_after(connection: Connection, seconds: float) -> Iterator[threading.Event]:
-    """Cut a connection that does not answer in time, so that its caller gets an error, and set the event.
+def _describe(error: psycopg.Error) -> str:
+    return " ".join((error.diag.message_primary or str(error)).split()).removeprefix("connection failed: ")
 
-    Limits of the server do not hold where the server has stopped or the network swallows everything.
+
+@contextmanager
+def _cut_after(connection: Connection, seconds: float) -> Iterator[None]:
+    """Cut a connection that does not answer in time, so that its caller gets an error.
+
+    Limits of libpq and of the server do not hold where the server has stopped and its system still takes packets.
     """
-    is_cut = threading.Event()
     # A file descriptor of its own stays valid where the connection closes its.
     copy = socket.socket(fileno=os.dup(connection.fileno()))
 
     def cut() -> None:
-        is_cut.set()
         # The server may have been quicker to close it.
         with suppress(OSError):
             copy.shutdown(socket.SHUT_RDWR)
 
     timer = threading.Timer(seconds, cut)
-    timer.daemon = True
     timer.start()
     try:
-        yield is_cut
+        yield
     finally:
         timer.cancel()
         timer.join()
