@@ -7,8 +7,10 @@ that value for every batch that can precede it. No line counts that is not prove
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice, product
 import os
 from pathlib import Path
 import shutil
@@ -17,10 +19,9 @@ from typing import Final, NamedTuple
 import attrs
 
 from tallybook.ledger import line
-from tallybook.ledger.damage import ByteRange, DamageIndex, has_other_history
+from tallybook.ledger.damage import ByteRange
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.line import START, Position, RawBatch
-from tallybook.ledger.scan import Scan
+from tallybook.ledger.line import Position, RawBatch
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -29,7 +30,7 @@ from tallybook.ledger.storage.head import NO_HEAD
 _MARKERS: Final = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 _MIDDLE: Final = b"======="
 # A merge repeats few lines; in a hostile file every line could continue every other one.
-_MAX_VERSIONS: Final = 8
+_MAX_VERSIONS: Final = 64
 
 
 class Link(NamedTuple):
@@ -51,8 +52,16 @@ class Link(NamedTuple):
         return line.SEAL in self.batch.data
 
 
-_Lines = tuple[tuple[int, bytes], ...]
-"""Lines of one batch, each with its offset."""
+class _Line(NamedTuple):
+    """A line of a file: its part of a batch, the number of parts, its bytes; part 0 where it is no line of a ledger."""
+
+    part: int
+    parts: int
+    data: bytes
+
+
+_Lines = dict[int, dict[_Line, int]]
+"""Event number → the different lines that have it, each with the offset where it was read first."""
 
 
 @attrs.define
@@ -72,117 +81,113 @@ class Histories:
     unproven: int = 0
     stray: bytes = b""
     former: list[RawBatch] = attrs.field(factory=list)
-    _ends: dict[int, list[str]] = attrs.field(factory=lambda: {0: [line.GENESIS]})
-    _waiting: dict[int, list[_Lines]] = attrs.field(factory=dict)
-    _open: set[int] = attrs.field(factory=set)
-    _proven: int = 0
 
-    def add_file(self, fd: int, size: int, pending: Collection[str] = (), *, sealed: bool = False) -> int:
-        """Add the batches of a file; return how many batches in it are proven.
+    def add_file(self, fd: int, size: int, pending: Collection[str] = ()) -> bool:
+        """Add the batches of a file, whatever their order; return whether one of them is proven.
 
         Args:
             fd: The file, open for reading.
             size: Its size.
             pending: Events whose redaction is in progress: their texts are treated as erased.
-            sealed: Whether to search sealed ranges for the other side of a merge, which earlier versions sealed.
         """
-        self._waiting, self._open, self._proven = {}, set(), 0
-        # The last line proves itself without its line break.
-        size += size > 0 and read_at(fd, 1, size - 1) != b"\n"
-        scan = Scan(fd, START, size, pending=pending)
-        before = START
-        for batch in scan:
-            self._add(before.chain, batch, read_at(fd, batch.offset - before.offset, before.offset))
-            if sealed and before.offset < batch.offset and has_other_history(fd, before, batch.offset):
-                self._add_lines(fd, before.offset, batch.offset, pending)
-            before = batch.position
-        if scan.stop is not None:
-            self._add_lines(fd, scan.position.offset, size, pending)
-        self.unproven += len(self._open)
-        lines = [read_at(fd, line.MAX_LINE_BYTES + 1, offset).partition(b"\n")[0] for offset in sorted(self._open)]
-        if lines and all(line.line_fault(raw_line, line.first_seq(raw_line)) is None for raw_line in lines):
-            self.stray = lines[-1]
-        return self._proven
+        lines = self._read_lines(fd, size)
+        unproven = {offset: found for seq in lines for found, offset in lines[seq].items()}
+        number = len(unproven)
+        # A batch names the one before it by its chain value alone, so each end that is known is tried.
+        ends = deque([(0, line.GENESIS), *((link.batch.last, chain) for chain, link in self.links.items())])
+        while ends:
+            seq, before = ends.popleft()
+            for parts in _find_batches(lines, seq + 1):
+                batch = _prove(before, parts, lines, pending)
+                if batch is None:
+                    continue
+                sealed, is_erased = _read_sealed(fd, batch, pending)
+                for begin in (lines[batch.first + part.part - 1][part] for part in parts):
+                    unproven.pop(begin, None)
+                if sealed:
+                    inside = range(batch.offset - len(sealed), batch.offset)
+                    unproven = {begin: found for begin, found in unproven.items() if begin not in inside}
+                if batch.chain not in self.links:
+                    ends.append((batch.last, batch.chain))
+                self._add(Link(before, batch._replace(erased=is_erased), sealed))
+        self.unproven += len(unproven)
+        strays = [found.data[:-1] for found in unproven.values()]
+        if strays and all(line.line_fault(data, line.first_seq(data)) is None for data in strays):
+            self.stray = strays[-1]
+        return len(unproven) < number
 
-    def _add_lines(self, fd: int, offset: int, end: int, pending: Collection[str]) -> None:
-        """Add the batches of the lines from an offset to another, whatever their order."""
-        # Event number, part and number of parts of a line → the lines of its batch that can be before it.
-        begun: dict[tuple[int, int, int], list[_Lines]] = {}
-        number = DamageIndex(fd, offset).line_number(offset) - 1
+    def _read_lines(self, fd: int, size: int) -> _Lines:
+        lines: _Lines = {}
+        number, offset = 0, 0
         with os.fdopen(os.dup(fd), "rb") as file:
-            file.seek(offset)
-            while offset < end and (raw_line := file.readline(line.MAX_LINE_BYTES + 1)):
-                number += 1
-                begin, offset = offset, offset + len(raw_line)
-                if raw_line.startswith(_MARKERS) or raw_line.rstrip(b"\r\n") == _MIDDLE:
+            file.seek(0)
+            while offset < size and (data := file.readline(line.MAX_LINE_BYTES + 1)):
+                number, begin, offset = number + 1, offset, offset + len(data)
+                if data.startswith(_MARKERS) or data.rstrip(b"\r\n") == _MIDDLE:
                     self.marker = self.marker or number
                     continue
-                self._open.add(begin)
-                seq, part, size = line.place_of(raw_line)
-                for lines in begun.get((seq, part, size), ()) if part > 1 else ((),) if part else ():
-                    longer = (*lines, (begin, raw_line))
-                    if part == size:
-                        self._prove(fd, longer, pending)
-                    else:
-                        later = begun.setdefault((seq + 1, part + 1, size), [])
-                        later[:] = [*later[1 - _MAX_VERSIONS :], longer]
+                # The last line proves itself without its line break.
+                data += b"\n" if offset == size and not data.endswith(b"\n") else b""
+                seq, part, parts = line.place_of(data)
+                # Of what is no line of a ledger, only where it is matters.
+                found = _Line(part, parts, data) if part else _Line(0, begin, b"")
+                lines.setdefault(seq, {}).setdefault(found, begin)
+        return lines
 
-    def _prove(self, fd: int, lines: _Lines, pending: Collection[str]) -> None:
-        """Add a batch and those that waited for it; where the batch before it is not known yet, it waits too."""
-        todo = [lines]
-        while todo:
-            lines = todo.pop()
-            data = b"".join(raw_line for _, raw_line in lines)
-            claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")
-            data = data[: -line.FRAME_BYTES]
-            data = redaction.mask(data, pending) if pending else data
-            seq = line.first_seq(data)
-            before = next((end for end in self._ends.get(seq - 1, ()) if line.prove(end, data)[0] == claim), None)
-            if before is None:
-                self._waiting.setdefault(seq - 1, []).append(lines)
-                continue
-            self._open.difference_update(offset for offset, _ in lines)
-            batch = RawBatch(seq, seq + len(lines) - 1, claim, lines[0][0], line.complete_lines(data))
-            self._add(before, batch, _sealed_bytes(fd, batch))
-            todo += self._waiting.pop(batch.last, ())
-
-    def _add(self, before: str, batch: RawBatch, sealed: bytes) -> None:
-        self._proven += 1
-        link = self.links.get(batch.chain)
-        if link is None:
-            self._ends.setdefault(batch.last, []).append(batch.chain)
-        else:
-            # Of two versions the one counts whose text was redacted: a text does not come back.
-            more = len(redaction.find_erased(link.batch)) - len(redaction.find_erased(batch))
-            if more:
-                self.former.append(batch if more > 0 else link.batch)
-            if more >= 0:
-                return
-        self.links[batch.chain] = Link(before, batch, sealed)
+    def _add(self, link: Link) -> None:
+        present = self.links.get(link.batch.chain, link)
+        # Of two versions the one counts whose text was redacted: a text does not come back.
+        more = len(redaction.find_erased(link.batch)) - len(redaction.find_erased(present.batch))
+        if more:
+            self.former.append(present.batch if more > 0 else link.batch)
+        self.links[link.batch.chain] = link if more > 0 else present
 
     def last(self) -> tuple[str, ...]:
         """Return the chain values that no batch follows, in the order of the files."""
         before = {link.before for link in self.links.values()}
         return tuple(chain for chain in self.links if chain not in before)
 
-    def path(self, chain: str, until: Collection[str] = ()) -> list[Link]:
-        """Return the batches that lead to a chain value, the first one first.
-
-        Args:
-            chain: The chain value.
-            until: Chain values at which the search ends: only batches after them are returned.
-        """
+    def path(self, chain: str) -> list[Link]:
+        """Return the batches that lead to a chain value, the first one first."""
         links = []
-        while chain != line.GENESIS and chain not in until:
+        while chain != line.GENESIS:
             links.append(self.links[chain])
             chain = links[-1].before
         return links[::-1]
 
 
-def find_fork(history: Sequence[Link], other: Sequence[Link]) -> int:
-    """Return the event number up to which two histories are the same."""
-    pairs = zip(history, other, strict=False)
-    return max((a.batch.last for a, b in pairs if a.batch.chain == b.batch.chain), default=0)
+def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[_Line, ...]]:
+    """Yield the lines that can be a batch from an event number on."""
+    for first in [found for found in lines.get(seq, ()) if found.part == 1]:
+        places = [[first]]
+        while places[-1] and len(places) < first.parts:
+            place = len(places) + 1, first.parts
+            places.append([found for found in lines.get(seq + len(places), ()) if found[:2] == place])
+        yield from islice(product(*places), _MAX_VERSIONS)
+
+
+def _prove(before: str, parts: Sequence[_Line], lines: _Lines, pending: Collection[str]) -> RawBatch | None:
+    """Return the batch of some lines, if it follows a chain value."""
+    data = b"".join(part.data for part in parts)
+    claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")
+    data = data[: -line.FRAME_BYTES]
+    data = redaction.mask(data, pending) if pending else data
+    if line.prove(before, data)[0] != claim:
+        return None
+    seq = line.first_seq(data)
+    return RawBatch(seq, seq + len(parts) - 1, claim, lines[seq][parts[0]], line.complete_lines(data))
+
+
+def _read_sealed(fd: int, batch: RawBatch, pending: Collection[str]) -> tuple[bytes, bool]:
+    """Return the bytes that a ``log.recovered`` seals, if they are right before it, and whether they were erased."""
+    span = line.sealed_range(batch.data)
+    if span is None:
+        return b"", False
+    begin = batch.offset - (span[1] - span[0])
+    before = ByteRange(fd, max(begin, 0))
+    is_erased = before.is_blank(batch.offset - 1) or line.head_field(batch.data, b"id") in pending
+    is_right = begin >= 0 and (is_erased or b'"digest":"%b"' % before.digest(batch.offset).encode() in batch.data)
+    return (read_at(fd, batch.offset - begin, begin), is_erased) if is_right else (b"", False)
 
 
 def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
@@ -198,17 +203,6 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
             return
         yield link, data
         offset += len(data)
-
-
-def _sealed_bytes(fd: int, batch: RawBatch) -> bytes:
-    """Return the bytes that a ``log.recovered`` seals if they are right before it, else none."""
-    span = line.sealed_range(batch.data)
-    if span is None:
-        return b""
-    start = batch.offset - (span[1] - span[0])
-    if start < 0 or b'"digest":"%b"' % ByteRange(fd, start).digest(batch.offset).encode() not in batch.data:
-        return b""
-    return read_at(fd, batch.offset - start, start)
 
 
 # ---- One of them in place of the present log ----

@@ -35,9 +35,9 @@ from tallybook.projections.surfaces.writing import redact
 
 BOTH = {"one": (1, 1), "of main": (0, 0), "of the side": (0, 0)}
 """What both branches of ``add_branches`` add up to."""
-KEEPS = "which keeps every rating of both"
-CONFLICT = "has the conflict of a git merge at line 4: events were appended after event 3 on both sides"
-UNION = "has the lines of both sides of a git merge, one after the other: events were appended after event 3 on both"
+KEEPS = "which keeps every rating that it finds"
+CONFLICT = "has the conflict of a merge at line 4"
+UNION = "has the lines of both sides of a merge, one after the other"
 OTHER = "does not have event 7 as it was acknowledged: git put another version in its place"
 
 
@@ -106,10 +106,10 @@ def take_away(here: Project) -> None:
 DIVISIONS: dict[str, tuple[Callable[[Project], object], str, str]] = {
     "conflict": (merge, CONFLICT, ""),
     "zdiff3": (lambda here: merge(here, "zdiff3"), CONFLICT, ""),
-    "rebase": (lambda here: try_git(here, "rebase", "side"), "has the conflict of a git merge", ""),
+    "rebase": (lambda here: try_git(here, "rebase", "side"), "has the conflict of a merge", ""),
     "union": (lambda here: merge_lines(here, "main", "side"), UNION, ""),
-    "older version": (lambda here: git(here.root, "checkout", "--quiet", "main~1"), OTHER, "git:main"),
-    "other branch": (lambda here: git(here.root, "checkout", "--quiet", "side"), OTHER, "git:main"),
+    "older version": (lambda here: git(here.root, "checkout", "--quiet", "main~1"), OTHER, ""),
+    "other branch": (lambda here: git(here.root, "checkout", "--quiet", "side"), OTHER, ""),
     "other side kept": (lambda here: git(here.root, "reset", "--quiet", "--hard", "side"), OTHER, ""),
     "taken away": (take_away, "is missing, and held 7 events: git checked out a commit without it", "git:main"),
     "own side kept": (
@@ -192,7 +192,7 @@ def test_nothing_that_the_repository_configures_runs(here: Project) -> None:
 def test_names_of_branches_are_quoted(here: Project) -> None:
     """A repository can have any names."""
     git(here.root, "branch", "--move", "main", "a;b$(c)")
-    git(here.root, "checkout", "--quiet", "side")
+    take_away(here)
     assert "`tallybook import --ledger 'git:a;b$(c)'`" in what_happened(here)
     assert json.dumps(what_happened(here))
 

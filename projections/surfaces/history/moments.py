@@ -312,8 +312,8 @@ def _at_commit(question: _Question) -> Moment:
         # In a linked worktree HEAD is that of the folder where the command is typed.
         commit = git.commit_of(project.start or project.root, question.when.removeprefix(_COMMIT))
         # The commit's own ledger is more exact than its time: later events of the same second do not belong to it.
-        with git.ledger_in(commit, project) as copy:
-            if copy is not None:
+        if (blob := git.ledger_blob(commit, project)) is not None:
+            with git.ledger_of(blob, project) as copy:
                 return _in_copy(question, copy, commit)
     except git.FAILURES as error:
         raise question.refusal(git.no_commit(error), "give a time or a number") from error

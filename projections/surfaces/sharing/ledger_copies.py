@@ -7,7 +7,7 @@ has it once, whether this machine publishes it or the other ledger's own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import product
 import os
@@ -20,7 +20,7 @@ import attrs
 from tallybook.ledger import clock, errors, events, histories
 from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.histories import Histories, Link
+from tallybook.ledger.histories import Histories
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, LOG_NAME, START, Position, RawBatch, Stamp, batch_key, frame
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, REDACTED
@@ -31,15 +31,14 @@ from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import copy_names, find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
-from tallybook.ledger.storage.head import Head, check_format
+from tallybook.ledger.storage.head import check_format
 from tallybook.projections.fold import fold, fold_history
-from tallybook.projections.playbook.render import playbook_bytes, read_stamp
-from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.surfaces.console.output import format_count, note, reply
 from tallybook.projections.surfaces.history import checkpoints, playbook_file
 from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.sharing import shared_log
-from tallybook.projections.surfaces.workspace import git, settings
+from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME, Project
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing import redact as redacting
@@ -80,35 +79,33 @@ def recognize(project: Project) -> DividedLedgerError | None:
 
 
 def _recognize(project: Project) -> DividedLedgerError | None:
-    """Return what happened to the log file, None where it is whole or plainly damaged."""
     log, own = open_log(project), Histories()
-    head = log.read_head()
-    is_missing = not add_own(project, own)
-    paths = [own.path(chain) for chain in own.last()]
+    head, source = log.read_head(), _own_file(project)
+    is_there, is_tracked = add_own(project, own), git.is_tracked(log.path)
     # The acknowledged end that the file lacks.
-    lost = head if head is not None and head.position.seq and head.position.chain not in own.links else None
-    what = ""
-    if own.marker or len(paths) > 1:
-        what = _describe_merge(project, own, paths)
-    elif own.stray and git.is_tracked(log.path):
+    lost = head.position if head is not None and head.position.seq and head.position.chain not in own.links else None
+    if own.marker:
+        what = f"has the conflict of a merge at line {own.marker}"
+    elif len(own.last()) > 1:
+        what = "has the lines of both sides of a merge, one after the other"
+    elif own.stray and is_tracked:
         what = "has some lines of another version, which git merged into it in part"
-    if what:
-        return DividedLedgerError(what, _keep_both(_find_source(project, own, lost)))
-    if lost is None or own.unproven or not (is_missing or (paths and git.is_tracked(log.path))):
+    elif lost is None or own.unproven:
         return None
-    end, revision = lost.position.seq, find_version(project, lost.position.chain)
-    if is_missing:
-        what = f"is missing, and held {end:,} events: git checked out a commit without it"
-        return DividedLedgerError(what, _keep_both(f"git:{revision}")) if revision else None
-    fix = f"no commit here has event {end}; run {import_command(_own_file(project))} for what can be done"
-    what = f"does not have event {end} as it was acknowledged: git put another version in its place"
-    return DividedLedgerError(what, _keep_both(f"git:{revision}") if revision else fix)
+    elif not is_there and (revision := find_version(project, _end_of(lost.chain))):
+        what = f"is missing, and held {lost.seq:,} events: git checked out a commit without it"
+        source = _GIT + revision
+    elif own.links and is_tracked:
+        what = f"does not have event {lost.seq} as it was acknowledged: git put another version in its place"
+    else:
+        return None
+    return DividedLedgerError(what, f"run {import_command(source)}, which keeps every rating that it finds")
 
 
-def add_own(project: Project, every: Histories, *, sealed: bool = False) -> bool:
-    """Add every history in the project's own log file, as `Histories.add_file`; return whether there is one."""
+def add_own(project: Project, every: Histories) -> bool:
+    """Add every history in the project's own log file; return whether there is one."""
     with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
-        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger), sealed=sealed)
+        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
         return True
     return False
 
@@ -126,31 +123,28 @@ def import_command(source: str) -> str:
     return f"`tallybook import --ledger {shlex.quote(source)}`"
 
 
-def find_version(project: Project, chain: str) -> str:
-    """Return a revision whose ledger proves a batch with this chain value; empty where git has none.
+def find_version(project: Project, needle: bytes) -> str:
+    """Return a revision whose ledger has these bytes in a batch that is proven; empty where git has none.
 
     Raises:
-        OSError, SubprocessError: Git fails.
+        OSError, GitFailedError: Git fails.
     """
-    needle = CHAIN_MARK + chain.encode() + CHAIN_END
-    return _find(project, needle, lambda version: chain in version.links)
-
-
-def _find(project: Project, needle: bytes, is_right: Callable[[Histories], bool]) -> str:
-    """Return a revision whose ledger has these bytes, and histories that are right; empty where git has none."""
-    searched: set[str | None] = {None}
-    for name, commit in git.revisions(project):
-        blob = git.ledger_blob(commit, project)
-        if blob in searched or len(searched) > _MAX_VERSIONS:
+    searched: set[str] = set()
+    for name, blob in git.versions(project):
+        if blob in searched or len(searched) == _MAX_VERSIONS:
             continue
         searched.add(blob)
-        with suppress(errors.NewerLedgerError), git.ledger_in(commit, project) as copy:
-            if copy is not None and next(find_all(copy.fd, (needle,), 0, copy.size), None) is not None:
+        with suppress(errors.NewerLedgerError), git.ledger_of(blob, project) as copy:
+            if next(find_all(copy.fd, (needle,), 0, copy.size), None) is not None:
                 version = Histories()
                 version.add_file(copy.fd, copy.size, copy.pending_ids)
-                if is_right(version):
+                if any(needle in link.batch.raw for link in version.links.values()):
                     return name
     return ""
+
+
+def _end_of(chain: str) -> bytes:
+    return CHAIN_MARK + chain.encode() + CHAIN_END
 
 
 def _own_file(project: Project) -> str:
@@ -158,32 +152,6 @@ def _own_file(project: Project) -> str:
     path = os.path.realpath(project.ledger / LOG_NAME)
     near = os.path.relpath(path)
     return path if near.startswith(os.pardir) else near
-
-
-def _describe_merge(project: Project, own: Histories, paths: Sequence[Sequence[Link]]) -> str:
-    """Return what a merge left in the file: conflict markers, or the events of both sides."""
-    merge = "a git merge" if git.is_tracked(project.ledger / LOG_NAME) else "a merge"
-    since = min((histories.find_fork(paths[0], path) for path in paths[1:]), default=0)
-    both = f"events were appended after event {since} on both sides" if since else "it has two beginnings"
-    if own.marker:
-        return f"has the conflict of {merge} at line {own.marker}: {both if len(paths) > 1 else 'lines of both sides'}"
-    return f"has the lines of both sides of {merge}, one after the other: {both}"
-
-
-def _keep_both(source: str) -> str:
-    return f"run {import_command(source)}, which keeps every rating of both"
-
-
-def _find_source(project: Project, own: Histories, lost: Head | None) -> str:
-    """Return what to import after a merge: ``git:REV`` with what the file lacks; the file itself without such."""
-    # The merge may have been made on a version without the events of this machine.
-    with suppress(*git.FAILURES):
-        if lost is not None and (revision := find_version(project, lost.position.chain)):
-            return f"git:{revision}"
-        # Lines whose beginning is not in the file.
-        if own.stray and (revision := _find(project, own.stray, lambda version: not version.unproven)):
-            return f"git:{revision}"
-    return _own_file(project)
 
 
 # ---- A whole log in its place ----
@@ -212,9 +180,10 @@ def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerE
     """
     head = open_log(project).read_head()
     lost, end = (0, "") if head is None else head.position[:2]
-    if lost and end not in every.links:
+    # A merge may have been made on a version without the events of this machine, and have taken part of the other.
+    for needle in (_end_of(end) if lost and end not in every.links else b"", every.stray):
         with suppress(*git.FAILURES):
-            if revision := find_version(project, end):
+            if needle and (revision := find_version(project, needle)):
                 add_source(project, _GIT + revision, every)
     if not every.links:
         raise error
@@ -263,38 +232,20 @@ def frame_import(events: Iterable[events.Event], end: Position) -> RawBatch:
     return frame([encode(event) for event in events], Stamp(end, at, BY, new_id, clock.new_salt))
 
 
-def put_back(project: Project, repair: Repair, seen: tuple[int, int, int] | None, every: Histories) -> list[str]:
+def put_back(project: Project, repair: Repair, seen: tuple[int, int, int] | None) -> list[str]:
     """Put the whole log in place of the damaged one, which ``identify_log`` saw; return what was set aside."""
     at = clock.utc_now().at
     checkpoints.clear(project.ledger)
     aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, seen)
     checkpoints.clear(project.ledger)
-    foreign = _set_foreign_playbook_aside(project, repair, every, at)
-    return [str(path) for path in (aside, foreign) if path is not None]
-
-
-def _set_foreign_playbook_aside(project: Project, repair: Repair, every: Histories, at: str) -> Path | None:
-    """Take away a ``playbook.json`` that shows another history: it would pass for a manual edit of this one.
-
-    Returns:
-        Its new name; None where nothing had to be kept, because it is exactly what its history says.
-    """
-    data = playbook_file.read_bytes(project.playbook)
-    try:
-        stamp = read_stamp(read_legacy(data or b"", PLAYBOOK_NAME).stamp)
-    except errors.BadInputError:
-        return None
-    if stamp is None or any(stamp == (batch.last, batch.chain) for batch in repair.batches):
-        return None
-    if stamp[1] in every.links:
-        batches = [link.batch for link in every.path(stamp[1])]
-        state = fold_history(PLAYBOOK, lambda: decode(batches))
-        if data in {playbook_bytes(state, form) for form in settings.FORMATS}:
-            project.playbook.unlink()
-            return None
-    aside = playbook_file.set_aside(project, at)
-    project.playbook.unlink(missing_ok=True)
-    return aside
+    paths = [] if aside is None else [aside]
+    with suppress(errors.BadInputError):
+        stamp = read_stamp(read_legacy(playbook_file.read_bytes(project.playbook) or b"", PLAYBOOK_NAME).stamp)
+        # A file that shows another history would pass for a manual edit of this one.
+        if stamp is not None and stamp not in {(batch.last, batch.chain) for batch in repair.batches}:
+            paths.append(playbook_file.set_aside(project, at))
+            project.playbook.unlink(missing_ok=True)
+    return list(map(str, paths))
 
 
 def new_id() -> str:
@@ -373,7 +324,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     every = Histories()
     # The own file is read once, so that its lines are counted once.
     if not source or source.startswith(_GIT) or _find_file(source) != Path(os.path.realpath(log.path)):
-        add_own(project, every, sealed=True)
+        add_own(project, every)
     add_source(project, source, every)
     repair = None
     try:
@@ -387,7 +338,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         done.tracked = log.path if git.is_tracked(log.path) else None
     if not dry_run:
         if repair is not None:
-            done.aside += put_back(project, repair, seen, every)
+            done.aside += put_back(project, repair, seen)
         # The spool and a manual edit are events before those of the other ledger.
         recording.write(project, [], begin=True)
         own = ()
@@ -509,15 +460,15 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
     try:
         if source.startswith(_GIT):
             commit = git.commit_of(project.root, source.removeprefix(_GIT))
-            with git.ledger_in(commit, project) as copy:
-                if copy is None:
-                    raise errors.BadInputError(what, f"commit {commit.name} has no ledger in its place", _HINT)
-                proven = histories.add_file(copy.fd, copy.size, copy.pending_ids, sealed=True)
+            if (blob := git.ledger_blob(commit, project)) is None:
+                raise errors.BadInputError(what, f"commit {commit.name} has no ledger in its place", _HINT)
+            with git.ledger_of(blob, project) as copy:
+                proven = histories.add_file(copy.fd, copy.size, copy.pending_ids)
         else:
             path = _find_file(source)
             with disk.hold_open(path) as fd:
                 check_format(fd, path)
-                proven = histories.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent), sealed=True)
+                proven = histories.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent))
     except (errors.CannotWriteError, *git.FAILURES) as error:
         why = git.no_commit(error) if source.startswith(_GIT) else f"cannot be read: {disk.reason(error)}"
         raise errors.BadInputError(what, why, _HINT) from error

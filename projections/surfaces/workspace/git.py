@@ -61,18 +61,19 @@ class Commit:
         return self.id[:_SHORT_CHARS]
 
 
-def ask(folder: os.PathLike[str] | str, *words: str, limit_s: float = _TIMEOUT_S) -> bytes:
+def ask(folder: os.PathLike[str] | str, *words: str, given: bytes = b"", limit_s: float = _TIMEOUT_S) -> bytes:
     """Run git in a folder and return its standard output.
 
     Args:
         folder: Where git runs.
         words: Its arguments; input from outside comes after ``--end-of-options`` or ``--``.
+        given: Its standard input.
         limit_s: How long it may take.
 
     Raises:
         GitFailedError: Git cannot be run, does not answer in time, or refuses.
     """
-    done = git_remote.run_git(words, folder=os.fspath(folder), limit_s=limit_s, variables=_VARIABLES)
+    done = git_remote.run_git(words, folder=os.fspath(folder), given=given, limit_s=limit_s, variables=_VARIABLES)
     if done.code:
         raise GitFailedError(done.reason)
     return done.output
@@ -148,8 +149,8 @@ def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) 
     ]
 
 
-def revisions(project: Project) -> Iterator[tuple[str, Commit]]:
-    """Yield the commits that can have a version of the ledger's log file, each with a revision that names it.
+def versions(project: Project) -> Iterator[tuple[str, str]]:
+    """Yield the versions of the ledger's log file that git has, each as a revision that names it and the file's id.
 
     Branches and tags come first, then every commit that changed the file, the newest first, those that only the
     reflog has included.
@@ -160,25 +161,24 @@ def revisions(project: Project) -> Iterator[tuple[str, Commit]]:
     top, path = _find_log(project)
     names = ask(top, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
     # Without the full history, a merge that kept one side hides the commits of the other.
-    changes = ask(top, "rev-list", f"--max-count={_MAX_COMMITS}", "--full-history", "--all", "--reflog", "--", path)
-    for name in (*names.decode(errors="surrogateescape").split("\n"), *changes.decode().split()):
-        with suppress(*FAILURES):
-            commit = commit_of(top, name)
-            yield commit.name if name == commit.id else name, commit
+    options = (f"--max-count={_MAX_COMMITS}", f"--abbrev={_SHORT_CHARS}", "--full-history", "--all", "--reflog")
+    every = names.splitlines() + ask(top, "rev-list", "--abbrev-commit", *options, "--", path).splitlines()
+    rows = b"".join(b"%b:%b\n" % (name, os.fsencode(path)) for name in every)
+    answer = ask(top, "cat-file", "--batch-check", given=rows, limit_s=_COPY_TIMEOUT_S).splitlines()
+    for name, row in zip(every, answer, strict=False):
+        blob, _, kind = row.partition(b" ")
+        if kind.startswith(b"blob "):
+            yield os.fsdecode(name), blob.decode()
 
 
 @contextmanager
-def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
-    """Open the ledger in a commit; None if the commit has no file in its place.
+def ledger_of(blob: str, project: Project) -> Iterator[Copy]:
+    """Open the ledger that git has under a file's id.
 
     Raises:
         GitFailedError: Git fails.
         NewerLedgerError: Its format is from the future.
     """
-    blob = ledger_blob(commit, project)
-    if blob is None:
-        yield None
-        return
     # A file without a name, so that nothing of it is left however this process ends.
     with tempfile.TemporaryFile() as file:
         file.write(ask(project.root, "cat-file", "blob", blob, limit_s=_COPY_TIMEOUT_S))
