@@ -18,6 +18,7 @@ import pytest
 from helpers.browser import chromium
 from helpers.command_line import Answer, run_here
 from helpers.installation import lay_out
+from helpers.sharing_projects import Team, make_team
 from helpers.sweep import slice_of
 from helpers.transcripts import client_in
 import tallybook
@@ -192,6 +193,22 @@ def read_playbook(project: Path) -> Callable[[], dict[str, Any]]:
         return doc
 
     return read
+
+
+@pytest.fixture
+def team(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Team:
+    """Return machines that can share a book, in memory or through the engine of the parameter."""
+    return make_team(getattr(request, "param", "memory"), tmp_path, run, monkeypatch)
+
+
+@pytest.fixture
+def duo(team: Team) -> Team:
+    """Return two machines that share a book, each with an entry."""
+    for machine, text in (("anna", "Run the tests first"), ("ben", "Write short commits")):
+        team.run(machine, "add", text)
+        team.share(machine)
+    team.sync("anna")
+    return team
 
 
 @pytest.fixture

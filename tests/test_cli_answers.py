@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+import re
 import shlex
+import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.command_line import Answer, Run, verbs
 from helpers.events import list_events
 from helpers.real_command import assert_refused
 from helpers.reference_model import book, extraction
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
@@ -142,3 +147,120 @@ def test_bad_arguments_are_refused(here: Project, run: Run, arguments: list[str]
     before = (here.ledger / "events.jsonl").read_bytes()
     assert_refused(run(*arguments), code, says)
     assert before == (here.ledger / "events.jsonl").read_bytes()
+
+
+# Help: the screen by groups, and shell completion.
+
+
+COLUMNS = 80
+
+
+def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> None:
+    """The screen has at most 40 lines of 80 columns, begins with `init`, and ends with what programs run."""
+    lines = run("--help").out.splitlines()
+    assert [] == [line for line in lines if len(line) > COLUMNS]
+    assert len(lines) <= 40
+    assert lines[lines.index("Every day:") + 1].startswith("  init ")
+    names = re.findall(r"[\w-]+", " ".join(line.partition("  ")[2] for line in lines))
+    assert set() == {verb for verb in VERBS if " " not in verb} - set(names)
+    assert 39 >= sum(" " not in verb for verb in VERBS)
+    assert "  For programs  hook, mcp, record, completion" in lines
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("wh", "what-if why"),
+        ("help rev", "review"),
+        ("score g", "gate"),
+        ("rate --rea", "--reason"),
+        ("completion f", "fish"),
+    ],
+)
+def test_bash_completes_verbs_options_and_choices(words: str, expected: str, tmp_path: Path) -> None:
+    """With the printed script loaded, bash completes what the command line accepts."""
+    program = tmp_path / "tallybook"
+    code = "from tallybook.projections.surfaces.entry_point import main; main()"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8")
+    program.chmod(0o755)
+    script = (
+        f'eval "$(tallybook completion bash)"; COMP_WORDS=(tallybook {words}); COMP_CWORD={len(words.split())}; '
+        "_tallybook_completion tallybook; echo ${COMPREPLY[@]}"
+    )
+    env = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=env)
+    assert (expected, "") == (" ".join(sorted(done.stdout.split())), done.stderr)
+
+
+# The modules that a command loads: a short process spends most of its time on loading them.
+
+
+RATING = '{"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}'
+LOAD = """
+import sys
+from tallybook.projections.surfaces.cli.main import run
+code = run(sys.argv[1:])
+print(*sorted(sys.modules))
+sys.exit(code)
+"""
+INSTALLED = ("cattrs", "rich", "yaml")
+# Each takes a process about as long to load as a day's ratings to fold, and none of these commands needs it.
+SLOW = ("asyncio", "email", "hashlib", "logging", "subprocess", "tempfile", "zoneinfo")
+# Of ours, what is for other commands: what writes, what finds a moment, what a legacy file or a redaction takes.
+WRITING = (
+    "tallybook.ledger.decisions.update",
+    *(f"tallybook.projections.surfaces.writing.{name}" for name in ("record", "requests", "secrets")),
+)
+OTHERS = (
+    "tallybook.ledger.decisions.legacy_import",
+    "tallybook.projections.surfaces.writing.erasure",
+    "tallybook.projections.surfaces.writing.redact",
+)
+
+
+@pytest.fixture
+def small(project: Path) -> Project:
+    """Return a project whose ledger is long enough for a checkpoint, with a text that needs an escape."""
+    made = Project(project)
+    commands.add(made, 'Say "no" to quotes\nin ids', HUMAN)
+    for number in range(30):
+        commands.record(made, {"new_key_points": [f"guidance {number} " * 200], "evaluations": []}, HUMAN)
+    commands.playbook(made)
+    return made
+
+
+def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str]]:
+    """Return the answer of a command in its own process, and the modules that it had loaded at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, "--project", str(project.root), *words],
+        input=given.encode(),
+        capture_output=True,
+        check=True,
+    )
+    answer, modules = done.stdout.decode().splitlines()
+    return json.loads(answer), set(modules.split())
+
+
+READING = {*INSTALLED, *SLOW, *WRITING, *OTHERS}
+
+
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [
+        (("show",), READING | {"tallybook.projections.surfaces.history.moments"}),
+        (("show", "--at", "10"), READING),
+        (("rate", "kpt_001", "helpful"), {*INSTALLED, *SLOW, *OTHERS}),
+        (("add", "one more"), {*INSTALLED, *SLOW, *OTHERS}),
+        (("record",), {*INSTALLED, *SLOW, *OTHERS}),
+        (("verify",), {*INSTALLED, *SLOW, *OTHERS}),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_a_command_loads_what_it_needs(small: Project, words: tuple[str, ...], others: set[str]) -> None:
+    """What reads loads nothing that writes, also of a moment, and what writes nothing that explains or erases."""
+    answer, modules = loaded(small, *words, "--json", given=RATING)
+    assert answer.get("ok", True)
+    assert set() == modules & others
+    # What a model said is searched for secrets, and nothing else.
+    assert ("record" in words) == ("tallybook.projections.surfaces.writing.secrets" in modules)

@@ -13,18 +13,38 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
-from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
+from helpers.long_ledgers import (
+    CLOSED,
+    LEARNED,
+    NAMES,
+    STORY,
+    STRETCHES,
+    grow,
+    make_long,
+    opened,
+    project_of,
+)
 from helpers.memory_log import MemoryLog
+from helpers.sweep import slice_of
 from tallybook.ledger import clock
 from tallybook.ledger import search as batch_search
 from tallybook.ledger.codec import decode, encode
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.events import PointMatched, PointRated
 from tallybook.ledger.line import Draft, RawBatch
 from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_batches
+from tallybook.ledger.storage.redaction import add_pending
+from tallybook.projections.fold import fold_history
+from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.playbook.conditions import parse, search
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.history.moments import find
+from tallybook.projections.surfaces.history.stories import history_of
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 @pytest.fixture(autouse=True)
@@ -184,3 +204,94 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
     at = clock.moment(BEGIN + minute * MINUTE_US).at
     recorded = [record for batch in decode(log.read()) for record in batch.records]
     assert max((record.seq for record in recorded if record.at <= at), default=0) == of(log, at).seq
+
+
+# The batches that decide the history of an entry: folding them gives what the whole history gives.
+
+
+def story(batches: Sequence[Batch], name: str, until: int | None = None) -> Any:
+    """Return the story of an entry as of a moment, from the whole history."""
+
+    def audit(moment: int | None) -> Any:
+        return fold_history(entries_view({name}), lambda: batches, moment).stories[name]
+
+    return explain(audit(until), fold_history(ENTRIES, lambda: batches, until), audit)
+
+
+def stories_of(story_log: JsonlLog) -> dict[tuple[str, int | None], Any]:
+    """Return the story of each entry as of the end of each batch, and as of now, read from the whole story_log."""
+    batches = list(decode(story_log.read()))
+    # As of the first batch a name would be looked for as words of a text.
+    moments = [None, *sorted({batch.last for batch in batches} - {1})]
+    return {(name, moment): story(batches, name, moment) for name in NAMES for moment in moments}
+
+
+def check(story_log: JsonlLog) -> None:
+    """Compare each answer of `why` with the whole history."""
+    for (name, moment), told in stories_of(story_log).items():
+        here = project_of(story_log)
+        assert told == commands.why(here, name, None if moment is None else find(here, str(moment)))
+
+
+@settings(
+    max_examples=slice_of(40, 25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(stretches=STRETCHES)
+def test_a_story_is_that_of_the_whole_history(tmp_path: Path, stretches: list[list[Any]]) -> None:
+    """A story as of any moment holds undone, merged and redacted entries as a fold of the whole history does."""
+    story_log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    grow(story_log, [LEARNED, *stretches])
+    check(story_log)
+    story_log.close()
+
+
+@pytest.fixture
+def story_log(project: Path) -> Iterator[JsonlLog]:
+    """Return a ledger of three entries, of which one is pruned by an update later than its ratings."""
+    made = JsonlLog(Project(project).ledger)
+    grow(made, STORY)
+    yield made
+    made.close()
+
+
+def read(story_log: JsonlLog, name: str) -> list[int]:
+    """Return the last events of the batches that a story reads."""
+    return [batch.last for batch in history_of(story_log, {name})()]
+
+
+def test_a_due_prune_is_followed_to_the_update_that_does_it(story_log: JsonlLog) -> None:
+    """After ratings without an update the batches up to the next update of another entry are read."""
+    assert [5, 10, 11, 13, 15] == read(story_log, "kpt_002")
+    assert "pruned" == commands.why(project_of(story_log), "kpt_002")["status"]
+
+
+def test_a_pending_redaction_hides_its_text(story_log: JsonlLog) -> None:
+    """While a redaction is unfinished a story shows its text as redacted."""
+    ids = [record.id for batch in decode(story_log.read()) for record in batch.records]
+    add_pending(story_log.folder, (ids[1],), ("no such text",), "private", HUMAN)
+    check(story_log)
+    assert "[redacted]" == commands.why(project_of(story_log), "kpt_001")["text"]
+
+
+def test_what_was_joined_to_an_entry_is_in_its_story(story_log: JsonlLog) -> None:
+    """Ratings of an entry that was joined to another when it landed count in the story of that one."""
+    grow(
+        story_log,
+        [
+            [PointMatched("kpt_009", "kpt_001", 2, 0, "the text of 'kpt_001'")],
+            [PointRated("kpt_009", "helpful"), CLOSED],
+        ],
+    )
+    check(story_log)
+    assert 4 == commands.why(project_of(story_log), "kpt_001")["helpful"]
+
+
+@pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])
+def test_a_changed_batch_is_damage(story_log: JsonlLog, said: bytes) -> None:
+    """The batches of a story are verified with their texts; the error equals that of a full read."""
+    story_log.path.write_bytes(story_log.path.read_bytes().replace(said, said.upper(), 1))
+    with pytest.raises(DamagedLedgerError) as expected:
+        stories_of(story_log)
+    with pytest.raises(DamagedLedgerError) as found:
+        commands.why(project_of(story_log), "kpt_001")
+    assert str(expected.value) == str(found.value)

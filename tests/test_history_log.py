@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
+import re
+import shutil
 import signal
 import subprocess
 from typing import Any
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.authors import HUMAN
+from helpers.cache_places import caches_of
 from helpers.command_line import Answer, Run
 from helpers.ledger_codec import sample
 from helpers.memory_log import MemoryLog
@@ -25,7 +28,7 @@ from helpers.repository import ROOT
 from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
 from tallybook.ledger.codec import decode, encode
-from tallybook.ledger.errors import UnknownEntryError
+from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRated
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.history.event_rows import EventFilter, row
@@ -227,3 +230,100 @@ def test_the_last_events_are_those_of_the_whole_list(here: Project, run: Run, ta
         assert every[-number:] == run("log", "-n", str(number), "--json").out.splitlines()
     people = run("log").out.splitlines()
     assert people[-4:] == run("log", "-n", "4").out.splitlines()
+
+
+# `verify`: a head noted elsewhere, read once; and `replay --no-verify`, without a proof and a stored checkpoint.
+
+
+@pytest.fixture
+def changed(project: Path) -> Project:
+    """Return a project with three entries and a rating each."""
+    changed = Project(project)
+    for text in ("one", "two", "three"):
+        commands.add(changed, text, HUMAN)
+    for name in ("kpt_001", "kpt_002", "kpt_003"):
+        commands.rate(changed, name, "helpful", HUMAN)
+    return changed
+
+
+def test_a_head_noted_elsewhere_is_found_again(changed: Project) -> None:
+    """A printed head stays valid as the ledger grows; any other head is a problem."""
+    head = commands.verify_and_fold(changed)[0].head
+    commands.rate(changed, "kpt_001", "harmful", HUMAN)
+    assert commands.verify_and_fold(changed, expect=f"{head.seq}:{head.chain}")[0].ok
+    (problem,) = commands.verify_and_fold(changed, expect=f"{head.seq}:{'0' * 32}")[0].problems
+    assert head.seq == problem.seq
+    assert not commands.verify_and_fold(changed, expect=f"{head.seq + 50}:{head.chain}")[0].ok
+    with pytest.raises(BadInputError):
+        commands.verify_and_fold(changed, expect="yesterday")[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="this system reads at no offset")
+def test_verify_reads_the_log_once(changed: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`verify` of a long ledger reads each of its bytes from the disk once, and a few at its ends again."""
+    commands.record(changed, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(100)]}, HUMAN)
+    log, pread, sizes = changed.ledger / "events.jsonl", os.pread, []
+
+    def counting(fd: int, size: int, offset: int) -> bytes:
+        data = pread(fd, size, offset)
+        if os.path.samestat(os.fstat(fd), log.stat()):
+            sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counting)
+    assert 0 == run("--project", str(changed.root), "verify").code
+    assert 1.0 <= sum(sizes) / log.stat().st_size < 1.2
+
+
+# Without a proof
+
+
+UNVERIFIED = "note: the chain was not verified"
+
+
+@pytest.fixture
+def undone(project: Path, run: Run) -> Project:
+    """Return a project with a ledger long enough for a checkpoint, without one; a rating is undone."""
+    place = Project(project)
+    commands.record(place, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
+    commands.rate(place, "kpt_001", "helpful", HUMAN)
+    commands.rate(place, "kpt_002", "harmful", HUMAN)
+    assert 0 == run("undo").code
+    shutil.rmtree(caches_of(place.ledger))
+    return place
+
+
+def change(undone: Project, expression: bytes, other: bytes) -> None:
+    """Change the first match in the ledger."""
+    path = undone.ledger / "events.jsonl"
+    data, number = re.subn(expression, other, path.read_bytes(), count=1)
+    assert 1 == number
+    path.write_bytes(data)
+
+
+def files(undone: Project) -> dict[Path, bytes]:
+    """Return the bytes of every file of the project."""
+    return {path: path.read_bytes() for path in undone.claude.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("when", [[], ["--at", "9"], ["--at", "11"], ["--at", "~1"], ["--at", "1d"]], ids=" ".join)
+def test_an_unchanged_ledger_gives_the_same_replay(undone: Project, run: Run, when: list[str]) -> None:
+    """Now and at any moment the bytes are those of a verified replay, and a note says that this one was not."""
+    expected = run("replay", "--output", "-", *when)
+    shutil.rmtree(caches_of(undone.ledger), ignore_errors=True)
+    before = files(undone)
+    answer = run("replay", "--no-verify", *when)
+    assert (0, expected.out) == (answer.code, answer.out)
+    assert (len(expected.err.splitlines()) + 1, 1) == (len(answer.err.splitlines()), answer.err.count(UNVERIFIED))
+    assert before == files(undone)
+
+
+def test_a_changed_event_is_shown_and_nothing_is_stored(undone: Project, run: Run) -> None:
+    """The replay shows the changed event; no checkpoint is stored, and verifying commands still refuse the ledger."""
+    change(undone, rb'"kpt_001","rating":"helpful"', b'"kpt_001","rating":"harmful"')
+    before = files(undone)
+    answer = run("replay", "--no-verify")
+    (point,) = (point for point in json.loads(answer.out)["key_points"] if point["name"] == "kpt_001")
+    assert (0, 0, 1) == (answer.code, point["helpful"], point["harmful"])
+    assert before == files(undone)
+    assert [3, 3, 3] == [run(*words).code for words in (["replay"], ["replay", "--check"], ["verify"])]

@@ -8,20 +8,27 @@ from itertools import cycle
 import json
 import os
 from pathlib import Path
+import shlex
 import shutil
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
+from helpers.authors import HUMAN
 from helpers.command_line import Answer
+from helpers.git_repositories import git
+from helpers.installation import installed
 from helpers.real_command import MAIN
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.install.places import Installation, InstallTarget
+from tallybook.projections.surfaces.workspace.project import Project
 
 __all__ = ["on_path"]
 pytestmark = pytest.mark.usefixtures("_installed")
@@ -206,3 +213,165 @@ def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., 
     assert len(files.events) == len(lines_of(files, target))
     assert 0 == run("uninstall", name).code
     assert (data, target, before) == (target.read_text(), path.readlink(), contents(project))
+
+
+# ``init`` and ``uninstall`` in real clones: what git ignores in this clone alone, and a tracked ``playbook.json``.
+
+
+COMMENT = "# Tallybook: each machine has its own\n"
+IGNORED = "/.claude/playbook.json\n"
+
+
+@pytest.fixture
+def clone(project: Path) -> Path:
+    """Return the project as a repository with one commit."""
+    git(project, "init", "--quiet", "--initial-branch=main")
+    git(project, "commit", "--quiet", "--allow-empty", "--message", "first")
+    return project
+
+
+def status(folder: Path) -> list[str]:
+    """Return what git shows as new or changed."""
+    return [line for line in git(folder, "status", "--porcelain", "-uall").split("\n") if "playbook.json" in line]
+
+
+def test_a_linked_worktree_uses_the_file_of_its_repository(clone: Path, run: Callable[..., Answer]) -> None:
+    """Git reads it from there in every working tree."""
+    git(clone, "worktree", "add", "--quiet", "../side", "-b", "side")
+    side = clone.parent / "side"
+    (side / ".claude").mkdir()
+    assert 0 == run("--project", str(side), "init").code
+    assert IGNORED in (clone / ".git" / "info" / "exclude").read_text()
+    commands.add(Project(side), "one", HUMAN)
+    assert [] == status(side)
+
+
+def test_a_project_below_the_top_is_named_from_the_top(clone: Path, run: Callable[..., Answer]) -> None:
+    """Characters that have a meaning in the file are escaped."""
+    below = clone / "a[b]* c"
+    (below / ".claude").mkdir(parents=True)
+    assert 0 == run("--project", str(below), "init").code
+    assert "/a\\[b]\\*\\ c/.claude/playbook.json\n" in (clone / ".git" / "info" / "exclude").read_text()
+    commands.add(Project(below), "one", HUMAN)
+    assert [] == status(clone)
+
+
+@pytest.mark.parametrize("place", ["info/exclude", "info", ""])
+def test_a_link_is_not_followed(clone: Path, tmp_path: Path, run: Callable[..., Answer], place: str) -> None:
+    """What it leads to may be another's file."""
+    path = (clone / ".git" / place) if place else clone / ".git"
+    moved = tmp_path / "elsewhere"
+    path.rename(moved)
+    path.symlink_to(moved)
+    exclude = clone / ".git" / "info" / "exclude"
+    before = exclude.read_text()
+    answer = run("init")
+    assert (0, before) == (answer.code, exclude.read_text())
+    assert str(exclude) not in answer.out
+
+
+def test_a_pointer_to_a_foreign_repository_is_not_followed(
+    clone: Path, tmp_path: Path, run: Callable[..., Answer]
+) -> None:
+    """An archive can bring a ``.git`` file that leads to any repository of this machine."""
+    planted = tmp_path / "planted"
+    (planted / ".claude").mkdir(parents=True)
+    (planted / ".git").write_text(f"gitdir: {clone / '.git'}\n")
+    before = (clone / ".git" / "info" / "exclude").read_text()
+    assert 0 == run("--project", str(planted), "init").code
+    assert before == (clone / ".git" / "info" / "exclude").read_text()
+
+
+# ``init`` and ``doctor`` where only an active virtual environment has the command: what a new shell then runs.
+
+
+SYSTEM_PATH = "/usr/bin:/bin"
+SESSION_START = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": "."})
+
+
+@attrs.frozen
+class Environment:
+    """A virtual environment that has the command, and a project in a repository.
+
+    Attributes:
+        folder: The environment.
+        root: The project.
+    """
+
+    folder: Path
+    root: Path
+
+    @property
+    def program(self) -> Path:
+        """The command in the environment."""
+        return self.folder / "bin" / "tallybook"
+
+    def run(self, *words: str, active: bool = True, command: str = "", given: str = "") -> tuple[int, str, str]:
+        """Run the command, or another of a shell, in the project; return exit code, output and errors."""
+        path = f"{self.folder / 'bin'}:{SYSTEM_PATH}" if active else SYSTEM_PATH
+        environment = {"PATH": path, "HOME": os.environ["HOME"]} | ({"VIRTUAL_ENV": str(self.folder)} if active else {})
+        line = command or shlex.join(["tallybook", *words])
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=self.root, env=environment, capture_output=True, text=True, check=False, input=given
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with the package as an installer leaves it."""
+    folder = tmp_path_factory.mktemp("venv") / "my env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    places = [installed(), *(path for path in sys.path if path.endswith("site-packages"))]
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "places.pth").write_text("".join(f"{place}\n" for place in places), encoding="utf-8")
+    program = folder / "bin" / "tallybook"
+    start = "from tallybook.projections.surfaces.entry_point import main; main()"
+    # The path of the interpreter has a space, which a line that begins with #! cannot have.
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(folder / "bin" / "python"))} -c "{start}" "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def inside(project: Path, environment: Path) -> Environment:
+    """Return that environment, and a project with an entry."""
+    git(project, "init", "--quiet")
+    made = Environment(environment, project)
+    assert 0 == made.run("add", "Quote ids as strings.")[0]
+    return made
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "copilot"])
+def test_a_file_that_git_does_not_track_names_the_program_by_its_path(inside: Environment, name: str) -> None:
+    """`init` in an environment writes lines that run in a shell without it."""
+    assert 0 == inside.run("init", name)[0]
+    files = AGENTS[name]
+    lines = {line for _, line in lines_of(files, settings_of(files, inside.root))}
+    (line,) = lines
+    assert str(inside.folder) in line
+    code, out, err = inside.run(active=False, command=line, given=SESSION_START)
+    assert (0, "") == (code, err)
+    assert "Quote ids as strings." in out
+
+
+def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) -> None:
+    """A tracked file has the bare command: `init` and `doctor` name the environment and `uv tool install`."""
+    settings = settings_of(AGENTS["claude"], inside.root)
+    settings.write_text("{}", encoding="utf-8")
+    git(inside.root, "add", "--force", str(settings))
+    code, _, err = inside.run("init")
+    assert 0 == code
+    assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
+    assert f"note: `tallybook` is on PATH only in the environment {inside.folder}: hooks and slash commands work" in err
+    assert "uv tool install" in err
+    out = inside.run("doctor")[1]
+    cause = (
+        f"the hooks call `tallybook`, which is on PATH only in the environment {inside.folder}; run `uv tool install"
+    )
+    assert cause in out
+    assert "trust" not in out
+    assert (
+        "the hooks call `tallybook`, which is not on PATH"
+        in (inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1])
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha256
 from http.client import HTTPConnection
 import json
 import os
@@ -13,18 +15,23 @@ import socket
 import subprocess
 import sys
 from threading import Thread
-from typing import NamedTuple
+from time import monotonic, sleep
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
 from helpers.authors import HUMAN
 from helpers.command_line import Run
-from helpers.film_reader import read_page
+from helpers.film_reader import bytes_of, read_page
+from helpers.reference_model import extraction
+from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page import server
-from tallybook.projections.surfaces.page.document import Choices
+from tallybook.projections.surfaces.page.document import Choices, assemble, security_policy
 from tallybook.projections.surfaces.page.server import REFUSED
+from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
 COMMAND = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
@@ -228,3 +235,204 @@ def test_it_ends_with_the_process_that_started_it(here: Project) -> None:
     assert "" == shell.communicate(timeout=END_S)[0]
     with socket.socket() as client:
         assert 0 != client.connect_ex(("127.0.0.1", port or 0))
+
+
+# `tallybook page`: the file that it writes, what is in it, what never is, and how it is opened.
+
+
+HOSTILE = "</script><script>alert(1)</script>\u202e<!--style-->&lt;" + "x" * 9000
+SESSION = "$(touch owned)"
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def rated(project: Path) -> Project:
+    """Return a project with two sessions, a pruned entry, a merge, an undo and a reason."""
+    made = Project(project)
+    for text in ("use types", "delete the cache", "read the log"):
+        commands.add(made, text, HUMAN)
+    for session in ("s-one", SESSION):
+        by = {"rater": "reflector", "session": session, "agent": "agent-x", "model": "model-y"}
+        commands.record(made, extraction(*[("kpt_002", "harmful")] * 2, ("kpt_001", "helpful")), by)
+    return made
+
+
+def page(project: Project, run: Run, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Write a page, and return its meta, its document and its text."""
+    assert 0 == run("page", "-o", str(project.root / "page.html"), "--force", *options).code
+    text = (project.root / "page.html").read_text(encoding="utf-8")
+    return *read_page(text), text
+
+
+def test_it_opens_at_a_moment_and_an_entry(rated: Project, run: Run) -> None:
+    """WHEN and NAME are in the page; without them it opens at the end with no entry selected."""
+    meta, document, _ = page(rated, run, "--at", "~3", "KPT_2")
+    names = document["film"]["names"]
+    assert (12, "kpt_002") == (meta["opens"]["event"], names[meta["opens"]["entry"]])
+    assert {"event": 15, "entry": None} == page(rated, run)[0]["opens"]
+
+
+def test_the_security_policy_allows_the_own_style_and_script_alone(rated: Project, run: Run) -> None:
+    """The hashes are those of the only style and the only script that runs; nothing is named by an address."""
+    _, _, text = page(rated, run)
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (script, style)]
+    assert (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    ) == policy
+    assert policy.replace("; base-uri", "; connect-src 'self'; base-uri") == security_policy(served=True)
+    assert [] == re.findall(r"\s(?:src|href|style|on\w+)=[\"'][^#]", text.replace(script, ""))
+
+
+def test_texts_cannot_leave_their_element(project: Path, run: Run) -> None:
+    """Markup, marks of the template and marks of direction in a text arrive as text."""
+    rated = Project(project)
+    commands.add(rated, HOSTILE, HUMAN)
+    meta, document, text = page(rated, run, "kpt_001")
+    assert (False, False) == ("alert(1)" in text, "\u202e" in text)
+    assert [HOSTILE] == document["film"]["texts"]
+    hostile = assemble({"served": False, "project": "</script><!--script-->"}, {}).decode()
+    assert ("</script><!--script-->", 3) == (read_page(hostile)[0]["project"], hostile.count("</script>"))
+    assert "project" in meta
+
+
+def test_without_texts_leaves_out_texts_and_people(rated: Project, run: Run) -> None:
+    """No text, session, agent, model or project name is anywhere in the file; counts and names are."""
+    commands.rate(rated, "kpt_001", "helpful", HUMAN, reason="it was right")
+    meta, document, text = page(rated, run, "--without-texts")
+    everything = text.encode() + bytes_of(document)
+    for private in ("use types", "delete the cache", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
+        assert private.encode() not in everything, private
+    assert (False, "", 2) == (meta["texts"], meta["project"], meta["counts"]["sessions"])
+    assert "texts" not in document["film"]
+    full = bytes_of(page(rated, run, "--with-quotes")[1])
+    for shown in ("use types", "s-one", "touch owned", "agent-x", "model-y", "it was right"):
+        assert shown.encode() in full, shown
+
+
+def test_quotes_and_reasons_are_left_out_unless_asked_for(rated: Project, run: Run) -> None:
+    """A reason of a rating, a retirement or an undo is in the file with --with-quotes alone."""
+    commands.rate(rated, "kpt_001", "helpful", HUMAN, reason="said in the review")
+    assert 0 == run("retire", "kpt_003", "--reason", "never needed").code
+    reasons = (b"said in the review", b"never needed")
+    meta, document, _ = page(rated, run)
+    assert [] == [reason for reason in reasons if reason in bytes_of(document)]
+    assert (False, False) == (meta["quotes"], bool(document["quotes"]))
+    meta, document, _ = page(rated, run, "--with-quotes")
+    said = document["quotes"]
+    quotes = dict(zip(said["event"], map(tuple, said["quotes"]), strict=True))
+    assert {("note", "helpful: said in the review"), ("reason", "never needed")} == set(quotes.values())
+
+
+def test_secrets_are_masked_and_redacted_texts_gone(rated: Project, run: Run) -> None:
+    """A token that a person recorded is masked on the page, and a redacted text is nowhere in it."""
+    commands.add(rated, f"log in with {TOKEN}", HUMAN)
+    commands.add(rated, "ask Miller about it", HUMAN)
+    assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes", "--expect", "1").code
+    meta, document, _ = page(rated, run, "--with-quotes")
+    everything = bytes_of(document)
+    assert (False, False) == (TOKEN.encode() in everything, b"Miller" in everything)
+    assert {"log in with [masked: GitHub Token]", "[redacted]"} <= {*document["film"]["texts"]}
+    assert ["the texts of 1 event are redacted"] == meta["warnings"]
+
+
+def test_a_story_says_what_why_says(rated: Project, run: Run) -> None:
+    """The sentences, the deciding events and the other names are those of `why`, also after an undo."""
+    commands.record(rated, extraction(new=["use TYPES"]), HUMAN)
+    for words in (("undo", "14"), ("merge", "kpt_001", "kpt_004"), ("retire", "kpt_003"), ("undo",), ("undo",)):
+        run(*words)
+    _, document, _ = page(rated, run, "--with-quotes")
+    names = document["film"]["names"]
+    tables = document["stories"]
+    assert (len(names), 0) == (len(tables["stories"]), tables["omitted"])
+    for told in tables["stories"]:
+        story = commands.why(rated, names[told["entry"]])
+        assert list(tell_story(story)) == told["sentences"]
+        assert [event["seq"] for event in story["deciding"]] == told["deciding"]
+        others = [[names[name], status, relation, names[of]] for name, status, relation, of in told["others"]]
+        assert [[row[key] for key in ("name", "status", "relation", "of")] for row in story["lineage"]] == others
+
+
+@pytest.fixture
+def measured(project: Path, run: Run) -> Project:
+    """Return a project with an entry and two measured sessions, and a baseline."""
+    made = Project(project)
+    commands.add(made, "use types", HUMAN)
+    for session, startup in (("s1", "900"), ("s2", "8000")):
+        assert 0 == run("score", "record", "--session", session, "--component", "ac01", f"startup_ms={startup}").code
+    assert 0 == run("score", "baseline", "ac01", "--value", "90").code
+    return made
+
+
+def scores(project: Project, run: Run) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the meta of a project's page, and its scores, None without any."""
+    assert 0 == run("page", "-o", str(project.root / "a.html")).code
+    meta, document = read_page((project.root / "a.html").read_text(encoding="utf-8"))
+    return meta, document["scores"]
+
+
+def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
+    """Each series has the values that are shown of its score, its coverage, its baseline and its alerts."""
+    _, tables = scores(measured, run)
+    assert tables is not None
+    state = state_of(measured)
+    current = current_scores(state)
+    assert list(current) == [row["id"] for row in tables["series"]]
+    assert sorted(state.days) == tables["days"]
+    for row in tables["series"]:
+        score = current[row["id"]]
+        assert [level.value for level in score.shown] == [value for value in row["values"] if value is not None]
+        assert score.name == row["label"]
+    groups = {row["id"]: row["group"] for row in tables["series"]}
+    assert ("overall", "component") == (groups["session.overall"], groups["ac01"])
+    (series,) = [row for row in tables["series"] if row["id"] == "ac01"]
+    assert (90, True) == (series["baseline"], 0 < series["coverage"][0] <= 1)
+
+
+WAIT_S = 20
+SHOWN = [sys.executable, "-m", "tallybook", "page"]
+
+
+@pytest.fixture
+def one_entry(project: Path) -> Project:
+    """Return a project with one entry, events 1 to 3."""
+    made = Project(project)
+    commands.add(made, "one", HUMAN)
+    return made
+
+
+@pytest.fixture
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a command that writes its argument to a file next to it, as a browser would open it."""
+    if os.name == "nt":
+        pytest.skip("Windows opens its own browser, not that of BROWSER")
+    command = tmp_path_factory.mktemp("browser") / "browser"
+    command.write_text('#!/bin/sh\nprintf %s "$1" > "$0.part" && mv "$0.part" "$0.opened"\n')
+    command.chmod(0o755)
+    return command
+
+
+def opened_by(browser: Path) -> str:
+    """Return what a browser was given, as soon as it was."""
+    file, deadline = browser.with_name("browser.opened"), monotonic() + WAIT_S
+    while not file.exists():
+        assert monotonic() < deadline
+        sleep(0.02)
+    return file.read_text(encoding="utf-8")
+
+
+def test_open_gives_the_file_to_the_browser(one_entry: Project, browser: Path) -> None:
+    """--open starts the browser of the person with the address of the file; a space in its name is escaped."""
+    done = subprocess.run(
+        [*SHOWN, "-o", "my page.html", "--open"],
+        cwd=one_entry.root,
+        env=os.environ | {"BROWSER": f"{browser} %s"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (one_entry.root / "my page.html").resolve().as_uri() == opened_by(browser)
+    assert (True, "") == (done.stdout.startswith("my page.html written: "), done.stderr)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import attrs
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 import pytest
 
-from helpers.books import make_run, make_runs, plain
-from helpers.engines import ENGINES, append, held
+from helpers.books import AT, make_run, make_runs, plain
+from helpers.engines import ENGINES, Fixtures, append, held
+from helpers.memory_store import MemoryStore
 from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from share import stores
+from tallybook.ledger import events
+from tallybook.ledger.codec import UPCASTS, encode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engine import NOTHING, Contents, Place, Run
+from tallybook.ledger.events import BookOpened, BookRules, Event
+from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
+from tallybook.ledger.sharing import book
+from tallybook.ledger.sharing.book import count, cut_runs
+from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, Place, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,3 +126,208 @@ def test_of_processes_that_race_one_gets_each_number(name: str, tmp_path: Path) 
     words = [sys.executable, "-c", RACE, str(ROOT / "tests"), name, str(tmp_path), *sizes]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     assert ("[]\n", 0) == (done.stdout, done.returncode), done.stderr
+
+
+# A state machine over every engine: machines read, append at right and stale ends, and replace, as the model does.
+
+
+MACHINES = st.integers(0, 2)
+NUMBERS = st.integers(1, 3)
+STEPS = 12
+
+
+class Ends(NamedTuple):
+    """The end that a machine knows, which another one may have moved since.
+
+    Attributes:
+        real: As the engine said.
+        model: As the model said at the same moment.
+    """
+
+    real: End
+    model: End
+
+
+def comparable(contents: Contents) -> tuple[list[Run], int, str]:
+    """Return what two engines must agree on: all but places and tokens."""
+    return [plain(run) for run in contents.runs], contents.end.seq, contents.end.chain
+
+
+class Machines(RuleBasedStateMachine):
+    """Three machines on one book in an engine, and the same three on the model."""
+
+    def __init__(self, name: str, request: pytest.FixtureRequest) -> None:
+        """Open a new book of an engine, and a new model."""
+        super().__init__()
+        self.stack = ExitStack()
+        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.connect = Fixtures(self.stack, folder, request).open_book(name)
+        self.engines: list[Engine] = [self.connect() for _ in range(3)]
+        self.model = Engine(MemoryStore())
+        self.ends = [Ends(NOTHING, NOTHING)] * 3
+        self.made = 0
+
+    def teardown(self) -> None:
+        """Compare what every machine reads in the end, and close the book."""
+        try:
+            for engine in self.engines:
+                assert comparable(self.model.read(0)) == comparable(engine.read(0))
+        finally:
+            self.stack.close()
+
+    def make(self, number: int, end: End) -> list[Run]:
+        """Return runs after an end, unlike any other."""
+        self.made += 1
+        return make_runs(number, f"maker{self.made}", Position(end.seq, end.chain, 0))
+
+    def learn(self, machine: int, real: End | None, model: End | None) -> None:
+        """Compare the answers to a write, and let a machine that wrote know the new end."""
+        assert (model is None) == (real is None)
+        if model is not None and real is not None:
+            assert model[:2] == real[:2]
+            self.ends[machine] = Ends(real, model)
+
+    @rule(machine=MACHINES, after=st.integers(0, 12))
+    def read(self, machine: int, after: int) -> None:
+        """Read after any event number; the machine then knows the end."""
+        real, model = self.engines[machine].read(after), self.model.read(after)
+        assert comparable(model) == comparable(real)
+        self.ends[machine] = Ends(real.end, model.end)
+
+    @rule(machine=MACHINES, after=st.integers(0, 12))
+    def read_a_piece(self, machine: int, after: int) -> None:
+        """Read piece after piece from any event number, each from where the one before ended."""
+        found, since, more = list[Run](), NOTHING, True
+        while more:
+            some = self.engines[machine].read(after, 1, since)
+            found += map(plain, some.runs)
+            since, more = some.end._replace(seq=min(after, some.end.seq)), some.more
+        # A piece cannot know that fresh runs follow, which take the place of its own.
+        whole = comparable(self.model.read(after))[0]
+        known = [run for run in found if run in whole]
+        assert whole == known[len(known) - len(whole) :]
+
+    @rule(machine=MACHINES, number=NUMBERS)
+    def append(self, machine: int, number: int) -> None:
+        """Append at the end that the machine knows, right or stale."""
+        ends = self.ends[machine]
+        runs = self.make(number, ends.model)
+        self.learn(machine, self.engines[machine].append(ends.real, runs), self.model.append(ends.model, runs))
+
+    @rule(machine=MACHINES, number=NUMBERS)
+    def read_and_append(self, machine: int, number: int) -> None:
+        """Append at the present end, which must be done."""
+        self.read(machine, self.ends[machine].model.seq)
+        self.append(machine, number)
+        assert self.model.read(0).end == self.ends[machine].model
+
+    @rule(machine=MACHINES, number=NUMBERS)
+    def replace(self, machine: int, number: int) -> None:
+        """Replace everything, if the end that the machine knows is still the end."""
+        ends = self.ends[machine]
+        runs = self.make(number, NOTHING)
+        self.learn(machine, self.engines[machine].replace(ends.real, runs), self.model.replace(ends.model, runs))
+
+    @rule(machine=MACHINES)
+    def shorten(self, machine: int) -> None:
+        """Replace everything by its own beginning, so that an end which was there before comes back."""
+        self.read(machine, 0)
+        if runs := [plain(run) for run in self.model.read(0).runs][:1]:
+            ends = self.ends[machine]
+            self.learn(machine, self.engines[machine].replace(ends.real, runs), self.model.replace(ends.model, runs))
+
+    @rule(machine=MACHINES)
+    def restart(self, machine: int) -> None:
+        """End a machine's process; the next one knows what the replica holds."""
+        self.engines[machine].close()
+        self.engines[machine] = self.connect()
+        self.read(machine, self.ends[machine].model.seq)
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+def test_every_engine_does_what_the_model_does(name: str, request: pytest.FixtureRequest) -> None:
+    """Whatever machines do in whatever order, an engine answers and holds what the engine in memory does."""
+    # Called without arguments, as a class is.
+    machines = cast("type[RuleBasedStateMachine]", partial(Machines, name, request))
+    run_state_machine_as_test(
+        machines,
+        settings=settings(
+            max_examples=slice_of(200, 5),
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+# What counts of an engine's runs goes into the copy of the book byte for byte, and nothing else does.
+
+
+def _batch(event: Event, after: Position, id_: str) -> RawBatch:
+    return frame([encode(event)], Stamp(after, AT, {"rater": "test"}, lambda: id_, lambda: "salt"))
+
+
+OPENED = _batch(BookOpened("book", "demo", 1, 1), START, "opened")
+RUNS = [*cut_runs([OPENED], START, 1), *make_runs(4, after=OPENED.position)]
+
+
+@pytest.mark.parametrize(("number", "known", "counts"), [(2, 1, 1), (2, 2, 3), (3, 2, 1), (1, 2, 1)])
+def test_only_the_next_rules_can_follow(number: int, known: int, counts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that does not know the next rules takes in up to there; other numbers are skipped by every program."""
+    monkeypatch.setattr(book, "NEWEST", known)
+    changed = _batch(BookRules(number), OPENED.position, "changed")
+    later = make_run(changed.position, "anna", "kpt_001")[0]
+    counted = count([RUNS[0], *cut_runs([changed], OPENED.position, 1), later], START, set())
+    is_unknown = (number, known) == (2, 1)
+    assert (counts, is_unknown) == (len(counted.batches), counted.newer is not None)
+    assert (0 if is_unknown or counts > 1 else 2) == len(counted.skipped)
+
+
+def test_rules_change_only_where_a_run_begins() -> None:
+    """Else a program that knows the next rules could skip what one that does not has taken in; fresh runs keep that."""
+    changed = _batch(BookRules(2), OPENED.position, "changed")
+    batches = [OPENED, changed]
+    together = Run(1, changed.last, START.chain, changed.chain, b"".join(batch.raw for batch in batches))
+    counted = count([together], START, set())
+    assert ([], None, 1) == (counted.batches, counted.newer, len(counted.skipped))
+    runs = cut_runs(batches, START, 1_000_000)
+    assert [1, 2] == [run.first for run in runs]
+    assert 1 == len(count(runs, START, set()).batches)
+
+
+def test_runs_whose_bytes_end_elsewhere_do_not_count() -> None:
+    """Two runs that prove themselves only together are skipped, as by a reader who meets them one after the other."""
+    first, second, third = RUNS[1:4]
+    moved = [first._replace(data=first.data + second.data), second._replace(data=b""), third]
+    counted = count(moved, OPENED.position, {"opened"}, 1)
+    assert ([], 3) == (counted.batches, len(counted.skipped))
+
+
+# The table of a book's rules: what fits it is the same for every program that knows these rules, for ever.
+
+
+BOUNDS = {
+    None: "",
+    events.check_count: "from 0",
+    events.check_exact: "exact",
+    events.NAMES: "texts",
+    events.check_day: "a day",
+    events.check_json_object: "a JSON object",
+}
+
+
+def _field_row(field: attrs.Attribute[Any]) -> str:
+    bound = getattr(field.validator, "options", None) or BOUNDS[field.validator]
+    type_ = getattr(field.type, "__name__", field.type) if isinstance(field.type, type) else field.type
+    return f"{field.name}: {type_}{', free text' if field.metadata else ''} {bound}".rstrip()
+
+
+def test_the_table_of_rules_1_is_frozen() -> None:
+    """A program that reads another table parts from the others: a new kind, version or bound needs new rules."""
+    rows = [f"numbers up to {book.MAX_NUMBER}, blocks of {book.BLOCK}, nested {book.MAX_DEPTH} deep"]
+    for kind, version in sorted(book.KINDS.items()):
+        cls = attrs.resolve_types(events.EVENT_TYPES[kind][0])
+        rows += [f"{kind} {version}", *(f"    {_field_row(field)}" for field in attrs.fields(cls))]
+        rows += [f"    also version {old}" for lifted, old in UPCASTS if lifted == kind]
+    rows += [f"own ledgers: {kind}" for kind in sorted(book.OWN_KINDS)]
+    assert (ROOT / "tests/data/book_rules.txt").read_text(encoding="utf-8").splitlines() == rows

@@ -13,11 +13,10 @@ import subprocess
 import pytest
 
 from helpers.books import make_run, make_runs, plain
-from helpers.command_line import Run as RunCommand
 from helpers.documentation import PAGES
 from helpers.engines import append, git_engine, held
 from helpers.git_repositories import delete_damage, git, make_remote, push_files
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engine import (
@@ -228,12 +227,12 @@ def test_a_damaged_remote_is_named_and_made_again(remote: Path, connect: Callabl
 # ---- Redaction ----
 
 
+@pytest.mark.parametrize("team", ["git"], indirect=True)
 @pytest.mark.parametrize("filters", ["true", "false"])
 def test_a_repair_and_the_documented_command_erase_a_text_everywhere(
-    tmp_path: Path, run: RunCommand, monkeypatch: pytest.MonkeyPatch, filters: str
+    team: Team, monkeypatch: pytest.MonkeyPatch, filters: str
 ) -> None:
     """No object of the remote and no file of a machine has the text; all machines go on, a new one too."""
-    team = make_team("git", tmp_path, run, monkeypatch)
     remote = Path(team.address)
     git(remote, "config", "uploadpack.allowFilter", filters)
     for machine in ("anna", "ben"):

@@ -8,22 +8,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from helpers import command_line
+from helpers.documentation import FILES, section
 from helpers.memory_store import MemoryStore
-from helpers.sharing_projects import Team, make_team
+from helpers.sharing_projects import Team
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing import git_remote
 from tallybook.ledger.sharing.book import cut_runs
-from tallybook.ledger.sharing.engine import NOTHING, Engine, UnreachableError
-from tallybook.projections.surfaces.sharing import syncing
-
-
-@pytest.fixture
-def team(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> Team:
-    """Return a team on an engine in memory."""
-    return make_team("memory", tmp_path, run, monkeypatch)
+from tallybook.ledger.sharing.engine import NOTHING, Engine, StoredRun, UnreachableError
+from tallybook.ledger.sharing.replica import Replica
+from tallybook.projections.surfaces.sharing import membership, operations, syncing
+from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+from tallybook.projections.surfaces.sharing.syncing import longest_wait
+from tallybook.projections.surfaces.workspace.project import Project
 
 
 def by_text(team: Team, machine: str) -> dict[str, tuple[int, int]]:
@@ -143,9 +142,8 @@ def test_a_join_that_is_cut_off_goes_on_where_it_was(team: Team, monkeypatch: py
     assert team.entries("anna") == team.entries("ben")
 
 
-def test_a_writer_is_named_by_its_user(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_is_named_by_its_user(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """The label is the names of user and machine; `log` and `undo` take the former alone, but no part of a name."""
-    team = make_team("memory", tmp_path, run, monkeypatch)
     team.run("anna", "add", "Write tests")
     monkeypatch.setenv("LOGNAME", "anna")
     team.share("anna")
@@ -156,9 +154,9 @@ def test_a_writer_is_named_by_its_user(tmp_path: Path, run: command_line.Run, mo
     assert "is not a writer of the book" in team.run("anna", "log", "--writer", "ann", code=2).err
 
 
-def test_a_join_fetches_a_book_once(tmp_path: Path, run: command_line.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("team", ["git"], indirect=True)
+def test_a_join_fetches_a_book_once(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was fetched to show what joining brings is what is taken in then."""
-    team = make_team("git", tmp_path, run, monkeypatch)
     team.run("anna", "add", "Use type hints")
     team.share("anna")
     calls: Counter[str] = Counter()
@@ -172,3 +170,171 @@ def test_a_join_fetches_a_book_once(tmp_path: Path, run: command_line.Run, monke
     team.share("ben")
     # It is asked again whether anything came since; this remote sends the texts with the first fetch.
     assert {"ls-remote": 2, "fetch": 1} == calls
+
+
+# `share members`, and how machines of a large team take turns.
+
+
+class KnowingStore(MemoryStore):
+    """A store that knows who stored each run, as a database does."""
+
+    knows_authors = True
+
+    def list(self, after: int) -> Sequence[StoredRun]:
+        """Return the numbers with an author."""
+        return [entry._replace(author="role_of_all") for entry in super().list(after)]
+
+
+def test_members_are_listed_with_what_they_published(team: Team) -> None:
+    """Each writer has its events, when it was seen last, how far behind it may be, and who logged in."""
+    for machine in ("anna", "ben", "cleo"):
+        team.share(machine, "--as", machine)
+    for machine in ("anna", "ben"):
+        team.run(machine, "add", f"Advice of {machine}")
+        team.sync(machine)
+    found = json.loads(team.run("ben", "share", "members", "--json").out)
+    assert [("ben", 3, 0, True), ("anna", 4, 3, False)] == [
+        (member["writer"].rpartition("-")[0], member["events"], member["behind"], member["is_this"]) for member in found
+    ]
+    assert "(this machine): 3 events, last seen " in team.run("ben", "share", "members").out
+    assert "logged in" not in team.run("ben", "share", "members").out
+    knowing = KnowingStore()
+    knowing.runs = team.memory.runs
+    team.memory = knowing
+    assert "logged in as role_of_all" in team.run("ben", "share", "members").out
+    assert "role_of_all" == json.loads(team.run("ben", "share", "members", "--json").out)[0]["author"]
+
+
+def test_the_more_write_the_longer_a_push_may_wait(team: Team) -> None:
+    """Six pushes a minute need no turns; a larger team spreads them, over a minute at most."""
+    team.share("anna")
+    project = Project(team.root("anna"))
+    assert (0, 0) == (longest_wait("git", 6), longest_wait("postgres", 100))
+    expected = {5: 0, 8: 20, 20: 60}
+    for number in range(1, 21):
+        part = membership.require(project)
+        membership.save(project, attrs.evolve(part, writer=f"machine-{number}"))
+        team.run("anna", "add", f"Advice {number}")
+        team.sync("anna")
+        if number in expected:
+            # The first machine has written as well: it made the book.
+            writers = operations.count_recent_writers(SharedLog(project.ledger).copy)
+            assert expected[number] <= longest_wait("git", writers) <= expected[number] + 10
+
+
+# Who only reads a book writes nothing to it, and a sync that was killed keeps what it had fetched.
+
+
+@pytest.fixture
+def begun(team: Team) -> Team:
+    """Return a team whose first machine has shared an entry."""
+    team.run("anna", "add", "Run the tests first")
+    team.share("anna")
+    return team
+
+
+def test_joining_and_reading_append_nothing_to_the_book(begun: Team) -> None:
+    """A machine gets its block of names with its first own batch, and has given the first name of it before."""
+    before = dict(begun.memory.runs)
+    begun.share("ben")
+    begun.sync("ben", "ben")
+    assert before == begun.memory.runs
+    begun.run("ben", "add", "Write short commits")
+    assert "kpt_101" in begun.entries("ben")
+    begun.sync("ben")
+    begun.run("ben", "add", "Use type hints")
+    begun.sync("ben", "anna")
+    assert {"kpt_001", "kpt_101", "kpt_102"} == {*begun.entries("anna")}
+    assert begun.entries("anna") == begun.entries("ben")
+
+
+def test_names_of_two_newcomers_part_when_they_land(begun: Team) -> None:
+    """Both expect the same block; the later one's entry is renamed, and its next names are of its own block."""
+    for machine in ("ben", "cleo"):
+        begun.share(machine)
+        begun.run(machine, "add", f"Advice of {machine}")
+        assert "kpt_101" in begun.entries(machine)
+    begun.sync("ben")
+    done = begun.run("cleo", "sync").out
+    # The other's entry under that name is new, and nothing was reworded.
+    assert "~ kpt_101 is kpt_102 in the book" in done
+    assert "Advice of ben" in done
+    assert "now: " not in done
+    begun.sync("ben")
+    begun.run("cleo", "add", "Use type hints")
+    assert {"Advice of ben", "Advice of cleo"} <= {text for text, _, _ in begun.entries("ben").values()}
+    assert "kpt_201" in begun.entries("cleo")
+
+
+def test_a_reader_never_publishes(begun: Team) -> None:
+    """With --read-only the book comes in, own events stay, and what would write is refused."""
+    before = dict(begun.memory.runs)
+    begun.run("ben", "add", "Own advice")
+    assert json.loads(begun.share("ben", "--read-only", "--dry-run", "--json").out)["book"]
+    begun.share("ben", "--read-only")
+    assert "publishes nothing" in begun.run("ben", "sync").out
+    assert {"Run the tests first", "Own advice"} == {text for text, _, _ in begun.entries("ben").values()}
+    assert "--read-only" in json.loads(begun.run("ben", "share", "status", "--json").out)["read_only"]
+    for action in ("repair", "upgrade"):
+        begun.run("ben", "share", action, "--yes")
+    assert before == begun.memory.runs
+    # An engine that lost its end is not given back by a reader.
+    begun.empty()
+    begun.sync("ben")
+    assert {} == begun.memory.runs
+    begun.sync("anna")
+    # Without the option the machine publishes from then on.
+    begun.share("ben")
+    begun.sync("anna")
+    assert "Own advice" in {text for text, _, _ in begun.entries("anna").values()}
+
+
+@pytest.mark.parametrize("team", ["git"], indirect=True)
+def test_a_job_reads_a_book_that_it_may_not_write_to(team: Team) -> None:
+    """The command of the recipe for CI joins through a remote that refuses every push, and a later sync goes on."""
+    team.run("anna", "add", "Run the tests first")
+    team.share("anna")
+    hook = Path(team.address) / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    command = "tallybook share git --read-only --yes"
+    assert f"`{command}`" in section(FILES, "CI and git hooks")
+    words = command.split()[1:]
+    team.run("job", *words[:2], team.address, "--book", "main", *words[2:])
+    assert ["Run the tests first"] == [text for text, _, _ in team.entries("job").values()]
+    hook.unlink()
+    team.run("anna", "rate", "kpt_001", "helpful")
+    team.sync("anna", "job")
+    assert ("Run the tests first", 1, 0) == team.entries("job")["kpt_001"]
+
+
+def test_a_reader_makes_no_book(begun: Team) -> None:
+    """There is nothing to read under a name that no book has."""
+    begun.book = "other"
+    begun.memory = MemoryStore()
+    assert "holds no book" in begun.share("ben", "--read-only", code=2).err
+
+
+@pytest.mark.parametrize("step", ["pull", "push"])
+def test_a_killed_sync_keeps_its_copy(begun: Team, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its copy grew and before anything says so, the next sync goes on with that copy."""
+    begun.share("ben")
+    if step == "pull":
+        begun.run("anna", "rate", "kpt_001", "helpful")
+        begun.sync("anna")
+    else:
+        begun.run("ben", "rate", "kpt_001", "helpful")
+
+    append = Replica.append
+
+    def append_and_die(*words: Any) -> None:
+        append(*words)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Replica, "append", append_and_die)
+        begun.run("ben", "sync", code=130)
+    done = json.loads(begun.run("ben", "sync", "--json").out)
+    assert "" == done["set_aside"]
+    begun.sync("anna")
+    assert ("Run the tests first", 1, 0) == begun.entries("ben")["kpt_001"] == begun.entries("anna")["kpt_001"]

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from helpers.engines import ENGINES
+from helpers.memory_store import MemoryStore
+from helpers.shared_machines import make_part
 from helpers.sharing_runs import memory_folder, run_history
+from tallybook.ledger.log import JsonlLog, Transaction
+from tallybook.ledger.sharing.engine import Engine
+from tallybook.ledger.storage.disk import LOCK_WAIT_MS
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
+from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing.requests import Request, Update
 
 HISTORIES = 16
 """`python -m tests.sweeps laws` runs 20,000 of them."""
@@ -29,3 +42,67 @@ def test_laws_hold_on_real_engines(name: str, request: pytest.FixtureRequest, mo
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     with memory_folder() as folder, ENGINES[name](request) as connect:
         run_history(1, folder, STEPS_ON_SERVERS, lambda _: connect())
+
+
+# What landing makes of batches in cases that random histories found.
+
+
+BY = {"rater": "human", "session": "s1"}
+
+
+def _project(folder: Path, name: str) -> Project:
+    (folder / name / ".claude").mkdir(parents=True)
+    return Project(folder / name)
+
+
+def _sync(project: Project, engine: Engine, limit_s: float = 60.0) -> SyncResult:
+    return sync(project, make_part(project, project.root.name), engine, limit_s)
+
+
+def _shown(project: Project) -> list[tuple[str, int, int]]:
+    return [(point["text"], point["helpful"], point["harmful"]) for point in commands.show(project)["key_points"]]
+
+
+def test_an_imported_delivery_counts_once_while_it_is_pending(tmp_path: Path) -> None:
+    """Two pending batches of one delivery show what they count once they are published: the first alone (rule 2)."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), Engine(MemoryStore())
+    commands.add(anna, "Use git", BY)
+    _sync(anna, engine)
+    commands.rate(anna, "kpt_001", "helpful", BY, "delivery")
+    commands.add(ben, "Be kind", BY)
+    commands.rate(ben, "kpt_001", "harmful", BY, "delivery")
+    done = import_ledger(anna, str(ben.root), dry_run=False, accept_loss=False)
+    assert ["its delivery delivery is recorded here already"] == [part["reason"] for part in done.ignored]
+    for _ in range(2):
+        assert [("Use git", 1, 0), ("Be kind", 0, 0)] == _shown(anna)
+        _sync(anna, engine)
+    _sync(ben, engine)
+    assert commands.show(anna) == commands.show(ben)
+
+
+def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its batches say no ids, and the book has other entries of these names; each counts once, whenever it lands."""
+    anna, ben = _project(tmp_path, "anna"), _project(tmp_path, "ben")
+    engine = Engine(MemoryStore(), run_bytes=1)
+    for project, texts in ((anna, ("Be kind", "Be quick")), (ben, ("Use git", "Test first"))):
+        for text in texts:
+            commands.add(project, text, BY)
+    _sync(anna, engine)
+    begin = JsonlLog.transaction
+
+    def begin_late(log: JsonlLog, wait_ms: int = LOCK_WAIT_MS) -> Transaction:
+        monkeypatch.setattr(JsonlLog, "transaction", begin)
+        _sync(ben, engine)
+        return begin(log, wait_ms)
+
+    monkeypatch.setattr(JsonlLog, "transaction", begin_late)
+    given = [{"evaluations": [{"name": name, "rating": "helpful"}]} for name in ("kpt_002", "kpt_001", "kpt_002")]
+    recording.write(ben, [Request(Update(update, is_typed=True), BY) for update in given])
+    shown = [("Be kind", 0, 0), ("Be quick", 0, 0), ("Use git", 1, 0), ("Test first", 2, 0)]
+    for pending in (2, 1, 0, 0):
+        assert shown == _shown(ben)
+        assert pending == _sync(ben, engine, limit_s=0).pending
+    _sync(anna, engine)
+    assert shown == _shown(anna)

@@ -10,11 +10,10 @@ import time
 
 import pytest
 
-from helpers.command_line import Run
 from helpers.git_repositories import git, make_remote
 from helpers.hook_calls import START, call
 from helpers.shared_clones import Machine, make_clones, share_all
-from helpers.sharing_projects import make_team
+from helpers.sharing_projects import Team
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="plants links and shell commands")
 
@@ -122,11 +121,8 @@ PLANTS: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_file_of_the_book_is_not_followed(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, plant: str
-) -> None:
+def test_a_planted_file_of_the_book_is_not_followed(team: Team, tmp_path: Path, plant: str) -> None:
     """Nothing outside of the project changes, whatever lies in place of the files of the book."""
-    team = make_team("memory", tmp_path, run, monkeypatch)
     team.run("anna", "add", "Use type hints")
     for machine in ("anna", "ben"):
         team.share(machine)

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections import Counter
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers.film_reader import play, read_page
 from helpers.injections import injected
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
-from tallybook import Ledger
+from tallybook import Author, Ledger, compat
 from tallybook.ledger.codec import decode
-from tallybook.ledger.events import KIND_OF, PointCited, PointRated
+from tallybook.ledger.events import KIND_OF, PointCited, PointProposed, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.history.event_rows import EventFilter
+from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events
 from tallybook.projections.surfaces.history.events import event_parts
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.mcp import TOOLS
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import curation, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 
@@ -276,3 +279,159 @@ def test_a_followed_log_shows_what_a_sync_brings(pair: tuple[SharedMachine, Shar
     ]
     assert ["book:3", "book:5", "book:7", "book:10", "book:12", "book:14", "book:16", "10"] == parts[0]
     assert [1, 1] == [len(part) for part in parts[1:]]
+
+
+# Sections in a shared project: they travel and land with their entries (rule 18).
+
+
+MISTAKES, PATTERNS = "MISTAKES TO AVOID", "PATTERNS & APPROACHES"
+
+
+def add(machine: SharedMachine, text: str, section: str) -> str:
+    """Add an entry to a section, and return its name."""
+    (name,) = commands.add(machine.project, {"text": text, "section": section}, HUMAN).added
+    return name
+
+
+def sections(machine: SharedMachine) -> dict[str, list[str]]:
+    """Return the texts of the entries in each section; playbook.json must say the same."""
+    commands.check(machine.project)
+    shown = commands.show(machine.project)
+    texts = {entry["name"]: entry["text"] for entry in shown["key_points"]}
+    found = shown.get("section_names", {})
+    return {heading: sorted(texts[name] for name in names) for heading, names in found.items()}
+
+
+def sync_all(*machines: SharedMachine) -> None:
+    """Sync until every machine has everything."""
+    for machine in (*machines, *machines):
+        machine.sync()
+
+
+def test_sections_land_with_their_entries(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """Two machines add an entry at once; each is in its own section everywhere, before and after it lands."""
+    anna, ben = pair
+    sync_all(anna, ben)
+    add(anna, "From Anna", MISTAKES)
+    add(ben, "From Ben", PATTERNS)
+    assert {PATTERNS: ["From Ben"]} == sections(ben)
+    sync_all(anna, ben)
+    assert ["From Anna"] == sections(anna)[MISTAKES]
+    assert ["From Ben"] == sections(anna)[PATTERNS]
+    assert sections(anna) == sections(ben)
+
+
+def test_names_by_section_go_on_by_section(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """In the later format two machines give `mis-001` at once; the one that lands later is `mis-002`."""
+    anna, ben = pair
+    sync_all(anna, ben)
+    for machine in pair:
+        path = machine.project.claude / "config" / "tallybook.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('[playbook]\nformat = "sections"\n')
+    assert ("mis-001", "mis-001") == (add(anna, "From Anna", MISTAKES), add(ben, "From Ben", MISTAKES))
+    sync_all(anna, ben)
+    assert (["From Anna", "From Ben"], sections(ben)) == (sections(anna)[MISTAKES], sections(anna))
+    assert {"mis-001", "mis-002"} <= {point["name"] for point in commands.show(anna.project)["key_points"]}
+    assert "mis-003" == add(ben, "Once more", MISTAKES)
+
+
+def test_a_pending_edit_names_the_entries_of_sections_as_they_were_shown(tmp_path: Path) -> None:
+    """An edit of another key has all sections, and means the kpt_001 of the book, not its own of before it shared."""
+    anna, ben = make_machines(tmp_path, "anna", "ben")
+    add(anna, "From Anna", MISTAKES)
+    commands.add(ben.project, "From Ben before he shared", HUMAN)
+    sync_all(anna, ben)
+    before = sections(ben)
+    assert {MISTAKES: ["From Anna"]} == before
+    document = json.loads(ben.project.playbook.read_text(encoding="utf-8"))
+    ben.project.playbook.write_text(json.dumps(document | {"note": "mine"}), encoding="utf-8")
+    commands.replay(ben.project)
+    assert before == sections(ben)
+    sync_all(ben, anna)
+    assert (before, before) == (sections(ben), sections(anna))
+
+
+# Proposals on a machine that shares a book.
+
+
+def test_a_lesson_stays_on_its_machine_until_a_person_accepts_it(tmp_path: Path) -> None:
+    """Neither the lesson nor its message reaches another machine; the accepted entry does."""
+    anna, ben = make_machines(tmp_path, "anna", "ben")
+    lesson = PointProposed(LESSON_VERB, "", (), "lesson", "", "Seed the database first", "It was an empty database.")
+    record.write(ben.project, [Request(PlainEvents((lesson,)), {"rater": "agent", "session": "s1"})])
+    commands.add(ben.project, "Be kind", HUMAN)
+    for machine in (ben, anna):
+        machine.sync()
+    assert ([], {"kpt_001": ("Be kind", 0, 0)}) == (curation.open_proposals(anna.project), anna.entries())
+    (proposal,) = curation.open_proposals(ben.project)
+    curation.accept(ben.project, proposal, "", HUMAN)
+    for machine in (ben, anna):
+        machine.sync()
+    assert ("Seed the database first", 0, 0) == anna.entries()["kpt_002"]
+    received = [path.read_bytes() for path in anna.project.claude.rglob("*") if path.is_file()]
+    assert not any(b"It was an empty database" in data for data in received)
+
+
+# What programs meet in a shared project: the functions of `tallybook.compat`, and the tools of the MCP server.
+
+
+def test_a_loaded_playbook_is_saved_and_shared(
+    pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `save_playbook` records is pending, and counts on the other machine once both synced."""
+    anna, ben = pair
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(anna.project.root))
+    playbook = compat.load_playbook()
+    assert {"kpt_001", "kpt_002", "kpt_003"} == {entry["name"] for entry in playbook["key_points"]}
+    update = {
+        "new_key_points": ["Name units"],
+        "evaluations": [{"name": "kpt_003", "rating": "harmful"}],
+    }
+    compat.save_playbook(compat.update_playbook_data(playbook, update))
+    shown = anna.entries()
+    assert (("Be kind", 2, 1), "Name units") == (shown["kpt_003"], shown[playbook["key_points"][-1]["name"]][0])
+    for machine in (anna, ben):
+        machine.sync()
+    assert shown == anna.entries() == ben.entries()
+
+
+def test_a_rating_after_a_sync_counts_for_the_entry_that_was_loaded(
+    pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A playbook that was loaded before a sync is saved after it: nothing of the other machine is lost."""
+    anna, ben = pair
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(anna.project.root))
+    playbook = compat.load_playbook()
+    assert 0 == ben.run("add", "Write tests").code
+    assert 0 == ben.run("rate", "kpt_003", "harmful").code
+    ben.sync()
+    anna.sync()
+    update = {"new_key_points": [], "evaluations": [{"name": "kpt_003", "rating": "helpful"}]}
+    compat.save_playbook(compat.update_playbook_data(playbook, update))
+    for machine in (anna, ben):
+        machine.sync()
+    assert anna.entries() == ben.entries()
+    assert ("Be kind", 3, 1) == anna.entries()["kpt_003"]
+    assert "Write tests" in {text for text, _, _ in anna.entries().values()}
+
+
+def test_the_mcp_server_rates_and_adds_in_a_shared_project(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """The tools `rate` and `add` record in the own ledger, and reach the other machine with the next syncs."""
+    anna, ben = pair
+    rated, added = call_tools(
+        anna, ("rate", {"name": "kpt_003", "rating": "helpful", "reason": "it was"}), ("add", {"text": "Name units"})
+    )
+    assert [] == rated["ignored"]
+    (name,) = added["added"]
+    assert (("Be kind", 3, 0), "Name units") == (anna.entries()["kpt_003"], anna.entries()[name][0])
+    for machine in (anna, ben):
+        machine.sync()
+    assert anna.entries() == ben.entries()
+    assert "it was" not in "".join(map(json.dumps, ben.lines("log")))
+
+
+def call_tools(machine: SharedMachine, *calls: tuple[str, dict[str, str]]) -> list[Any]:
+    """Return what tools of a machine's MCP server answer."""
+    ledger = Ledger(machine.project, Author("agent", "s9"))
+    return [TOOLS[name].run(ledger, **given) for name, given in calls]

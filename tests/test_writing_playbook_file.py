@@ -1,8 +1,9 @@
-"""Files in the place of ``playbook.json``: a manual edit is recorded once, other formats are read."""
+"""Files in the place of ``playbook.json``: a manual edit is recorded once, other formats are load."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 import copy
 import json
 from pathlib import Path
@@ -13,14 +14,17 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.events import list_events
+from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import playbook_file
+from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 
 Doc = dict[str, Any]
 REFLECTOR = {"rater": "reflector"}
@@ -45,7 +49,7 @@ def lived(folder: Path) -> Project:
     return place
 
 
-def read(project: Project) -> Doc:
+def load(project: Project) -> Doc:
     """Return playbook.json from the disk."""
     doc: Doc = json.loads(project.playbook.read_bytes())
     return doc
@@ -114,14 +118,14 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
 ) -> None:
     """After any change, load returns the specification's result for that file, and the next write records it."""
     project = lived(new_project())
-    before, begin = read(project), count(project)
+    before, begin = load(project), count(project)
     doc = data.draw(edited(before))
     write(project, doc)
     expected = specified(doc)
     assert expected == compat.load_playbook()
     assert begin == count(project)
     commands.replay(project)
-    assert undated(expected) == undated(read(project))
+    assert undated(expected) == undated(load(project))
     # A version that is left out is no change by anybody, and neither is the stamp.
     changed = undated(before) != undated(expected)
     closes = [kind for kind in kinds(project, begin) if kind == "playbook.edited"]
@@ -137,11 +141,11 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
 def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: st.DataObject) -> None:
     """A change to an old rendering is applied to the ratings since: each remaining entry has them all."""
     project = lived(new_project())
-    old = read(project)
+    old = load(project)
     ratings = data.draw(st.lists(st.sampled_from(["helpful", "neutral", "harmful"]), max_size=3))
     rated = [("kpt_001", rating) for rating in ratings]
     commands.record(project, extraction(*rated), REFLECTOR)
-    standing = {kp["name"]: kp for kp in read(project)["key_points"]}
+    standing = {kp["name"]: kp for kp in load(project)["key_points"]}
     helpful, harmful = data.draw(COUNTS), data.draw(COUNTS)
     doc = copy.deepcopy(old)
     doc["key_points"][0] |= {"helpful": helpful, "harmful": harmful}
@@ -158,7 +162,7 @@ def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: 
 def test_an_edit_that_was_recorded_and_not_rendered_counts_once(here: Project) -> None:
     """A power loss between the record of an edit and its rendering leaves the file of the edit, which adds nothing."""
     note = here.ledger / "rendered"
-    doc, former = read(here), note.read_bytes()
+    doc, former = load(here), note.read_bytes()
     doc["key_points"][0]["helpful"] += 4
     write(here, doc)
     commands.replay(here)
@@ -166,13 +170,13 @@ def test_an_edit_that_was_recorded_and_not_rendered_counts_once(here: Project) -
     note.write_bytes(former)
     assert 7 == commands.show(here)["key_points"][0]["helpful"]
     commands.replay(here)
-    assert 7 == read(here)["key_points"][0]["helpful"]
+    assert 7 == load(here)["key_points"][0]["helpful"]
 
 
 @pytest.mark.parametrize("harmful", [0, 12])
 def test_a_program_that_saves_its_document_again_counts_each_change_once(here: Project, harmful: int) -> None:
     """A document in memory keeps its stamp, and has the edits that were recorded meanwhile: they are not added anew."""
-    doc = read(here)
+    doc = load(here)
     edited = doc["key_points"][0]
     # As many prune the entry, which the next save brings back.
     commands.record(here, extraction(*[("kpt_001", "harmful")] * harmful), REFLECTOR)
@@ -185,8 +189,8 @@ def test_a_program_that_saves_its_document_again_counts_each_change_once(here: P
 
 
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change between the read of the file and its rendering is read again, and recorded."""
-    doc = read(here)
+    """A change between the load of the file and its rendering is load again, and recorded."""
+    doc = load(here)
     doc["key_points"][0]["text"] = "changed meanwhile"
     examine = playbook_file.examine
 
@@ -198,7 +202,7 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
     with monkeypatch.context() as patch:
         patch.setattr(playbook_file, "examine", examine_then_change)
         commands.record(here, extraction(("kpt_001", "helpful")), REFLECTOR)
-    assert point("kpt_001", "changed meanwhile", 4) == read(here)["key_points"][0]
+    assert point("kpt_001", "changed meanwhile", 4) == load(here)["key_points"][0]
     commands.check(here)
 
 
@@ -222,3 +226,103 @@ def test_any_table_is_read_or_refused(document: dict[str, Any]) -> None:
     assert all(part.reason for part in legacy.skipped)
     names = [item.entry.name for item in legacy.items]
     assert len(names) == len({*names})
+
+
+# Curation by a person, from the command to the file: the answer of each verb, and unchanged past moments.
+
+
+@pytest.fixture
+def by_hand(project: Path) -> Project:
+    """Return a project with three entries, the second rated helpful by session s1 (events 2 to 9)."""
+    made = Project(project)
+    for text in ("one", "two", "three"):
+        commands.add(made, text, HUMAN)
+    commands.record(made, extraction(("kpt_002", "helpful")), {"rater": "reflector", "session": "s1"})
+    return made
+
+
+NAMES = st.integers(1, 5).map("kpt_{:03d}".format)
+EDIT_TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful"])
+UPDATES = st.tuples(st.lists(st.tuples(NAMES, RATINGS), max_size=4), st.lists(EDIT_TEXTS, max_size=2), EDIT_TEXTS)
+SEQS = st.integers(1, 40).map(str)
+
+
+def _change(by_hand: Project, name: str, field: str, value: Any) -> None:
+    """Change or remove an entry in the file, as an editor does."""
+    doc = read(by_hand)
+    points = doc["key_points"]
+    if field == "order":
+        doc["key_points"] = points[::-1]
+    elif field == "gone":
+        doc["key_points"] = [kp for kp in points if kp["name"] != name]
+    edit(by_hand, doc, **{name: {field: value} if field in {"text", "helpful", "harmful"} else {}})
+
+
+def _save(by_hand: Project, updates: list[tuple[list[tuple[str, str]], list[str], str]]) -> None:
+    """Save several updates at once; after each, another process adds an entry."""
+    playbook = compat.load_playbook()
+    for ratings, new, other in updates:
+        compat.update_playbook_data(playbook, extraction(*ratings, new=new))
+        commands.add(by_hand, other, HUMAN)
+    compat.save_playbook(playbook)
+    names = [kp["name"] for kp in playbook["key_points"]]
+    assert sorted(set(names)) == sorted(names)
+
+
+STEPS: Any = st.one_of(
+    st.tuples(st.just(rate), st.lists(st.tuples(NAMES, RATINGS), max_size=6)).map(
+        lambda drawn: lambda by_hand: drawn[0](by_hand, *drawn[1])
+    ),
+    st.builds(lambda updates: lambda by_hand: _save(by_hand, updates), st.lists(UPDATES, max_size=3)),
+    st.builds(
+        lambda text: lambda by_hand: commands.add(by_hand, text, {"rater": "human", "session": "s3"}), EDIT_TEXTS
+    ),
+    st.builds(
+        lambda verb, name, text, merged: lambda by_hand: curate(by_hand, verb, name, text, (merged,)),
+        st.sampled_from(["retire", "restore", "pin", "unpin", "reword", "merge", "merge"]),
+        NAMES,
+        EDIT_TEXTS,
+        NAMES,
+    ),
+    st.builds(
+        lambda target, session: lambda by_hand: curation.undo(by_hand, target, session, "", HUMAN),
+        st.none() | SEQS,
+        st.sampled_from([None, None, "s2", "s3"]),
+    ),
+    st.builds(
+        lambda name, field, text, count: (
+            lambda by_hand: _change(by_hand, name, field, text if field == "text" else count)
+        ),
+        NAMES,
+        st.sampled_from(["text", "helpful", "harmful", "gone", "order"]),
+        EDIT_TEXTS,
+        st.integers(0, 5),
+    ),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(STEPS, min_size=3, max_size=12))
+def test_any_sequence_leaves_every_moment_unchanged(
+    new_project: Callable[[], Path], steps: list[Callable[[Project], Any]]
+) -> None:
+    """After each step the file is the replay, a dict loaded from it is equal, and the past is unchanged."""
+    by_hand = Project(new_project())
+    for text in "abc":
+        commands.add(by_hand, text, HUMAN)
+    moments = {}
+    for step in steps:
+        # No, or bad input: the ledger is as it was.
+        with suppress(NothingToDoError, UnknownEntryError, BadInputError):
+            step(by_hand)
+        commands.replay(by_hand)
+        commands.check(by_hand)
+        state = reading.current(reading.open_log(by_hand))
+        moments[state.seq] = commands.show(by_hand)
+        assert commands.show(by_hand)["key_points"] == compat.load_playbook()["key_points"]
+        assert state.due.keys() <= state.entries.keys() - state.pinned
+        assert not state.entries.keys() & (state.gone.keys() | state.merged.keys())
+        assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
+    assert moments == {seq: commands.show(by_hand, str(seq)) for seq in moments}
+    assert commands.verify_and_fold(by_hand)[0].ok

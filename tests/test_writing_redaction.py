@@ -6,10 +6,12 @@ from collections.abc import Callable
 import json
 import os
 from pathlib import Path
+import re
 import shutil
 import stat
 import subprocess
 import sys
+import unicodedata
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,13 +29,17 @@ from helpers.redactions import (
     holding,
     project_with_secret,
     strike,
+    strike_nothing,
     texts,
 )
 from helpers.repository import ROOT
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointRated
+from tallybook.ledger.line import Position
 from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.sharing import replica
+from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.ledger.storage.redacted_digests import (
     FOLDER,
     MIN_TEXT_CHARS,
@@ -47,7 +53,7 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.curation import make_undo
-from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
+from tallybook.projections.surfaces.writing.redact import RedactionTarget, find_text, redact
 from tallybook.projections.surfaces.writing.requests import Request
 
 TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
@@ -252,3 +258,255 @@ def test_a_redacted_text_in_the_spool_is_left_out(here: Project) -> None:
     notes = commands.rate(here, "kpt_001", "helpful", HUMAN).notes
     assert any("the text was redacted by event 14; a person can add it" in note for note in notes)
     assert_erased(here, "later")
+
+
+# A redacted text in files: Tallybook's own lose it in every spelling and look, and those of others are named.
+
+
+STAMP = "20261118T110640123456Z"
+PLACES: dict[str, Callable[[str], bytes]] = {
+    "ledger/day.json": lambda text: json.dumps({"notes": [{"text": text}]}).encode(),
+    "ledger/plain.json": lambda text: json.dumps({text: 1}, ensure_ascii=False).encode(),
+    "ledger/lines.jsonl": lambda text: b"".join(json.dumps({"n": n, "t": text}).encode() + b"\n" for n in range(3)),
+    f"diagnostic/{STAMP}_playbook_pruning.txt": lambda text: f'  - kpt_001: "{text}" (helpful=0)'.encode(),
+    f"diagnostic/{STAMP}_playbook_migration.txt": lambda text: json.dumps([{"text": text}], indent=2).encode(),
+    "playbook.json.unreadable-20261118T110640": lambda text: b'{"key_points": ["' + text.encode() + b"\xff",
+    "ledger/quarantine/7-99.bin": lambda text: b"\0" * 5000 + json.dumps(text).encode() + b"\0",
+    "ledger/spool/a.json": lambda text: json.dumps({"requests": [text], "id": 5}).encode(),
+    "ledger/spool/b.json": lambda text: json.dumps(json.dumps([text])).encode()[:-1],
+    "ledger/spool/.c.json.77.tmp": lambda text: json.dumps({"original": json.dumps({"t": json.dumps(text)})}).encode(),
+    "ledger/.playbook.json.4242.tmp": lambda text: json.dumps({"key_points": [{"text": text}]}).encode(),
+    "ledger/.erasing.4242.tmp": lambda text: json.dumps({"texts": [text]}).encode(),
+    "ledger/marks/point-9": lambda text: text.encode() + b" " * 3_000_000 + text.encode(),
+}
+UPPER = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda found: found[0].upper(), json.dumps(PRIVATE)[1:-1])
+
+
+def test_every_file_of_tallybook_loses_the_text(here: Project) -> None:
+    """Scores, diagnostics, quarantine, spool and set-aside files lose it, in every spelling."""
+    expected = []
+    for place, write in PLACES.items():
+        path = here.claude / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(write(TOLD))
+        expected.append(path)
+    upper = here.ledger / "upper.json"
+    upper.write_text(f'{{"a": "{UPPER}"}}')
+    sizes = {path: path.stat().st_size for path in [*expected, upper]}
+    assert {*expected, upper, here.playbook} == {*find_text(here, RedactionTarget(text=PRIVATE)).files}
+    done = strike(here)
+    assert sorted([*expected, upper]) == sorted(done.files)
+    assert ([], [], []) == (done.remaining, done.foreign, done.unsearched)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert sizes == {path: path.stat().st_size for path in sizes}
+    assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
+    assert None is redaction.read_pending(here.ledger)
+
+
+def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None:
+    """A file of someone else keeps the text and is named, also in folders where Tallybook has files of its own."""
+    places = ("metrics/benchmarks/run.json", "metrics/scores/mine.json", "diagnostic/mine.md", "playbook.json.bak")
+    others = [here.claude / place for place in places]
+    for path in others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(TOLD)
+    done = strike(here)
+    assert sorted(others) == sorted(done.foreign)
+    assert [TOLD] * len(others) == [path.read_text() for path in others]
+
+
+@pytest.mark.parametrize("name", ["erasing", ".erased"])
+def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path, name: str) -> None:
+    """A pending file from an archive hides no text and erases none, and `verify` reports it as ignored."""
+    (event,) = (row for row in list_events(here) if row["seq"] == 4)
+    redaction.add_pending(here.ledger, (event["id"],), (PRIVATE,), "planted", HUMAN)
+    note = json.loads((here.ledger / "erasing").read_bytes())
+    redaction.remove_pending(here.ledger)
+    note["proof"] |= {"boot": "another machine's", "made": note["proof"]["made"] - 3600 * 10**9}
+    (tmp_path / "archived").write_text(json.dumps(note))
+    shutil.copy2(tmp_path / "archived", here.ledger / name)
+    before = texts(here)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert (before, TOLD) == (texts(here), before[1])
+    verdict = commands.verify_and_fold(here)[0]
+    assert ((), ()) == (verdict.problems, verdict.redacted)
+    assert (name == "erasing") == any("is ignored" in note for note in verdict.notes)
+    assert ([], [REDACTED]) == (strike(here).remaining, texts(here)[1:2])
+    assert [] == holding(here)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="hard links are planted on POSIX")
+def test_a_hard_link_in_place_of_a_pending_file_is_left_intact(here: Project) -> None:
+    """A file of someone else's that was linked in place of a finished one is not overwritten."""
+    other = here.root / "notes.md"
+    other.write_text(TOLD)
+    for place in (".erased", "quarantine/7-99.bin"):
+        (here.ledger / place).parent.mkdir(exist_ok=True)
+        (here.ledger / place).hardlink_to(other)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    redaction._erase_copies(here.ledger / "quarantine", 7)
+    assert TOLD == other.read_text()
+    assert [False, False] == [(here.ledger / place).exists() for place in (".erased", "quarantine/7-99.bin")]
+
+
+def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
+    """Whole working trees that the agent has there are copies like any other; a file of that name is not."""
+    inside, beside = here.claude / "worktrees" / "one" / "a.txt", here.claude / "agents" / "worktrees" / "a.txt"
+    for path in (inside, beside):
+        path.parent.mkdir(parents=True)
+        path.write_text(TOLD)
+    done = strike(here)
+    assert ([beside], []) == (done.foreign, done.unsearched)
+    assert [TOLD, TOLD] == [path.read_text() for path in (inside, beside)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
+def test_no_link_is_followed_out_of_the_folder(here: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Links out are named as not searched, inner ones are searched at their target, and a pipe is skipped."""
+    out = tmp_path_factory.mktemp("out")
+    (out / "note.txt").write_text(TOLD)
+    (here.ledger / "inside.txt").write_text(TOLD)
+    links = {"diagnostic": out, "ledger/link.txt": out / "note.txt", "skills": out}
+    for place, target in links.items():
+        (here.claude / place).symlink_to(target)
+    (here.ledger / "own").symlink_to(here.ledger / "inside.txt")
+    (here.ledger / "nowhere").symlink_to(here.claude / "nothing")
+    os.mkfifo(here.ledger / "pipe")
+    done = strike(here)
+    assert sorted(links) == sorted(
+        str(Path(line.partition(": ")[0]).relative_to(here.claude)) for line in done.unsearched
+    )
+    assert ([], []) == (done.remaining, done.foreign)
+    assert TOLD == (out / "note.txt").read_text()
+    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
+
+
+def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
+    """A backup by hard links is overwritten with the file itself; one of the log, too."""
+    (here.ledger / "a.txt").write_text(TOLD)
+    backup = here.root / "backup"
+    shutil.copytree(here.claude, backup, copy_function=os.link)
+    assert ([], ()) == (strike(here).remaining, strike_nothing(here))
+    left = [path.name for path in backup.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    # The old rendering was replaced, not overwritten: what stands in the backup alone is beyond reach.
+    assert ["playbook.json"] == left
+
+
+PERSON = "José Martínez"
+ALIKE = {
+    "decomposed": unicodedata.normalize("NFD", PERSON),
+    "no-break space": PERSON.replace(" ", "\u00a0"),
+    "line break": PERSON.replace(" ", "\n"),
+    "two blanks": PERSON.replace(" ", " \t "),
+    "soft hyphen": PERSON.replace("tín", "tí\u00adn"),
+    "zero width": PERSON.replace("tín", "tí\u200bn"),
+    "byte order mark": PERSON.replace("tín", "\ufefftín"),
+    "within a letter": unicodedata.normalize("NFD", PERSON).replace("\u0301", "\u200d\u0301"),
+    "full width": PERSON.replace("Mart", "\uff2d\uff41\uff52\uff54"),
+    "control": PERSON.replace("tín", "tí\x01n"),
+    "variation selector": PERSON.replace("tín", "tí\ufe0fn"),
+}
+OTHERS = ["Jose Martinez", "José", "JoséMartínez"]
+
+
+@pytest.mark.parametrize("look", ALIKE.values(), ids=ALIKE)
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_text_that_looks_the_same_is_redacted_and_does_not_return(
+    here: Project, look: str, *, is_swapped: bool
+) -> None:
+    """A name is found in the log and a file whichever of its looks is given, and others are left and accepted."""
+    given, recorded = (look, PERSON) if is_swapped else (PERSON, look)
+    for text in (f"Ask {recorded} first", *OTHERS):
+        commands.add(here, text, HUMAN)
+    path = here.ledger / "a.json"
+    path.write_text(json.dumps({"t": [f"Ask {recorded}", *OTHERS]}))
+    done = strike(here, given)
+    assert (1, 1, []) == (len(done.events), done.alike, done.remaining)
+    assert [REDACTED, *OTHERS] == texts(here)[3:]
+    masked, *left = json.loads(path.read_text())["t"]
+    assert ("*", OTHERS) == (masked[-1], left)
+    assert () == commands.verify_and_fold(here)[0].problems
+    for text in (recorded, f"Tell {recorded} last"):
+        assert "was redacted" in commands.record(here, {"new_key_points": [text]}, HUMAN).ignored[0].reason
+    assert () == commands.record(here, {"new_key_points": [f"{text} too" for text in OTHERS]}, HUMAN).ignored
+
+
+def test_a_look_with_few_visible_characters_matches_nothing_else(here: Project) -> None:
+    """A text of which almost nothing is visible is redacted as it is, not wherever its one letter occurs."""
+    hidden = "a\u200b\u200b\u200b"
+    commands.add(here, f"Say {hidden} here", HUMAN)
+    commands.add(here, "This is a text", HUMAN)
+    strike(here, hidden)
+    assert [REDACTED, "This is a text"] == texts(here)[3:]
+    assert not commands.record(here, {"new_key_points": ["Take a break"]}, HUMAN).ignored
+
+
+def escaped(text: str) -> str:
+    r"""Return a text in which every character is a ``\u`` escape."""
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+def capital(text: str) -> str:
+    r"""Return the same with capital digits."""
+    return "".join(f"\\u{ord(char):04X}" for char in text)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("make", [escaped, capital, str], ids=["escaped", "capital", "plain"])
+def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
+    here: Project, layers: int, make: Callable[[str], str]
+) -> None:
+    r"""A broken ``playbook.json.unreadable-*`` loses a text of ``\u`` escapes, of each layer of JSON, and no other."""
+    spelled = make(PERSON)
+    for _ in range(layers - 1):
+        spelled = json.dumps(spelled)[1:-1]
+    path = here.claude / "playbook.json.unreadable-20261118T110640"
+    broken = '{"key_points": [\n"Use \\"quotes\\"",\n"an open string,\n"Ask %s first",\n"Test the edges"'
+    path.write_text(broken % spelled)
+    done = strike(here, PERSON)
+    assert ([path], []) == (done.files, done.remaining)
+    data = path.read_text()
+    assert len((broken % spelled).encode()) == len(data.encode())
+    assert "*" in data
+    assert all(line in data for line in ('"Use \\"quotes\\"",', '"Test the edges"'))
+    assert PERSON not in json.loads(f'"{data.split(chr(10))[3][1:-2]}"')
+
+
+WORDS = ["evaluations", "2026"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(here: Project, word: str) -> None:
+    """A payload that waits while a redaction is pending is recorded whole: its format is not overwritten."""
+    commands.add(here, f"Never say {word} aloud", HUMAN)
+    fd = os.open(here.ledger / "render.lock", os.O_RDWR)
+    try:
+        assert disk.try_lock(fd)
+        assert "not finished" in strike(here, word).remaining[0]
+        payload = {
+            "evaluations": [{"name": "kpt_001", "rating": "helpful", "justification": "it found a bug"}],
+            "new_key_points": ["Plan before the work"],
+        }
+        with held(here):
+            assert commands.record(here, payload, HUMAN).spooled
+    finally:
+        os.close(fd)
+    commands.replay(here)
+    assert None is redaction.read_pending(here.ledger)
+    assert ([], ([], [])) == (list(commands.verify_and_fold(here)[0].problems), spool.read_files(here.ledger))
+    assert ("kpt_001", 2, 0) in counts(here)
+    assert [REDACTED, "Plan before the work"] == texts(here)[3:]
+
+
+@pytest.mark.parametrize("word", ["taken", "true", "1234", "beef"])
+def test_a_word_number_or_digest_of_our_json_is_not_overwritten(here: Project, word: str) -> None:
+    """The pointer to a book's copy stays as it was: keys, numbers and digests of ledger files hold no text."""
+    commands.add(here, f"Never say {word} aloud", HUMAN)
+    current = replica.Current("7", Position(1234, "beef" * 8, 12345), taken=12340)
+    replica.write_current(here.ledger, current)
+    other = here.ledger / "flags.json"
+    other.write_text('{"x": true, "y": null, "z": 1234}')
+    done = strike(here, word)
+    assert ([], current) == (done.remaining, replica.read_current(here.ledger))
+    assert {"x": True, "y": None, "z": 1234} == json.loads(other.read_text())
+    assert REDACTED == texts(here)[3]
