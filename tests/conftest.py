@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import io
 import json
 import os
@@ -10,32 +11,25 @@ import signal
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import settings
+from playwright.sync_api import Browser
 import pytest
 
+from helpers.azure_server import Containers
 from helpers.browser import chromium
-from helpers.command_line import Answer, run_here
+from helpers.command_line import Answer, Run, run_here
 from helpers.installation import lay_out
+from helpers.postgres_server import Database
+from helpers.s3_server import Buckets
 from helpers.sharing_projects import Team, make_team
 from helpers.sweep import slice_of
-from helpers.transcripts import client_in
+from helpers.transcripts import Client, client_in
 import tallybook
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.agents import table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from playwright.sync_api import Browser
-
-    from helpers.azure_server import Containers
-    from helpers.command_line import Run
-    from helpers.postgres_server import Database
-    from helpers.s3_server import Buckets
-    from helpers.transcripts import Client
 
 # Under `git bisect` and in hooks of git, tests would work on the repository that these variables name.
 for _variable in [name for name in os.environ if name.startswith("GIT_")]:

@@ -6,15 +6,13 @@ python -m tests.sharing_laws [COUNT] [--first SEED] [--steps N] [--processes N] 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 _TESTS: Final = str(Path(__file__).resolve().parent)
 if _TESTS not in sys.path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import attrs
 from hypothesis import HealthCheck, settings
@@ -31,13 +32,7 @@ from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, Place, Run
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tallybook.ledger.sharing.engine import Engine
-
-    Connect = Callable[[], Engine]
+Connect = Callable[[], Engine]
 
 PLACE = Place("objects", "s3://bucket/book", "main")
 
@@ -125,6 +120,8 @@ def test_of_processes_that_race_one_gets_each_number(name: str, tmp_path: Path) 
     # In a new process: a fork of this one would lack the threads of a client library that other tests have loaded.
     words = [sys.executable, "-c", RACE, str(ROOT / "tests"), name, str(tmp_path), *sizes]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    if "Skipped: " in done.stderr:
+        pytest.skip(done.stderr.rpartition("Skipped: ")[2].strip())
     assert ("[]\n", 0) == (done.stdout, done.returncode), done.stderr
 
 

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from helpers.books import make_runs, plain
-from helpers.command_line import RunCommand
+from helpers.command_line import Run as RunCommand
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https

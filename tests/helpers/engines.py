@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -12,23 +14,15 @@ from helpers.azure_server import serve_containers
 from helpers.books import plain
 from helpers.git_repositories import make_remote
 from helpers.memory_store import MemoryStore
-from helpers.postgres_server import start_database
+from helpers.postgres_server import Database, start_database
 from helpers.s3_server import serve_buckets
-from tallybook.ledger.sharing.engine import Engine
+from tallybook.ledger.sharing.engine import End, Engine, Run
 from tallybook.ledger.sharing.git import GitStore
 from tallybook.ledger.sharing.objects import ObjectStore
 from tallybook.ledger.sharing.postgres import PostgresStore
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from helpers.postgres_server import Database
-    from tallybook.ledger.sharing.engine import End, Run
-
-    Connect = Callable[[], Engine]
-    Make = Callable[[pytest.FixtureRequest], AbstractContextManager[Connect]]
+Connect = Callable[[], Engine]
+Make = Callable[[pytest.FixtureRequest], AbstractContextManager[Connect]]
 
 
 def git_engine(address: str, book: str, folder: str | None, **options: Any) -> Engine:

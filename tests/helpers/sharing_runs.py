@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 import shutil
 import tempfile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from helpers.engines import Fixtures
 from helpers.sharing_histories import History
+from tallybook.ledger.sharing.engine import Engine
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tallybook.ledger.sharing.engine import Engine
-
-    MakeEngine = Callable[[Path], Engine | None]
+MakeEngine = Callable[[Path], Engine | None]
 
 STEPS: Final = 30
 _SHM: Final = Path("/dev/shm")  # noqa: S108 - each run makes a folder of its own in it

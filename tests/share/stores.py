@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 import importlib
 import multiprocessing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from helpers.books import make_runs
 from helpers.engines import Fixtures
 from helpers.git_repositories import git, push_files
 from tallybook.ledger.line import Position
-from tallybook.ledger.sharing.engine import NOTHING, _encode
+from tallybook.ledger.sharing.engine import NOTHING, End, Engine, _encode
 from tallybook.ledger.sharing.git import REFERENCES, path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tallybook.ledger.sharing.engine import End, Engine
 
 NAMES = ("folder", "git by path", "postgres", "s3", "azure")
 PROCESSES = 8
