@@ -21,10 +21,11 @@ from typing import Any, Final, NamedTuple
 import click
 
 from tallybook.ledger import clock, errors
-from tallybook.ledger.codec import decode, texts_of
+from tallybook.ledger.codec import texts_of
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.ledger.names import format_names
 from tallybook.ledger.sharing.book import SKIPPED
+from tallybook.ledger.sharing.replica import find_ids
 from tallybook.ledger.storage import caches, disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
 from tallybook.projections.history.event_rows import kind_of
@@ -77,9 +78,6 @@ class Finding(NamedTuple):
 
 # The ledger and its files
 
-_LOCKS = {"lock": disk.LOCK_WAIT_MS, "head": disk.LOCK_WAIT_MS, "render.lock": playbook_file.RENDER_WAIT_MS}
-
-
 def check_ledger(project: Project) -> Iterator[Finding]:
     """Verify the ledger from its first byte to its last."""
     log = open_own_log(project)
@@ -114,19 +112,6 @@ def check_head(project: Project) -> Iterator[Finding]:
         times = f"{format_count(head.failures, 'flush', 'flushes')} failed"
         message = f"{times}, and the disk may have lost what was written from offset {head.suspect:,} on"
         yield Finding(BAD, message, "repair the disk, then run `tallybook replay` to write those events again")
-
-
-def check_locks(project: Project) -> Iterator[Finding]:
-    """Take each lock, waiting as long as a writer does, and release it at once."""
-    for name, wait_ms in _LOCKS.items():
-        path = project.ledger / name
-        try:
-            with suppress(FileNotFoundError), disk.hold_open(path) as fd:
-                disk.lock(fd, path, wait_ms)
-        except errors.LockHeldError:
-            message = f"another process holds ledger/{name} for more than {wait_ms} ms"
-            fix = f"`fuser {quote(str(path))}` gives its id; `kill -CONT ID` lets it go on, and `kill ID` ends it"
-            yield Finding(NOTE, message, fix)
 
 
 def check_spool(project: Project) -> Iterator[Finding]:
@@ -168,14 +153,13 @@ def check_redaction(project: Project) -> Iterator[Finding]:
         text = f"the text of {format_count(len(pending.ids), 'event')}" if pending.ids else "a text"
         fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
         yield Finding(BAD, f"{text} is redacted and may still be on disk", fix)
-    # A log that is restored from a backup can have a redacted text again.
     redacted = {id_ for raw in log.read() for id_ in redaction.redacted_ids(raw)}
-    missing = redacted - {id_ for raw in (log.read() if redacted else ()) for _, id_ in redaction.find_erased(raw)}
-    # Of a shared book it also redacts events that this ledger does not have.
-    own = (record.id for batch in decode(log.read() if missing else ()) for record in batch.records)
-    for id_ in sorted(missing.intersection(own)):
-        message = f"the text of event {id_} was redacted and is in the log again"
-        yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
+    # A log that is restored from a backup can have a redacted text again.
+    for raw in log.read() if redacted else ():
+        erased = {id_ for _, id_ in redaction.find_erased(raw)}
+        for id_ in sorted(redacted.intersection(find_ids(raw.data)) - erased):
+            message = f"the text of event {id_} was redacted and is in the log again"
+            yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
     # Without a redaction there is nothing to look for in the project's folder.
     for path in find_pages(project) if redacted else ():
         message = f"{path.relative_to(project.root)} is a page, which no redaction reaches"
@@ -395,33 +379,16 @@ def check_hooks(project: Project) -> Iterator[Finding]:
         if calling[name]:
             yield from _check_installed(files, calling[name], folder, option)
         elif not served and _is_used(name, read[name], folder):
-            # An agent that is not wanted here is no fault where another gets the playbook.
-            is_wanted = not any(calling.values())
             message = f"{files.title} is here, and none of its settings call Tallybook"
-            fix = f"run `tallybook init{option}` to install the hooks"
-            faults = list(_find_faults(files, read[name]))
-            for fault in faults:
-                yield Finding(BAD if is_wanted else NOTE, fault, f"correct it, then {fix}")
-            if not faults:
-                yield Finding(NOTE if is_wanted else OK, message, fix)
+            # An agent that is not wanted here is no fault where another gets the playbook.
+            level = OK if any(calling.values()) else NOTE
+            yield Finding(level, message, f"run `tallybook init{option}` to install the hooks")
     switches = [file for file in read[table.CLAUDE] if isinstance(file.document.get("disableAllHooks"), bool)]
     # The first file that has the switch decides: the agent lets local settings win.
     if calling[table.CLAUDE] and switches and switches[0].document["disableAllHooks"]:
         message = f'{switches[0].path}: "disableAllHooks" is true, so the agent calls no hook'
         yield Finding(NOTE, message, "remove it")
     yield from _find_notes(project.ledger)
-
-
-def _find_faults(files: Installation, read: Sequence[HookFile]) -> Iterator[str]:
-    """Yield why ``init`` can add no hooks to files: they are not JSON, or not settings."""
-    for path in (file.path for file in read if file.is_init_s):
-        try:
-            hook_entries.read(disk.read_file(os.path.realpath(path)), files, str(path))
-        except BadInputError as error:
-            yield str(error).removesuffix(f"; {places.UNCHANGED}")
-        except (OSError, CannotWriteError):
-            # `init` says so itself.
-            continue
 
 
 def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path, option: str) -> Iterator[Finding]:
@@ -592,7 +559,6 @@ CHECKS: Mapping[str, Check] = {
     "ledger": check_ledger,
     "playbook.json": check_playbook_file,
     "head": check_head,
-    "lock": check_locks,
     "spool": check_spool,
     "hooks": check_hooks,
     "reflection": check_reflection,
@@ -611,7 +577,6 @@ CHECKS: Mapping[str, Check] = {
 _FAILURES = (TallybookError, OSError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, SubprocessError)
 # A terminal shows so many findings of one check; JSON has them all.
 _MAX_LINES_PER_CHECK = 8
-_COLUMNS = ("Check", "Result", "Finding", "Fix")
 
 
 @click.command(cls=Verb, example="tallybook doctor --json")
@@ -652,7 +617,9 @@ def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: 
     if not as_markdown or as_json:
         return _print(findings, as_json=as_json)
     code = exit_code(findings)
-    write(markdown(page(findings, "failed" if code else "ok")))
+    rows = tuple((finding.check, finding.level, finding.message, finding.fix) for finding in findings)
+    title = f"Tallybook: {'failed' if code else 'ok'}"
+    write(markdown(ScorePage(title, tables=(Table("", ("Check", "Result", "Finding", "Fix"), rows),))))
     return code
 
 
@@ -735,11 +702,9 @@ def _find_closed_folder(project: Project) -> list[Finding]:
     """Return why no check can run, once; nothing where the folders can be read."""
     try:
         for folder in (project.claude, project.ledger):
-            if folder.exists() and not folder.is_dir():
-                return [Finding(BAD, f"{folder} is not a folder", f"run: mv {folder} {folder}.old", "project")]
-            if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
-                message = f"you have no permission to read {folder}"
-                return [Finding(BAD, message, "ask its owner for access", "project")]
+            if folder.exists() and not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
+                fix = "ask its owner for access, or put a folder in its place"
+                return [Finding(BAD, f"{folder} is not a folder that you may read", fix, "project")]
     except (CannotWriteError, OSError) as error:
         return [Finding(BAD, _reason(error), check="project")]
     return []
@@ -791,9 +756,3 @@ def _lines(findings: Sequence[Finding]) -> Iterator[str]:
     failed = {finding.check for finding in findings if finding.level != OK}
     if passed := {finding.check for finding in findings} - failed:
         yield f"{format_count(len(passed), 'check')} passed"
-
-
-def page(findings: Sequence[Finding], result: str) -> ScorePage:
-    """Return findings as a page."""
-    rows = tuple((finding.check, finding.level, finding.message, finding.fix) for finding in findings)
-    return ScorePage(f"Tallybook: {result}", tables=(Table("", _COLUMNS, rows),))
