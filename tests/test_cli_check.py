@@ -19,15 +19,14 @@ from helpers.documentation import FILES, chapter
 from helpers.git_repositories import git
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor import Finding, page
-from tallybook.projections.surfaces.scores.answers import markdown
+from tallybook.projections.surfaces.scores.answers import ScorePage, Table, markdown
 from tallybook.projections.surfaces.workspace.project import Project
 
 
 def test_markdown_takes_no_markup_from_texts() -> None:
     """A ledger from a pull request adds no row, link, picture or heading to the summary of a job."""
-    finding = Finding("bad", "a|b <img src=x> [x](y) `c`\n# d", check="gate")
-    *_, row = markdown(page([finding], "failed")).splitlines()
+    rows = (("gate", "bad", "a|b <img src=x> [x](y) `c`\n# d", ""),)
+    *_, row = markdown(ScorePage("Tallybook: failed", tables=(Table("", ("Check",) * 4, rows),))).splitlines()
     assert r"| gate | bad | a\|b \<img src=x\> \[x\](y) \`c\`\\n\# d |  |" == row
 
 

@@ -117,7 +117,7 @@ def deliver(log: JsonlLog, what: Update | Import, key: str | None) -> record.Out
     opened = Opened(Project(Path(log.folder)))
     with log.transaction() as tx:
         state = fold(PLAYBOOK, decode(tx.read()))
-        (outcome,) = record.Writing(opened).append_all(tx, state, [Request(what, {"rater": "reflector"}, key)])
+        (outcome,) = record.Write(opened).append_requests(tx, state, [Request(what, {"rater": "reflector"}, key)])
     return outcome
 
 

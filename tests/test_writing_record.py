@@ -35,7 +35,7 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.syncing import sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.record import Writing
+from tallybook.projections.surfaces.writing.record import Write
 from tallybook.projections.surfaces.writing.requests import Request, Update
 
 
@@ -45,7 +45,7 @@ def here(project: Path) -> Project:
     return Project(project)
 
 
-def write(project: Project, *payloads: dict[str, Any]) -> Writing:
+def write(project: Project, *payloads: dict[str, Any]) -> Write:
     """Record extraction results in one go, each as its own batch."""
     return record.write(project, [Request(Update(payload), HUMAN) for payload in payloads])
 

@@ -233,5 +233,5 @@ def test_a_payload_too_deep_to_search_is_refused() -> None:
     for _ in range(10_000):
         deep = [deep]
     with pytest.raises(BadInputError, match="nested too deeply"):
-        secrets.mask_payload({"new_key_points": [deep]}, [])
-    assert "no object" == secrets.mask_payload("no object", [])
+        secrets.mask_extraction({"new_key_points": [deep]}, [])
+    assert "no object" == secrets.mask_extraction("no object", [])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.decisions.update import Decision, IgnoredItem, day_fault, section_of, text_fault
+from tallybook.ledger.decisions.update import Decision, IgnoredItem, day_fault, number_items, section_of, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import Entry, Event
 from tallybook.ledger.names import MAX_NAME_CHARS, find_name, parse_number
@@ -230,6 +230,7 @@ class Translation:
         state: The playbook after the operations so far.
         may: PROPOSE, APPLY or PERSON; empty where operations and tags do not count.
         shown: The names that the model's prompt showed; None where it is not known, and any name counts.
+        places: The places in the result that count; None for all.
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
         changes: What the operations do or propose; notes of tags.
         ignored: The operations and tags that have no effect.
@@ -242,6 +243,7 @@ class Translation:
     state: Playbook
     may: str = ""
     shown: Collection[str] | None = None
+    places: Collection[str] | None = None
     refusal: Callable[[str], str | None] = lambda _: None
     changes: list[Event] = attrs.field(factory=list)
     ignored: list[IgnoredItem] = attrs.field(factory=list)
@@ -302,25 +304,15 @@ def _translate_items(step: Translation, field: str, items: Any) -> None:
     if not isinstance(items, list):
         step.ignored.append(IgnoredItem(field, f"expected a list, got {type(items).__name__}"))
         return
-    for index, item in enumerate(items):
+    counted = [*number_items(field, items)][:MOST]
+    for place, item in number_items(field, items, step.places).items():
         fields = item if isinstance(item, dict) else {}
-        step.place = f"{field}[{index}]"
+        step.place = place
         if field == TAGS:
             _take_tag(step, fields)
-        elif index >= MOST:
-            step.ignored.append(too_many(index, item))
-        elif fault := _take_operation(step, fields):
-            step.ignored.append(_ignore(index, fault, item))
-
-
-def too_many(index: int, operation: object) -> IgnoredItem:
-    """Return that an operation does not count, because of its place."""
-    return _ignore(index, f"at most {MOST} operations count", operation)
-
-
-def _ignore(index: int, fault: str, operation: object) -> IgnoredItem:
-    target = operation.get("target_id") if isinstance(operation, dict) else None
-    return IgnoredItem(f"{OPERATIONS}[{index}]", fault, target if isinstance(target, str) else None)
+        elif fault := _take_operation(step, fields) if place in counted else f"at most {MOST} operations count":
+            target = fields.get("target_id")
+            step.ignored.append(IgnoredItem(place, fault, target if isinstance(target, str) else None))
 
 
 def _reason(reason: Any) -> str:

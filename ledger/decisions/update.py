@@ -104,12 +104,15 @@ def shorten_key(key: object) -> str:
     return str(key)[:MAX_NAME_CHARS]
 
 
-def check_extraction(payload: Any, source: str = "payload") -> dict[str, dict[str, Any]]:
+def check_extraction(
+    payload: Any, source: str = "payload", places: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
     """Return the new entries and the ratings of an extraction result, each by its place in it.
 
     Args:
         payload: The extraction result.
         source: What an error calls it.
+        places: The places in it that count; None for all.
 
     Raises:
         BadInputError: It is not an extraction result.
@@ -122,9 +125,13 @@ def check_extraction(payload: Any, source: str = "payload") -> dict[str, dict[st
     for field, value in lists.items():
         if not isinstance(value, list):
             raise BadInputError(f"{source}: {field}", f"expected a list, got {type(value).__name__}")
-    return {
-        field: {f"{field}[{index}]": value for index, value in enumerate(values)} for field, values in lists.items()
-    }
+    return {field: number_items(field, values, places) for field, values in lists.items()}
+
+
+def number_items(field: str, values: Sequence[Any], places: Collection[str] | None = None) -> dict[str, Any]:
+    """Return place → item of a list in an extraction result; of these ``places`` alone, None for all."""
+    items = {f"{field}[{index}]": value for index, value in enumerate(values)}
+    return items if places is None else {place: value for place, value in items.items() if place in places}
 
 
 def section_of(point: Mapping[str, Any]) -> str:
@@ -153,6 +160,7 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
     state: Playbook,
     source: str = "payload",
     *,
+    places: Collection[str] | None = None,
     texts: Mapping[str, Any] = _NONE,
     tags: Mapping[str, Any] = _NONE,
     wishes: Mapping[str, str] = _NONE,
@@ -165,6 +173,7 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
         payload: The extraction result.
         state: The playbook.
         source: What an error calls the payload.
+        places: The places in the payload that count; None for all.
         texts: Place in a result of the later format → a new entry, in addition to those of the payload.
         tags: Place in a result of the later format → a rating, in the same way.
         wishes: Text → the name that a program has given it already; used if its number is above the highest so far,
@@ -178,7 +187,7 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
     Raises:
         BadInputError: It is not an extraction result.
     """
-    points, evaluations = check_extraction(payload, source).values()
+    points, evaluations = check_extraction(payload, source, places).values()
     unusable: list[IgnoredItem] = []
     ignored: list[IgnoredItem] = []
     changes: list[Event] = []

@@ -118,8 +118,10 @@ def add(
     elif redactions.refusal(text) is not None:
         with closing(reading.open_log(project)) as log, log.transaction():
             redacted_digests.accept(log.folder, text)
-    addition = requests.Update({"new_key_points": [point]}, is_addition=True)
-    return record_request(project, requests.Request(addition, by, key, delivery=addition.payload))
+    extraction = {"new_key_points": [point]}
+    addition = requests.Update(extraction, is_addition=True)
+    digest = requests.digest_delivery(extraction, key)
+    return record_request(project, requests.Request(addition, by, key, digest=digest))
 
 
 def rate(  # noqa: PLR0913 - the parts of a delivery
@@ -160,7 +162,8 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
     ratings = [{"name": name, "rating": rating} for name in names]
     # People mistype, so an unknown name is refused; what record brings is kept as evidence.
     content = requests.Update({"evaluations": ratings}, plain_events=notes, is_typed=True)
-    outcome = record_request(project, requests.Request(content, by, key, delivery=[names, rating, reason]))
+    digest = requests.digest_delivery([names, rating, reason], key)
+    outcome = record_request(project, requests.Request(content, by, key, digest=digest))
     disputes = [event for event in outcome.events if isinstance(event, PointProposed)]
     said = (f"{event.name}: proposed to retire, because {event.cause} leaves by a person alone" for event in disputes)
     return attrs.evolve(outcome, notes=(*outcome.notes, *said))
@@ -172,7 +175,8 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
 
     may = "person" if by.get("rater") == "human" else settings.read(project).may
     content = requests.Update(payload, may=may)
-    return record_request(project, requests.Request(content, by, key, delivery=payload))
+    digest = requests.digest_delivery(payload, key)
+    return record_request(project, requests.Request(content, by, key, digest=digest))
 
 
 def record_request(project: Project, request: requests.Request) -> recording.Outcome:

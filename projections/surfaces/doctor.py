@@ -78,6 +78,7 @@ class Finding(NamedTuple):
 
 # The ledger and its files
 
+
 def check_ledger(project: Project) -> Iterator[Finding]:
     """Verify the ledger from its first byte to its last."""
     log = open_own_log(project)

@@ -10,12 +10,13 @@ from helpers.reference_model import extraction
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation, record
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Request
 
 
 def curate(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
     """Record a curation of an entry by a person."""
-    curation.curate(here, Curation(verb, name, "", text, merged), HUMAN)
+    commands.record_request(here, Request(Curation(verb, name, "", text, merged), HUMAN))
 
 
 def read(here: Project) -> Any:

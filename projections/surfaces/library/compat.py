@@ -218,7 +218,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     fields = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
     lists = {field: value if isinstance(value, list) else [] for field, value in fields.items()}
     # A plain dict is saved as a manual edit, which is not screened: there a model's words look like a person's.
-    payload = secrets.mask_payload(lists, [])
+    payload = secrets.mask_extraction(lists, [])
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
     entries, pruned, given_names = apply_extraction(key_points, payload, decided, high_water)
     if loaded is not None:
@@ -300,7 +300,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
         loaded.settle(report.state)
 
 
-def _leave_out(playbook: LoadedPlaybook, report: record.Writing) -> None:
+def _leave_out(playbook: LoadedPlaybook, report: record.Write) -> None:
     """Replace texts that were refused because they had been redacted by what the ledger has."""
     ignored = [part for outcome in report.outcomes for part in outcome.ignored]
     refused = {part.name: part for part in ignored if isinstance(part, update.RefusedText) and part.name is not None}

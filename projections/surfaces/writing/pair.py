@@ -7,20 +7,18 @@ the project's batch is in its ledger, the next command appends the personal one;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import cache
 import json
 from pathlib import Path
-import re
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.curation import MOST, OPERATIONS, too_many
-from tallybook.ledger.decisions.update import IgnoredItem
+from tallybook.ledger.decisions.curation import OPERATIONS, TAGS
+from tallybook.ledger.decisions.update import number_items
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import MAX_BATCH_BYTES
@@ -33,76 +31,53 @@ from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing import requests as sent
-from tallybook.projections.surfaces.writing.record import Writing
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
+from tallybook.projections.surfaces.writing.record import Write
+from tallybook.projections.surfaces.writing.requests import (
+    PlainEvents,
+    Request,
+    Update,
+    request_to_json,
+    requests_from_json,
+)
 
 PENDING: Final = "two-ledgers"
 """Folder of the personal ledger with a file for each result whose two batches are being appended."""
 _LOCK: Final = "two-ledgers.lock"
 _LOCK_WAIT_MS: Final = 5_000
-_LISTS: Final = ("evaluations", "operations", "bullet_tags")
-_ITEM: Final = re.compile(r"([a-z_]+)\[(\d+)\]")
+_POINTS: Final = "new_key_points"
+_LISTS: Final = ("evaluations", OPERATIONS, TAGS)
 
 
-class Parts(NamedTuple):
-    """A request, divided.
+def _divide(request: Request, is_mine: Callable[[str], bool]) -> tuple[Request | None, Request | None]:
+    """Return the parts of a request about the project's entries and about the person's own, None for no such part.
 
-    Attributes:
-        project: The project's part; None where all of it is about the person's own entries.
-        mine: The part about the person's own entries; None without one.
-        items: Item of the personal part → the item in the whole.
-        project_items: The same for the project's part.
-        ignored: Items of the whole that are in neither part, because they come after the last that counts.
+    Only an update and plain events can be about both. A new entry names none and is the project's, and so is an
+    operation that names entries of both.
     """
-
-    project: Request | None
-    mine: Request | None = None
-    items: Mapping[str, str] = MappingProxyType({})
-    project_items: Mapping[str, str] = MappingProxyType({})
-    ignored: tuple[IgnoredItem, ...] = ()
-
-
-_WHOLE: Final = Parts(None)
-
-
-def _divide(request: Request, is_mine: Callable[[str], bool]) -> Parts:
-    """Divide a request by whose entries it names; only an update and plain events can be about both."""
     decide = request.decide
     if not isinstance(decide, PlainEvents | Update):
-        return Parts(request)
+        return request, None
     events = decide.events if isinstance(decide, PlainEvents) else decide.plain_events
-    notes = tuple(event for event in events if is_mine(getattr(event, "name", "")))
-    others = tuple(event for event in events if event not in notes)
+    own_events = tuple(event for event in events if is_mine(getattr(event, "name", "")))
+    other_events = tuple(event for event in events if event not in own_events)
     if isinstance(decide, PlainEvents):
-        remaining = attrs.evolve(request, decide=PlainEvents(others)) if others else None
-        return Parts(remaining, attrs.evolve(request, decide=PlainEvents(notes))) if notes else Parts(request)
-    payloads: tuple[dict[str, Any], dict[str, Any]] = ({**decide.payload}, {})
-    places: tuple[dict[str, str], dict[str, str]] = ({}, {})
-    ignored: list[IgnoredItem] = []
-    for field in _LISTS:
-        if not isinstance(values := decide.payload.get(field), list):
-            continue
-        payloads[0][field] = []
-        for index, value in enumerate(values):
-            if field == OPERATIONS and index >= MOST:
-                # Each part would count so many of its own.
-                ignored.append(too_many(index, value))
-                continue
-            # A new entry names none and is the project's; so is an operation that names entries of both.
-            is_own = bool(names := _names_in(value)) and all(map(is_mine, names))
-            target = payloads[is_own].setdefault(field, [])
-            places[is_own][f"{field}[{len(target)}]"] = f"{field}[{index}]"
-            target.append(value)
-    theirs, own = payloads
-    if not own and not notes:
-        return Parts(request)
-    # A payload with neither list is refused.
-    own.setdefault("evaluations", [])
-    mine = attrs.evolve(request, decide=attrs.evolve(decide, payload=own, plain_events=notes, names={}))
-    remaining = attrs.evolve(request, decide=attrs.evolve(decide, payload=theirs, plain_events=others))
-    is_empty = not others and not any(theirs.values())
-    return Parts(None if is_empty else remaining, mine, places[1], places[0], tuple(ignored))
+        theirs = attrs.evolve(request, decide=PlainEvents(other_events))
+        own = attrs.evolve(request, decide=PlainEvents(own_events)) if own_events else None
+        return None if own and not other_events else theirs, own
+    extraction = decide.extraction
+    lists = {field: extraction[field] for field in _LISTS if isinstance(extraction.get(field), list)}
+    items = {place: item for field, values in lists.items() for place, item in number_items(field, values).items()}
+    places = {place for place, item in items.items() if (names := _names_in(item)) and all(map(is_mine, names))}
+    if not places and not own_events:
+        return request, None
+    # Without a list of ratings it would be refused.
+    part = {"evaluations": [], **lists}
+    mine = attrs.evolve(decide, extraction=part, plain_events=own_events, names={}, places=frozenset(places))
+    points = extraction.get(_POINTS)
+    others = {*number_items(_POINTS, points if isinstance(points, list) else ()), *items} - places
+    is_empty = not (other_events or others or extraction.keys() - {*_LISTS, _POINTS})
+    remaining = attrs.evolve(decide, plain_events=other_events, places=frozenset(others))
+    return None if is_empty else attrs.evolve(request, decide=remaining), attrs.evolve(request, decide=mine)
 
 
 def _names_in(value: Any) -> list[str]:
@@ -113,7 +88,7 @@ def _names_in(value: Any) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def write(project: Project, mine: Project, request: Request) -> Writing:
+def write(project: Project, mine: Project, request: Request) -> Write:
     """Record a request in the ledgers whose entries it means; as ``recording.write``, with the personal outcome.
 
     Raises:
@@ -121,7 +96,7 @@ def write(project: Project, mine: Project, request: Request) -> Writing:
     """
     finish(mine)
     for owner in (project, mine):
-        if request.payload and request.key is not None:
+        if request.digest and request.key is not None:
             # Before either batch: the key is of the whole delivery.
             recording.refuse_other_payload(request, reading.open_own_log(owner).find_delivery(request.key))
 
@@ -136,18 +111,18 @@ def write(project: Project, mine: Project, request: Request) -> Writing:
             return False
         return find_name(name, used(project)) is None and find_name(name, used(mine)) is not None
 
-    parts = _divide(request, is_mine)
-    if parts.mine is None:
+    theirs, own = _divide(request, is_mine)
+    if theirs is not None and own is not None:
+        return write_both(project, mine, theirs, own)
+    if own is None:
         return recording.write(project, [request])
-    if parts.project is None:
-        with personal.named_damage(mine):
-            done = recording.write(mine, [parts.mine])
-        done.outcomes = (recording.Outcome(mine=_renumber(done.outcomes[0], parts.items), ignored=parts.ignored),)
-        return done
-    return write_both(project, mine, parts.project, parts.mine, parts)
+    with personal.named_damage(mine):
+        done = recording.write(mine, [own])
+    done.outcomes = (recording.Outcome(mine=done.outcomes[0]),)
+    return done
 
 
-def write_both(project: Project, mine: Project, theirs: Request, own: Request, parts: Parts = _WHOLE) -> Writing:
+def write_both(project: Project, mine: Project, theirs: Request, own: Request) -> Write:
     """Record a request in the project and another one in the person's own playbook, both or none.
 
     Args:
@@ -155,7 +130,6 @@ def write_both(project: Project, mine: Project, theirs: Request, own: Request, p
         mine: The person's own playbook.
         theirs: The project's request.
         own: The person's request.
-        parts: The request of which both are parts, if they are.
     """
     finish(mine)
     now = clock.utc_now()
@@ -173,20 +147,9 @@ def write_both(project: Project, mine: Project, theirs: Request, own: Request, p
             raise
         second = recording.write(mine, [own])
         path.unlink(missing_ok=True)
-    outcome = _renumber(done.outcomes[0], parts.project_items)
-    ignored, own_outcome = (*outcome.ignored, *parts.ignored), _renumber(second.outcomes[0], parts.items)
-    done.outcomes = (attrs.evolve(outcome, mine=own_outcome, ignored=ignored),)
+    done.outcomes = (attrs.evolve(done.outcomes[0], mine=second.outcomes[0]),)
     done.problems = list(dict.fromkeys((*done.problems, *second.problems)))
     return done
-
-
-def _renumber(outcome: recording.Outcome, items: Mapping[str, str]) -> recording.Outcome:
-    """Return an outcome whose ignored parts have the places that they have in the whole payload."""
-
-    def place(item: str) -> str:
-        return _ITEM.sub(lambda match: items.get(match[0], match[0]), item)
-
-    return attrs.evolve(outcome, ignored=tuple(attrs.evolve(part, item=place(part.item)) for part in outcome.ignored))
 
 
 def merge_playbooks(project: Project, playbook: Playbook) -> Playbook:
@@ -219,7 +182,7 @@ def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> P
         own = attrs.evolve(own, decide=own.decide.with_exact_names(Opened(mine).playbook()))
     path = mine.ledger / PENDING / f"{clock.new_id(clock.utc_now().unix_us)}.json"
     disk.make_folder(path.parent)
-    content = {"project": str(project.root), "key": key, "at": own.when or at, "requests": [sent.request_to_json(own)]}
+    content = {"project": str(project.root), "key": key, "at": own.when or at, "requests": [request_to_json(own)]}
     disk.replace_file(path, dumps(content).encode())
     return path
 
@@ -238,7 +201,7 @@ def _finish(mine: Project, path: Path) -> None:
     try:
         content = json.loads(disk.read_file(path, MAX_BATCH_BYTES))
         project, key = Project(Path(content["project"])), content["key"]
-        requests = sent.requests_from_json(content["requests"], key, content["at"]) if _has_key(project, key) else []
+        requests = requests_from_json(content["requests"], key, content["at"]) if _has_key(project, key) else []
     except (ValueError, KeyError, TypeError, RecursionError, BadInputError):
         requests = []
     if requests:

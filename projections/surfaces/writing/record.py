@@ -28,8 +28,15 @@ from tallybook.projections.surfaces.history import checkpoints, playbook_file, r
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
 from tallybook.projections.surfaces.history.reading import Opened, catch_up, has_book
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import requests as sent
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
+from tallybook.projections.surfaces.writing.requests import (
+    VOTES_FORM,
+    PlainEvents,
+    Request,
+    Update,
+    count_votes,
+    request_to_json,
+    requests_from_json,
+)
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
@@ -83,7 +90,7 @@ def write(
     *,
     cold: bool = False,
     begin: bool = False,
-) -> Writing:
+) -> Write:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     A manual edit of ``playbook.json`` and the spool are recorded first. Without a ledger and with nothing to record,
@@ -99,27 +106,27 @@ def write(
         TallybookError: The ledger is damaged, or could not be written.
     """
     with closing(Opened(project)) as opened:
-        writing = Writing(opened, problems=[problem for request in requests for problem in request.masked])
+        result = Write(opened, problems=[problem for request in requests for problem in request.masked])
         is_new = not opened.log.exists()
         if is_new:
             if not begin and not _begins(opened, requests):
-                writing.state = opened.playbook()
-                return writing
-            writing.problems += former_ledger(project)
+                result.state = opened.playbook()
+                return result
+            result.problems += former_ledger(project)
         if redaction.read_pending(project.ledger) is not None:
             from tallybook.projections.surfaces.writing import erasure
 
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(errors.TallybookError):
                 erasure.finish(project, opened.log)
-        if not writing.run(requests, cold=cold):
-            return writing
-        writing.render()
+        if not result.append_or_spool(requests, cold=cold):
+            return result
+        result.render()
     if is_new:
         checkpoints.begin(project.ledger)
     if requests:
         checkpoints.sweep(project.ledger)
-    return writing
+    return result
 
 
 def former_ledger(project: Project) -> tuple[errors.Problem, ...]:
@@ -151,7 +158,7 @@ def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
 
 
 @attrs.define
-class Writing:
+class Write:
     """What a write appends under the lock, and its result.
 
     Attributes:
@@ -173,7 +180,7 @@ class Writing:
     unrendered: Exception | None = None
     _batches: list[Batch] = attrs.field(factory=list)
 
-    def run(self, requests: Sequence[Request], *, cold: bool) -> bool:
+    def append_or_spool(self, requests: Sequence[Request], *, cold: bool) -> bool:
         """Append all, or put the requests into the spool; return whether they were appended.
 
         Raises:
@@ -184,8 +191,8 @@ class Writing:
             state = opened.playbook(cold=cold)
             # Before the lock: after an undo or a redaction, the votes are folded from the first event on.
             if any(request.has_votes and isinstance(request.decide, Update) for request in requests):
-                self.votes = reading.fold_view(sent.VOTES_FORM, opened.log)
-            self.append(state, requests)
+                self.votes = reading.fold_view(VOTES_FORM, opened.log)
+            self.append_under_lock(state, requests)
             recorded = (event for outcome in self.outcomes for event in outcome.events)
             is_undone = any(isinstance(event, events.EventsVoided) for event in recorded)
             # An undo changes how earlier events read, so the state of before cannot simply be folded on.
@@ -197,20 +204,20 @@ class Writing:
             return False
         return True
 
-    def append(self, state: Playbook, requests: Sequence[Request]) -> None:
+    def append_under_lock(self, state: Playbook, requests: Sequence[Request]) -> None:
         """Append the manual edit of ``playbook.json``, the spool, then the requests."""
         with self.opened.log.transaction() as tx:
             # Another process appended after the folds that were made without the lock.
             if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
                 state, self.votes = catch_up(self.opened.log, state), None
             self.state = state
-            spool_files = self.take_in(tx, state)
-            self.outcomes += self.append_all(tx, state, requests)
+            spool_files = self.append_pending(tx, state)
+            self.outcomes += self.append_requests(tx, state, requests)
         if spool_files:
             # After the acknowledgement: a file that survives a crash is refused by its keys, so no payload is lost.
             spool.remove_files(spool_files)
 
-    def take_in(self, tx: Transaction, state: Playbook) -> list[spool.SpoolFile]:
+    def append_pending(self, tx: Transaction, state: Playbook) -> list[spool.SpoolFile]:
         """Append the manual edit of ``playbook.json``, and the spool; return the spool files that were appended."""
         # Those count that the ledger has now that it is locked.
         self.opened.redactions = redacted_digests.load(self.opened.project.ledger)
@@ -219,21 +226,21 @@ class Writing:
         self.problems += self.file.problems
         if self.file.events:
             by = {"rater": "import" if self.file.adopted else "human"}
-            self._append(
+            self._append_decision(
                 tx, state, Decision(self.file.events), Request(PlainEvents(self.file.events), by, self.file.key)
             )
         files, problems = spool.read_files(self.opened.project.ledger)
         self.problems += problems
-        return [file for file in files if self._take_spooled(tx, state, file)]
+        return [file for file in files if self._append_spool_file(tx, state, file)]
 
-    def _take_spooled(self, tx: Transaction, state: Playbook, file: spool.SpoolFile) -> bool:
+    def _append_spool_file(self, tx: Transaction, state: Playbook, file: spool.SpoolFile) -> bool:
         """Append a spool file, each payload under its own key, so that it counts once even if the file survives."""
         try:
             log = self.opened.log
             names_since = log.names_since if has_book(log) else None
-            requests = sent.requests_from_json(file.requests, f"spool:{file.id}", file.at, names_since)
-            tx.look_up(request.key for request in requests if request.key is not None and not request.payload)
-            outcomes = self.append_all(tx, state, requests)
+            requests = requests_from_json(file.requests, f"spool:{file.id}", file.at, names_since)
+            tx.look_up(request.key for request in requests if request.key is not None and not request.digest)
+            outcomes = self.append_requests(tx, state, requests)
         except (errors.BadInputError, errors.MissingLinesError) as error:
             # A file that cannot be recorded stays in place and costs none of the others.
             self.problems.append(errors.Problem(f"spool/{file.name}", f"{error}; it stays there"))
@@ -244,7 +251,7 @@ class Writing:
         self.problems += [errors.Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
         return True
 
-    def append_all(self, tx: Transaction, state: Playbook, requests: Sequence[Request]) -> tuple[Outcome, ...]:
+    def append_requests(self, tx: Transaction, state: Playbook, requests: Sequence[Request]) -> tuple[Outcome, ...]:
         """Append the requests of one sender in order; later ones may use a name that an earlier one had to change."""
         outcomes = []
         renamed: dict[str, str] = {}
@@ -253,7 +260,7 @@ class Writing:
                 # The project's own playbook.json, which this transaction has just adopted.
                 outcomes.append(Outcome(1, state.seq, tuple(state.entries)))
                 continue
-            delivery = None if request.key is None else tx.find_delivery(request.key, request.payload)
+            delivery = None if request.key is None else tx.find_delivery(request.key, request.digest)
             if delivery is not None:
                 refuse_other_payload(request, delivery)
                 wishes = request.decide.names if isinstance(request.decide, Update) else {}
@@ -265,8 +272,8 @@ class Writing:
                 # Where it is refused, nothing of the transaction is appended.
                 decision = request.decide(state, self.opened.redactions, renamed)
                 if request.has_votes:
-                    decision = sent.count_votes(decision, request, state, self._read_votes)
-                outcome = self._append(tx, state, decision, request)
+                    decision = count_votes(decision, request, state, self._read_votes)
+                outcome = self._append_decision(tx, state, decision, request)
             outcomes.append(outcome)
             renamed |= outcome.renamed
         return tuple(outcomes)
@@ -275,13 +282,13 @@ class Writing:
         """Return the votes so far; those of the spool, and after another process appended, are read here."""
         if self.votes is None:
             # Opened anew, because the ledger may have grown between the opening of this one and its lock.
-            self.votes = reading.fold_view(sent.VOTES_FORM, reading.open_log(self.opened.project))
+            self.votes = reading.fold_view(VOTES_FORM, reading.open_log(self.opened.project))
         # No reader sees what was appended before the transaction ends.
         fold(VOTES, self._batches, self.votes)
         self._batches.clear()
         return self.votes
 
-    def _append(self, tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
+    def _append_decision(self, tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
         """Append a decision as one batch, and fold it."""
         decided = decision.events
         if not decided:
@@ -292,8 +299,8 @@ class Writing:
         has_effect = any(event.added or event.rated for event in updates) or not all(
             isinstance(event, _PARTS_OF_UPDATE) for event in decided
         )
-        key = None if request.payload and not has_effect else request.key
-        raw = tx.append(drafts, request.by, key, request.payload)
+        key = None if request.digest and not has_effect else request.key
+        raw = tx.append(drafts, request.by, key, request.digest)
         if raw is None:
             return Outcome(repeated=True)
         before = dict.fromkeys(state.entries)
@@ -338,7 +345,7 @@ class Writing:
             for _ in range(_RENDER_ATTEMPTS):
                 if playbook_file.render(self.opened, self.state, self.file):
                     break
-                self.append(self.state, ())
+                self.append_under_lock(self.state, ())
         except (errors.TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             self.unrendered = error
@@ -347,7 +354,7 @@ class Writing:
 def preview(project: Project, log: JsonlLog) -> list[RawBatch]:
     """Return the batches that the next write appends first: the manual edit of ``playbook.json``, and the spool."""
     tx, opened = PreviewTransaction(log), Opened(project)
-    Writing(opened).take_in(tx, opened.playbook())
+    Write(opened).append_pending(tx, opened.playbook())
     return tx.appended
 
 
@@ -361,7 +368,7 @@ def refuse_other_payload(request: Request, delivery: Delivery | None) -> None:
     Raises:
         UsedKeyError: It had another payload.
     """
-    if request.key and delivery and request.payload and delivery.payload not in {"", request.payload}:
+    if request.key and delivery and request.digest and delivery.payload not in {"", request.digest}:
         raise errors.UsedKeyError(normalize_key(request.key), delivery.first, delivery.last)
 
 
@@ -414,7 +421,7 @@ def _spool_refused(
         raise errors.BadInputError(unknown.name, what, "run `tallybook sync` first; nothing was recorded") from unknown
     waiting = [attrs.evolve(request, decide=update) for request, update in zip(requests, exact, strict=True)]
     # A sync can give pending entries other names.
-    rows = [sent.request_to_json(request, known.seq if has_book(log) else 0) for request in waiting]
+    rows = [request_to_json(request, known.seq if has_book(log) else 0) for request in waiting]
     spool.put(project.ledger, now.at, clock.new_id(now.unix_us), rows)
     return tuple(Outcome(spooled=True, spooled_why=_HELD if is_held else _MISSING) for _ in requests)
 
@@ -427,10 +434,10 @@ def _refuse_used_keys(project: Project, log: JsonlLog, requests: Sequence[Reques
     """
     rows = list(spool.read_requests(project.ledger))
     for request in requests:
-        if request.payload and request.key is not None:
+        if request.digest and request.key is not None:
             refuse_other_payload(request, log.find_delivery(request.key))
             same_key = (row.get("payload") for row in rows if row.get("key") == request.key)
             # A payload of Tallybook's own, or of an earlier version, has no digest: under its key the first delivery
             # counts.
-            if any(payload not in (None, request.payload) for payload in same_key):
+            if any(payload not in (None, request.digest) for payload in same_key):
                 raise errors.UsedKeyError(normalize_key(request.key))

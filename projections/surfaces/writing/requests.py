@@ -53,9 +53,8 @@ class Request:
         by: Who records it; ``rater`` at least.
         key: The idempotency key; None for none. A legacy file is its own.
         when: When it happened, if not now.
-        payload: Digest of what is delivered, where the caller gave the key: under one key only this payload counts.
-            Empty for keys of Tallybook's own, under which the first delivery counts.
-        delivery: What is delivered, from which ``payload`` is taken; None where the caller gives no key.
+        digest: Of what is delivered, where the caller gave the key, as ``digest_delivery``: under one key only this
+            delivery counts. Empty for keys of Tallybook's own, under which the first delivery counts.
         masked: The items in which secrets of models and transcripts were masked.
 
     Raises:
@@ -66,24 +65,18 @@ class Request:
     by: Mapping[str, str]
     key: str | None = None
     when: str | None = None
-    payload: str = ""
+    digest: str = ""
     masked: tuple[Problem, ...] = attrs.field(default=(), eq=False)
-    delivery: Any = None
 
     def __attrs_post_init__(self) -> None:
         """Check the parts, and mask secrets before anything can write them down."""
         # Before anything is opened, so that a bad request leaves no trace, not even a ledger.
         if isinstance(self.decide, Update) and not self.decide.is_typed:
             translation = curation.Translation(Playbook(), self.decide.may)
-            update.check_extraction(curation.translate(self.decide.payload, translation).payload)
+            update.check_extraction(curation.translate(self.decide.extraction, translation).payload)
         check_provenance(self.by)
         if self.key is not None and not self.key:
             raise BadInputError("key", "is empty", "leave it out, or name the delivery")
-        if self.delivery is not None and self.key is not None:
-            # The same delivery may list the members of an object in another order.
-            self.payload = digest(json.dumps(self.delivery, sort_keys=True).encode())
-        # A copy of the request under another key is not the caller's delivery.
-        self.delivery = None
         if isinstance(self.decide, Import):
             self.key = playbook_file.adoption_key(self.decide.legacy.sha256)
         if self.by["rater"] not in UNSCREENED:
@@ -99,6 +92,12 @@ class Request:
         """
         # A reflection on a session is known by the names that its prompt showed.
         return self.by["rater"] == AGENT or (isinstance(self.decide, Update) and self.decide.shown is not None)
+
+
+def digest_delivery(delivered: Any, key: str | None) -> str:
+    """Return the digest of what a caller delivers, JSON, under a key; empty without one."""
+    # The same delivery may list the members of an object in another order.
+    return "" if key is None else digest(json.dumps(delivered, sort_keys=True).encode())
 
 
 def check_provenance(by: object) -> None:
@@ -124,7 +123,7 @@ class Update:
     """An extraction result, as it was sent.
 
     Attributes:
-        payload: The value from outside; nothing in it is trusted.
+        extraction: The value from outside; nothing in it is trusted.
         names: Text → the name that the sending program has given it already.
         plain_events: Events that precede it in the same batch and change no entry.
         may: What becomes of a curator's operations in it, as in `Translation`; empty where they do not count.
@@ -134,9 +133,10 @@ class Update:
         is_typed: Whether a person typed the names of its ratings, which then must be names of entries; those in its
             plain events are the same.
         by_marks: Whether an agent's marks gave the ratings.
+        places: The places in it that count, such as ``evaluations[2]``; None for all.
     """
 
-    payload: Any
+    extraction: Any
     names: Mapping[str, str] = attrs.field(factory=dict)
     plain_events: tuple[Event, ...] = ()
     may: str = ""
@@ -145,6 +145,7 @@ class Update:
     is_addition: bool = False
     is_typed: bool = False
     by_marks: bool = False
+    places: frozenset[str] | None = None
 
     def __call__(self, state: Playbook, redactions: Redactions, renamed: Mapping[str, str]) -> Decision:
         """Decide it.
@@ -154,29 +155,30 @@ class Update:
             UnknownEntryError: No entry ever had a name that a person typed.
         """
         if self.is_addition:
-            [point] = self.payload["new_key_points"]
+            [point] = self.extraction["new_key_points"]
             if name := update.find_equal(point["text"] if isinstance(point, dict) else point, state.entries):
                 hint = f"nothing was recorded; to say that it helped, run: tallybook rate {name} helpful"
                 raise NothingToDoError(name, "has this text", hint)
         exact = self.with_exact_names(state)
-        translation = curation.Translation(state, self.may, self.shown, redactions.refusal)
-        sent = curation.translate(exact.payload, translation)
+        translation = curation.Translation(state, self.may, self.shown, exact.places, redactions.refusal)
+        curation.translate(exact.extraction, translation)
         decision = update.decide_extraction(
-            sent.payload,
-            sent.state,
-            texts=sent.texts,
-            tags=sent.tags,
+            translation.payload,
+            translation.state,
+            places=exact.places,
+            texts=translation.texts,
+            tags=translation.tags,
             wishes=self.names,
             renamed_before=renamed,
             refusal=redactions.refusal,
         )
-        notes = (*exact.plain_events, *sent.changes)
+        notes = (*exact.plain_events, *translation.changes)
         decided = [*redactions.filter_notes(notes)] if notes else []
         for event in decision.events:
             decided.append(event)
             if self.origin and isinstance(event, events.PointAdded):
                 decided.append(events.PointNoted(event.name, self.origin))
-        return attrs.evolve(decision, events=tuple(decided), ignored=(*sent.ignored, *decision.ignored))
+        return attrs.evolve(decision, events=tuple(decided), ignored=(*translation.ignored, *decision.ignored))
 
     def with_exact_names(self, state: Playbook) -> Update:
         """Return it with the names that a person meant, each once; as it is where none were typed.
@@ -186,13 +188,14 @@ class Update:
         """
         if not self.is_typed:
             return self
-        typed = {rating["name"]: rating["rating"] for rating in self.payload["evaluations"]}
+        items = update.number_items("evaluations", self.extraction["evaluations"], self.places)
+        typed = {rating["name"]: rating["rating"] for rating in items.values()}
         exact = {name: curation.find_used_name(name, state) for name in typed}
         ratings = {exact[name]: rating for name, rating in typed.items()}
-        payload = {"evaluations": [{"name": name, "rating": rating} for name, rating in ratings.items()]}
+        extraction = {"evaluations": [{"name": name, "rating": rating} for name, rating in ratings.items()]}
         notes: Any = self.plain_events
         notes = tuple(dict.fromkeys(note.evolve(name=exact[note.name]) for note in notes))
-        return attrs.evolve(self, payload=payload, plain_events=notes, is_typed=False)
+        return attrs.evolve(self, extraction=extraction, plain_events=notes, is_typed=False, places=None)
 
     def with_names(self, names: Mapping[str, str]) -> Update:
         """Return it with other names of entries in its ratings and notes.
@@ -200,16 +203,16 @@ class Update:
         Raises:
             BadInputError: It holds a curator's operations, in which names are not translated.
         """
-        payload: dict[str, Any] = dict(self.payload)
-        if payload.get(curation.OPERATIONS) or payload.get(curation.TAGS):
+        extraction: dict[str, Any] = dict(self.extraction)
+        if extraction.get(curation.OPERATIONS) or extraction.get(curation.TAGS):
             raise BadInputError("names", "mean other entries since a sync", "record it again with the names of today")
-        if isinstance(payload.get("evaluations"), list):
-            payload["evaluations"] = [_rename_rating(rating, names) for rating in payload["evaluations"]]
+        if isinstance(extraction.get("evaluations"), list):
+            extraction["evaluations"] = [_rename_rating(rating, names) for rating in extraction["evaluations"]]
         notes = (
             event.evolve(name=names.get(event.name, event.name)) if isinstance(event, events.PointNoted) else event
             for event in self.plain_events
         )
-        return attrs.evolve(self, payload=payload, plain_events=tuple(notes))
+        return attrs.evolve(self, extraction=extraction, plain_events=tuple(notes))
 
 
 def _rename_rating(rating: Any, names: Mapping[str, str]) -> Any:
@@ -307,7 +310,7 @@ def _mask(value: Any, problems: list[Problem]) -> Any:
         for text, name in value.names.items():
             # Two texts that differ only in their secrets become one, under the first one's name.
             names.setdefault(secrets.mask(text), name)
-        masked = {"names": names, "payload": secrets.mask_payload(value.payload, problems)}
+        masked = {"names": names, "extraction": secrets.mask_extraction(value.extraction, problems)}
     for field in ("event", "events", "plain_events"):
         if hasattr(value, field):
             masked[field] = _mask(getattr(value, field), problems)
@@ -400,8 +403,9 @@ class _Row(msgspec.Struct, omit_defaults=True):
     """A request in the spool. The keys keep their spelling, because another version may read the file.
 
     Attributes:
-        by, key, payload, when: As in `Request`; the time of the file where ``when`` is missing.
-        update, names, may, shown, origin, by_marks: The payload of an `Update`, and its terms.
+        by, key, payload, when: As in `Request`, whose digest is the payload; the time of the file where ``when`` is
+            missing.
+        update, names, may, shown, origin, by_marks, places: The extraction of an `Update`, and its terms.
         beside: Its plain events, each as kind, version, body and free text.
         facts: Plain events in place of an update.
         position: The own event number as of which its names are meant, in a shared project.
@@ -418,6 +422,7 @@ class _Row(msgspec.Struct, omit_defaults=True):
     shown: tuple[str, ...] | None = None
     origin: str = ""
     by_marks: bool = False
+    places: frozenset[str] | None = None
     facts: list[Any] = []
     position: int = 0
 
@@ -429,9 +434,9 @@ def request_to_json(request: Request, position: int = 0) -> dict[str, Any]:
         BadInputError: It does not wait.
     """
     decide = request.decide
-    row = _Row(dict(request.by), request.key, request.payload, position=position)
+    row = _Row(dict(request.by), request.key, request.digest, position=position)
     if isinstance(decide, Update):
-        row.update, row.names = decide.payload, dict(decide.names)
+        row.update, row.names, row.places = decide.extraction, dict(decide.names), decide.places
         row.beside = [encode(event)[:4] for event in decide.plain_events]
         row.may, row.origin, row.by_marks = decide.may, decide.origin, decide.by_marks
         row.shown = decide.shown if decide.may else None
@@ -474,8 +479,8 @@ def requests_from_json(
         if not fits:
             # On a line it would be damage for ever.
             raise BadInputError("at", "is not a time as the ledger writes it")
-        payload = row.payload if row.key and is_digest(row.payload) else ""
-        request = Request(_decide_from_row(row), row.by, row.key or f"{key}:{index}", at, payload)
+        delivered = row.payload if row.key and is_digest(row.payload) else ""
+        request = Request(_decide_from_row(row), row.by, row.key or f"{key}:{index}", at, delivered)
         if names_since and isinstance(request.decide, Update) and row.position > 0:
             # A sync can give pending entries other names.
             names = names_since(row.position)
@@ -495,6 +500,7 @@ def _decide_from_row(row: _Row) -> Decide:
             shown=row.shown,
             origin=row.origin,
             by_marks=row.by_marks,
+            places=row.places,
         )
     if not row.facts:
         raise BadInputError("request", "is neither an update nor facts")

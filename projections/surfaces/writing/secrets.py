@@ -302,7 +302,7 @@ def mask(text: str, formats: list[str] | None = None) -> str:
     return text
 
 
-def mask_payload(payload: Any, problems: list[Problem]) -> Any:
+def mask_extraction(payload: Any, problems: list[Problem]) -> Any:
     """Return an extraction result with every string in it masked, keys too; add a problem for each masked item.
 
     Raises:
