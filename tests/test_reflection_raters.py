@@ -70,7 +70,7 @@ def test_the_client_is_asked_with_nothing_of_a_session(
     # Measured: 1.2 kB besides the prompt, which an estimate of 3.5 bytes a token counts as well.
     sent_bytes = len(asked["prompt"].encode()) + 1_200
     assert sent_bytes / 3.5 + raters.ANSWER_TOKENS <= events[0]["body"]["tokens"]
-    assert events[0]["body"]["tokens"] < sent_bytes / 3.5 + raters.ANSWER_TOKENS + 100
+    assert events[0]["body"]["tokens"] < sent_bytes / 3.5 + raters.ANSWER_TOKENS + 700
 
 
 MODELS = {"models": [{"slug": "m-1", "shell_type": "unified_exec", "apply_patch_tool_type": "freeform", "other": 1}]}
@@ -212,7 +212,7 @@ def test_what_a_client_comes_to_nothing_with_is_a_failure(stand_in: Callable[[st
     client.plans(*steps)
     with pytest.raises(RaterError) as error:
         raters.ask_rater("the prompt", Settings(rater=rater))
-    expected = raters.estimate_tokens(rater, "the prompt") if tokens < 0 else tokens
+    expected = raters.estimate_tokens("the prompt") if tokens < 0 else tokens
     assert (cause, expected) == (error.value.cause, error.value.spent[0])
     assert reason in error.value.reason
     assert len(steps) == len(client.asked)
@@ -235,7 +235,7 @@ def test_a_client_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monke
     with pytest.raises(RaterError) as error:
         raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert "gemini gave no answer within 2 s" == error.value.reason
-    assert raters.estimate_tokens("gemini", "the prompt") == error.value.spent[0]
+    assert raters.estimate_tokens("the prompt") == error.value.spent[0]
     pid = int((tmp_path / "pid").read_text())
     for _ in range(100):
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False).stdout.strip()
@@ -360,7 +360,7 @@ def test_an_address_is_asked_for_one_completion(address: Address) -> None:
     assert ["system", "user"] == [message["role"] for message in body["messages"]]
     assert "the prompt" == body["messages"][1]["content"]
     more = len(json.dumps(body).encode()) - len(json.dumps("the prompt").encode())
-    assert 0 < more < raters.CHAT_BYTES < more + 200
+    assert 0 < more < raters.OVERHEAD_BYTES
 
 
 def test_a_server_that_wants_another_limit_is_asked_again(address: Address) -> None:
@@ -402,7 +402,7 @@ def test_what_comes_to_nothing_is_a_failure(address: Address, name: str) -> None
     step, cause, reason, tokens = FAILURES[name]
     address.steps = [step]
     error = refusal(address.url)
-    expected = raters.estimate_tokens("openai", "the prompt") if tokens < 0 else tokens
+    expected = raters.estimate_tokens("the prompt") if tokens < 0 else tokens
     assert (cause, expected) == (error.cause, error.spent[0])
     assert reason in error.reason
     assert KEY not in str(error)
@@ -438,12 +438,9 @@ def test_what_is_missing_is_named(address: Address, monkeypatch: pytest.MonkeyPa
     """Address, model and key, before anything is sent."""
     assert refusal("").reason.startswith("no `address` is set; ")
     assert refusal(address.url, model="").reason.startswith("no `model` is set")
-    monkeypatch.delenv("KEY_OF_A_TEST")
-    assert "the environment variable KEY_OF_A_TEST is not set" == refusal(address.url).reason
-    for key in ("two\nlines", "schlüssel"):
+    for key in ("", "two\nlines", "schlüssel"):
         monkeypatch.setenv("KEY_OF_A_TEST", key)
-        error = refusal(address.url)
-        assert "the environment variable KEY_OF_A_TEST holds no key: it has characters that no key has" == error.reason
+        assert "KEY_OF_A_TEST is not set, or has characters that no key has" in refusal(address.url).reason
     assert [] == address.asked
 
 
@@ -457,7 +454,7 @@ def test_an_answer_that_does_not_end_is_not_waited_for(
     begin = time.monotonic()
     error = refusal(address.url)
     assert ("unavailable", "no answer in time") == (error.cause, error.reason)
-    assert raters.estimate_tokens("openai", "the prompt") == error.spent[0]
+    assert raters.estimate_tokens("the prompt") == error.spent[0]
     assert time.monotonic() - begin < 10
 
 

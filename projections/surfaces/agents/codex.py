@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 import os
 
 from tallybook.projections.surfaces.agents import claude, table
@@ -111,7 +111,7 @@ def session_of(path: str) -> str:
 
 
 # Every session of a day asks this of all files of the day.
-@lru_cache
+@cache
 def session_of_subagent(path: str) -> str:
     """Return the session whose subagent wrote a transcript, empty for a session's own."""
     own = table.object_of(next(table.first_lines(path), {}), "payload")
@@ -134,9 +134,8 @@ def subagents(path: str) -> dict[str, str]:
 
 
 def _days(path: str) -> list[str]:
-    """Return the folders of the days on which a session was written to."""
+    """Return the folders of the days on which a session may have been written to."""
     from glob import escape, glob
-    from time import localtime, strftime
 
     folder = os.path.dirname(path)
     folders = [folder]
@@ -145,12 +144,8 @@ def _days(path: str) -> list[str]:
         folder = os.path.join(os.path.dirname(folder), table.AGENTS["codex"].transcripts, *day.split("-"))
         folders.append(folder)
     top = folder.rsplit(os.sep, 3)[0]
-    try:
-        last = os.path.join(top, *strftime("%Y %m %d", localtime(os.stat(path).st_mtime)).split())
-    except (OSError, ValueError, OverflowError):
-        return folders
     days = sorted(glob(os.path.join(escape(top), "[0-9]*", "[0-9]*", "[0-9]*")))
-    return [*folders, *[day for day in days if folder < day <= last][:_MAX_DAYS]]
+    return [*folders, *[day for day in days if folder < day][:_MAX_DAYS]]
 
 
 TRANSCRIPTS = table.Transcripts(

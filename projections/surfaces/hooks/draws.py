@@ -11,7 +11,7 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.inject import Draw
@@ -36,7 +36,6 @@ SECRETS = "tallybook-lift"
 SECRET_BYTES = 32
 _CHANGING = {"point.pinned", "point.unpinned", "events.voided", "lift.asked", "lift.stopped", "book.taken"}
 """The kinds of events that change which question is open, or what is pinned."""
-_BLOCK_BYTES = 64
 # A float holds so many bits exactly.
 _BITS = 53
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError)
@@ -109,10 +108,10 @@ def draw(project: AnyProject, session: str, selected: Sequence[str], entries: in
 
 def is_held(secret: bytes, question: str, lineage: str, unit: str, probability: float) -> bool:
     """Say whether a unit is withheld from a lineage: the same whenever it is asked."""
-    # HMAC-SHA-256 by RFC 2104; the module hmac would load OpenSSL.
-    padded, message = secret.ljust(_BLOCK_BYTES, b"\0"), dumps([question, lineage, unit])
-    inner = sha256(bytes(byte ^ 0x36 for byte in padded) + message.encode("utf-8", "surrogatepass")).digest()
-    digest = sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
+    # It loads OpenSSL, and most sessions are not drawn for.
+    import hmac
+
+    digest = hmac.digest(secret, dumps([question, lineage, unit]).encode("utf-8", "surrogatepass"), "sha256")
     drawn = (int.from_bytes(digest[:8], "big") >> (64 - _BITS)) / (1 << _BITS)
     return drawn < probability
 

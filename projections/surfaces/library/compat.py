@@ -394,7 +394,7 @@ async def extract_keypoints(
     pruned = [entry.text for entry in reading.current(reading.open_log(project)).gone.values()]
     prompt = prompts.write_prompt(key_points, pruned, "\n".join(session))
     spent = worker.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
-    if spent + raters.estimate_tokens(options.rater, prompt.text) > options.tokens_per_day:
+    if spent + raters.estimate_tokens(prompt.text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
     reply, answer = raters.ask_rater(prompt.text, options)
     done = PlainEvents((ReflectionCompleted(options.rater, *reply.spent),))

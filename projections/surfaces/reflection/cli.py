@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
 import os
 from pathlib import Path
 from time import sleep
@@ -31,7 +30,6 @@ from tallybook.projections.surfaces.writing import pair, record
 FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"
 _STANDARD_FILES, _MAX_FILES = 3, 1024
-_HEAD_LINES: Final = 100
 _EXIT_CODES: Final = {worker.DONE: 0, worker.HELD: EXIT_NOT_WRITTEN}
 """How the worker ended → the exit code; EXIT_NO for any other end."""
 
@@ -199,7 +197,7 @@ def _prompts(
             for piece in prompts.all_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
                     text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ())).text
-                    yield {"session": name, "tokens": raters.estimate_tokens(plan.rater, text), "prompt": text}
+                    yield {"session": name, "tokens": raters.estimate_tokens(text), "prompt": text}
 
 
 def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str) -> dict[str, ReflectedSession]:
@@ -210,7 +208,7 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
     """
     try:
         readers = transcript.find_below(folder)
-        sizes = {path: transcript.size_of(path) for path in sorted(readers, key=_begin_time)}
+        sizes = {path: transcript.size_of(path) for path in sorted(readers, key=lambda path: path.stat().st_mtime)}
     except OSError as error:
         raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
     if not sizes:
@@ -228,10 +226,3 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
         if name and worker.has_more(session, rater):
             sessions[name] = session
     return sessions
-
-
-def _begin_time(path: Path) -> tuple[str, str]:
-    """Return when a session began, by its first line with a time, and its name."""
-    with suppress(OSError):
-        return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
-    return "", path.name

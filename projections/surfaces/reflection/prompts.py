@@ -228,14 +228,7 @@ class _Evaluation:
 
 
 @attrs.frozen
-class _Answer:
-    new_key_points: Annotated[list[Annotated[str, msgspec.Meta(pattern=r"\S")]], msgspec.Meta(max_length=MAX_NEW)]
-    evaluations: list[_Evaluation]
-    operations: Sequence[Any] = ()
-
-
-@attrs.frozen
-class ParsedReply(_Answer):
+class ParsedReply:
     """What an answer says.
 
     Attributes:
@@ -245,6 +238,9 @@ class ParsedReply(_Answer):
         ignored: The other parts of the answer, and why they have no effect.
     """
 
+    new_key_points: Annotated[list[Annotated[str, msgspec.Meta(pattern=r"\S")]], msgspec.Meta(max_length=MAX_NEW)]
+    evaluations: list[_Evaluation]
+    operations: Sequence[Any] = ()
     ignored: tuple[str, ...] = ()
 
     @property
@@ -338,8 +334,9 @@ def read_answer(text: str) -> ParsedReply:
         UnusableError: It has none, or more than one, or one of another shape.
     """
     value = _parse(text)
+    known = (*FIELDS, OPERATIONS)
     try:
-        answer = msgspec.convert(value, _Answer)
+        answer = msgspec.convert({key: value[key] for key in known if key in value}, ParsedReply)
     except msgspec.ValidationError as error:
         raise UnusableError(f"is not what the prompt asks for: {error}") from error
     names = [evaluation.name for evaluation in answer.evaluations]
@@ -347,9 +344,8 @@ def read_answer(text: str) -> ParsedReply:
         # An answer in doubt is not recorded.
         if names.count(name) > 1:
             raise UnusableError(f"rates {name} twice")
-    known = (*FIELDS, OPERATIONS)
     unknown = tuple(f"{secrets.mask(shorten_key(key))}: {UNKNOWN_KEY}" for key in value if key not in known)
-    return ParsedReply(answer.new_key_points, answer.evaluations, answer.operations[:MAX_OPERATIONS], unknown)
+    return attrs.evolve(answer, operations=answer.operations[:MAX_OPERATIONS], ignored=unknown)
 
 
 def _parse(text: str) -> Any:

@@ -28,6 +28,8 @@ TIMEOUT_S: Final = 300
 MAX_TIMEOUT_S: Final = 86_400
 ANSWER_TOKENS: Final = 4_000
 """Most tokens of an answer."""
+OVERHEAD_BYTES: Final = 2_400
+"""What is sent with a prompt, at most: system prompts, and the fields of the request; Codex sends the most."""
 _BYTES_PER_TOKEN: Final = 3.5
 _REASON_CHARS: Final = 300
 
@@ -87,8 +89,6 @@ def find_timeout_s() -> float:
 
 # An address that speaks chat completions
 
-CHAT_BYTES: Final = 300
-"""What is sent with the prompt: the system prompt, and the fields of the request."""
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 _BAD_REQUEST: Final = 400
@@ -107,7 +107,7 @@ def _ask_address(prompt: str, options: Settings) -> Reply:
     key = os.environ.get(options.key_variable, "").strip() if options.key_variable else ""
     # An error about a header that cannot be sent would show it.
     if options.key_variable and not (key and key.isascii() and key.isprintable()):
-        what = "is not set" if not key else "holds no key: it has characters that no key has"
+        what = "is not set, or has characters that no key has"
         raise RaterError(UNAVAILABLE, f"the environment variable {options.key_variable} {what}")
     for limit in _LIMITS:
         status, data = _post(prompt, options, key, limit)
@@ -203,7 +203,6 @@ class Rater:
         words: The command and its arguments; {model}, {system} and {home}, a folder for this call alone, are filled in.
         read: Reads what the command printed.
         model: The usual model.
-        more_bytes: What is sent with the prompt, in bytes.
         variables: Variables of the environment, filled in as the words are.
         files: Files that are written before: path in the folder → text.
         prepare: Returns further arguments, which the command is asked for first.
@@ -212,7 +211,6 @@ class Rater:
     words: tuple[str, ...]
     read: Callable[[bytes], Reply]
     model: str = ""
-    more_bytes: int = 0
     variables: Mapping[str, str] = attrs.field(factory=dict)
     files: Mapping[str, str] = attrs.field(factory=dict)
     prepare: Callable[[_Call], list[str]] | None = None
@@ -509,15 +507,11 @@ CLIENTS: Final[dict[str, Rater]] = {
         ),
         read=_read_claude,
         model="haiku",
-        # Its system prompt, the date, and the fields of the request.
-        more_bytes=1_300,
         variables=_CLAUDE_SWITCHES,
     ),
     "codex": Rater(
         words=("codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"),
         read=_read_codex,
-        # Its instructions twice, and the fields of the request.
-        more_bytes=2_400,
         # No trace in the user's folder: not even its databases are written to.
         variables={"CODEX_SQLITE_HOME": "{home}"},
         files={"system.md": SYSTEM},
@@ -530,8 +524,6 @@ CLIENTS: Final[dict[str, Rater]] = {
         ),
         read=_read_gemini,
         model="flash",
-        # The system prompt, the date, the system, and the fields of the request.
-        more_bytes=800,
         variables={
             # What a session leaves goes with this folder, and is not found by the user's next one.
             "GEMINI_CLI_HOME": "{home}",
@@ -557,7 +549,7 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
     Raises:
         RaterError: It gave no answer, or one that cannot be used, or no rater is chosen.
     """
-    rater, expected = options.rater, (estimate_tokens(options.rater, prompt), 0)
+    rater, expected = options.rater, (estimate_tokens(prompt), 0)
     if rater == NO_RATER:
         raise RaterError(UNAVAILABLE, "no rater is chosen")
     try:
@@ -586,7 +578,6 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
         raise RaterError(UNUSABLE, f"the answer {error}", spent, model) from error
 
 
-def estimate_tokens(rater: str, prompt: str) -> int:
-    """Return about how many tokens a prompt costs with a rater, rather too many than too few, the answer included."""
-    more_bytes = CHAT_BYTES if rater == ADDRESS else CLIENTS[rater].more_bytes if rater in CLIENTS else 0
-    return int((len(prompt.encode("utf-8", "replace")) + more_bytes) / _BYTES_PER_TOKEN) + ANSWER_TOKENS
+def estimate_tokens(prompt: str) -> int:
+    """Return about how many tokens a prompt costs, rather too many than too few, the answer included."""
+    return int((len(prompt.encode("utf-8", "replace")) + OVERHEAD_BYTES) / _BYTES_PER_TOKEN) + ANSWER_TOKENS

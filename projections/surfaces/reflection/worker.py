@@ -299,7 +299,7 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
         while True:
             with disk.hold_lock(project.ledger / LOCK, 0):
                 state = _request_killed(_load(project, plan))
-                if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.settings.tokens_per_day:
+                if plan.rater != NO_RATER and overhead(state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
                 while (name := next(find_due(state.known, plan, tried), None)) is not None:
                     result = _reflect(state, name)
@@ -377,13 +377,13 @@ def unread(known: Reflections, name: str, plan: Plan, session: ReflectedSession,
     chars = prompts.PIECE_CHARS
     if plan.rater != NO_RATER:
         # A character is at most a token.
-        chars = min(chars, plan.settings.tokens_per_day - overhead(plan.rater, playbook))
+        chars = min(chars, plan.settings.tokens_per_day - overhead(playbook))
     return Unread(name, session, known, plan.rater, playbook.used, chars)
 
 
-def overhead(rater: str, playbook: Playbook) -> int:
+def overhead(playbook: Playbook) -> int:
     """Return the cost of a piece without its text, in tokens."""
-    return raters.estimate_tokens(rater, prompt_for("", playbook).text)
+    return raters.estimate_tokens(prompt_for("", playbook).text)
 
 
 def prompt_for(text: str, playbook: Playbook, withheld: Collection[str] = ()) -> Prompt:
@@ -507,7 +507,7 @@ def _find_given(state: _State, session: str, names: frozenset[str], subagent: st
 def _ask(state: _State, name: str, piece: Piece) -> Result:
     """Ask the rater about a piece, and record what the answer says."""
     plan, prompt = state.plan, prompt_for(piece.text, state.playbook, state.known.withheld.get(name, ()))
-    expected = raters.estimate_tokens(plan.rater, prompt.text)
+    expected = raters.estimate_tokens(prompt.text)
     # A memory tool that called a model at every step burned 649 million tokens.
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.settings.tokens_per_day:
         raise _StopError(SPENT)
