@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, timedelta
 from functools import partial
 import json
 import os
@@ -23,7 +24,6 @@ from helpers.score_histories import (
     events,
     example,
     folded,
-    handoffs,
     noon,
     plain,
     record_events,
@@ -36,10 +36,11 @@ from tallybook.ledger.errors import EXIT_BAD_INPUT, LockHeldError
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores import summary as scoring
 from tallybook.projections.scores import view as score_files
+from tallybook.projections.scores.scoring import Level
 from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces.scores import answers, files, screen
 from tallybook.projections.surfaces.scores import screen as box
-from tallybook.projections.surfaces.scores.answers import ScorePage, ScoreQuery, Table, look, markdown, plot
+from tallybook.projections.surfaces.scores.answers import ScorePage, ScoreQuery, Table, look, markdown, sparkline
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import Written, write_files
 from tallybook.projections.surfaces.workspace.project import Project
@@ -234,9 +235,8 @@ PAGES = {
     "table": lambda: ScorePage(
         "T" * 90,
         "x " * 90,
-        chart=scoring.current_scores(small())["ac09"].levels,
         tables=(Table("Of " * 40, ("one", "two"), (("y" * 50, 3), ("研" * 50, 4.5))),),
-        sentences=("z" * 90,),
+        sentences=("z" * 90, sparkline(scoring.current_scores(small())["ac09"].levels)),
     ),
 }
 
@@ -253,10 +253,18 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
         assert encoding == "utf-8" or text.isascii()
 
 
-@given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.integers(20, 200), st.booleans())
-def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
-    """A chart of any series fits any width, with a bar for the last day."""
-    state = handoffs(config(), {f"2026-{1 + n // 28:02}-{1 + n % 28:02}": value for n, value in enumerate(scores)})
-    lines = plot(scoring.current_scores(state)["ac09"].levels, width, utf=utf)
-    assert max(map(len, lines)) <= width
-    assert any(f"2026-{1 + (len(scores) - 1) // 28:02}-{1 + (len(scores) - 1) % 28:02}" in line for line in lines)
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([], ""),
+        ([80], ""),
+        ([80, 80], "2026-01-01 ▁▁ 2026-01-02, from 80 to 80."),
+        ([0, 50, 100], "2026-01-01 ▁▄█ 2026-01-03, from 0 to 100."),
+        ([1] * 31 + [2, 3] * 30, f"2026-02-01 {'▁█' * 30} 2026-04-01, from 2 to 3."),
+    ],
+)
+def test_a_series_is_a_line_of_cells(scores: list[int], expected: str) -> None:
+    """The last sixty days go from the least score to the greatest."""
+    begin = date(2026, 1, 1)
+    levels = [Level(str(begin + timedelta(number)), value) for number, value in enumerate(scores)]
+    assert expected == sparkline(levels)

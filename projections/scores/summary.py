@@ -160,8 +160,7 @@ def trend_of(score: CurrentScore, days: int) -> Row:
         "period": f"{days}_days",
         "data": values[-days:],
         "trend": trend(values, days),
-        # The forecast reads the whole series, as its methods are tried on every earlier day.
-        "forecast": forecast(score.levels),
+        "forecast": forecast(values),
     }
 
 

@@ -2,13 +2,10 @@
 
 A series is the days that have a score, oldest first, each with its average; days without one are not in it.
 
-A forecast is of the average of the next seven days. Three simple ways are tried on every earlier day of the series as
-if that were the last: the average of the last three days, the average of the last seven, and the line through the last
-twenty-eight, read in the middle of the coming seven. The way with the least squared errors makes the forecast. Its
-confidence is the share of its tries that were within five points of the actual average, with 10.5 earlier tries
-assumed of which 7 were: (held + 7) / (tried + 10.5). The tries of one week forecast nearly the same days, so they count
-as about one, and no number of tries makes the forecast certain. It does not foresee a sudden step.
-`python -m tests.benchmarks forecast` shows how many forecasts held, and the confidence that they stated.
+A forecast is the regression line through the last seven days of a series, read on the day after: a line through so few
+days errs more the further on it is read. Its confidence is how often such a line was within two points of the next day
+on the earlier days, by the rule of succession: (held + 1) / (tried + 2). The example of the document gives its figures:
+82, 84, 83, 85, 87, 86, 88 are continued by 89, and five of six held: 0.75. It does not foresee a sudden step.
 
 A baseline starts a new history: scores from before it no longer count. So setting a baseline after a drop acknowledges
 the drop, and there is no regression until a session scores again.
@@ -20,107 +17,55 @@ adds to the configuration can close a gate, and never opens one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
-from fractions import Fraction
-from functools import partial
-from math import floor
 from statistics import fmean, linear_regression, stdev
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallybook.projections.scores.config import BLOCK, Config
-from tallybook.projections.scores.scoring import SCORING_OFF, Level, alerts, is_enough, number, trend
+from tallybook.projections.scores.scoring import (
+    SCORING_OFF,
+    Level,
+    alerts,
+    clamp,
+    half_up,
+    is_enough,
+    number,
+    trend,
+)
 from tallybook.projections.scores.view import Baseline, Scores, score_levels
 
-if TYPE_CHECKING:
-    Points = Sequence[tuple[int, int]]
-
-HORIZON_DAYS: Final = 7
-LEAST_POINTS: Final = 21
-"""Least number of days with a score for a forecast."""
-LEAST_TRIES: Final = 7
-"""Least number of earlier days on which the methods can be tested; days far apart give few."""
-LEAST_KNOWN: Final = 7
-"""Least number of days with a score up to each test, its own day included."""
-MOST_POINTS: Final = 90
+LEAST_DAYS: Final = 7
+"""Least number of days with a score for a forecast, and the number that its line goes through."""
+MOST_DAYS: Final = 90
 """Most days with a score that a forecast reads, the latest ones."""
-CLOSE_POINTS: Final = 5
-"""A forecast held if the real average was within so many points of it."""
-_HELD_BEFORE: Final = 7
-_TRIED_BEFORE: Final = Fraction(21, 2)
-_LINE_POINTS: Final = 3
-_HIGHEST: Final = 100
+CLOSE_POINTS: Final = 2
+"""A forecast held if the next score was within so many points of it."""
 
 
-def _last_points(points: Points, days: int) -> Points:
-    """Return the points of the last so many calendar days, the last point's day included."""
-    # No more points than days can lie there.
-    return [point for point in points[-days:] if point[0] > points[-1][0] - days]
+def _continue_line(values: Sequence[int]) -> int:
+    """Return what comes after values, one or more, by the regression line through the last of them."""
+    recent = values[-LEAST_DAYS:]
+    if len(recent) == 1:
+        return recent[0]
+    line = linear_regression(range(len(recent)), recent)
+    return half_up(clamp(line.intercept + line.slope * len(recent)))
 
 
-def _level(days: int, points: Points) -> float:
-    """Return the average of the last so many days."""
-    return fmean(score for _, score in _last_points(points, days))
-
-
-def _line(days: int, points: Points) -> float:
-    """Return the score that the regression line through the last so many days expects."""
-    recent = _last_points(points, days)
-    if len(recent) < _LINE_POINTS:
-        return fmean(score for _, score in recent)
-    line = linear_regression([day for day, _ in recent], [score for _, score in recent])
-    return line.slope * (points[-1][0] + (HORIZON_DAYS + 1) / 2) + line.intercept
-
-
-# Means of 14 or 28 days err more wherever something changed.
-_WAYS: Final = (partial(_level, 3), partial(_level, 7), partial(_line, 28))
-"""Functions from at least one point, number of the day and score, to the expected score."""
-
-
-def _round_score(value: float) -> int:
-    """Return a number as a whole score, independent of rounding errors that differ between versions of Python."""
-    return min(max(floor(round(value, 6) + 0.5), 0), _HIGHEST)
-
-
-def _tries(points: Points) -> list[tuple[int, float]]:
-    """Return each index in the series with seven full days after it, and the average of those days."""
-    tries = []
-    for place in range(LEAST_KNOWN, len(points)):
-        end = points[place - 1][0] + HORIZON_DAYS
-        if end > points[-1][0]:
-            break
-        following = [score for day, score in points[place : place + HORIZON_DAYS] if day <= end]
-        if following:
-            tries.append((place, fmean(following)))
-    return tries
-
-
-def forecast(series: Sequence[Level]) -> dict[str, Any] | None:
-    """Forecast the average of the seven days after the last one of a series.
+def forecast(values: Sequence[int]) -> dict[str, Any] | None:
+    """Forecast how a series goes on.
 
     Args:
-        series: Days with a score, oldest first, each day once, with its average; days may be missing.
+        values: The score of each day that has it, oldest first.
 
     Returns:
-        ``{next_7_days, confidence}``: the average expected of their days with a score, half rounded up, and the chance
-        that the real one is within five points of it, to two decimals, above 0 and below 1. None where there is not
-        enough data: fewer than LEAST_POINTS days, or fewer than LEAST_TRIES to try it on.
+        ``{next_7_days, confidence}``: a score of 0 to 100, and the chance that the next one is within two points of it,
+        to two decimals, above 0 and below 1. None for fewer than LEAST_DAYS days.
     """
-    if len(series) < LEAST_POINTS:
+    if len(values) < LEAST_DAYS:
         return None
-    days = [(date.fromisoformat(level.period).toordinal(), level.value) for level in series[-MOST_POINTS:]]
-    # Days are counted from the first one, so that the numbers of the line stay small and exact.
-    points = [(day - days[0][0], score) for day, score in days]
-    tries = _tries(points)
-    if len(tries) < LEAST_TRIES:
-        return None
-    tested = [(way, [_round_score(way(points[:place])) - actual for place, actual in tries]) for way in _WAYS]
-    # Rounded, because sums of floats differ between versions of Python in their last bits.
-    way, errors = min(tested, key=lambda row: round(fmean(error * error for error in row[1]), 6))
-    # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
-    # How often it held, and no normal distribution of errors: that is too unsure of series with steps.
-    held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
-    confidence = floor((held + _HELD_BEFORE) / (len(tries) + _TRIED_BEFORE) * 100 + Fraction(1, 2)) / 100
-    return {"next_7_days": _round_score(way(points)), "confidence": confidence}
+    recent = values[-MOST_DAYS:]
+    tries = [abs(_continue_line(recent[:place]) - recent[place]) <= CLOSE_POINTS for place in range(1, len(recent))]
+    confidence = half_up(100 * (sum(tries) + 1) / (len(tries) + 2)) / 100
+    return {"next_7_days": _continue_line(recent), "confidence": confidence}
 
 
 BY_BASELINE: Final = "baseline"
@@ -175,10 +120,8 @@ def histories(state: Scores) -> list[History]:
                 latest[score].append(level)
             elif not latest[score]:
                 partial.setdefault(score, level)
-        if looked < LOOKED_AT:
-            wanted = {score for score in wanted if len(latest[score]) < SESSIONS}
-        else:
-            wanted = {score for score in wanted if not latest[score] and score not in partial}
+        enough = SESSIONS if looked < LOOKED_AT else 1
+        wanted = {score for score in wanted if len(latest[score]) < enough}
         if not wanted:
             break
     return [

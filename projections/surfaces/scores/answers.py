@@ -6,8 +6,6 @@ A page becomes a screen (`screen.py`) or a Markdown file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from math import ceil
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -79,7 +77,6 @@ class ScorePage(NamedTuple):
         title: What it is about.
         heading: The result in one line.
         bars: Scores as bars.
-        chart: A score day by day.
         sentences: What there is to say, a paragraph each.
         tables: Tables.
         focus: What deserves attention, a paragraph each.
@@ -91,7 +88,6 @@ class ScorePage(NamedTuple):
     title: str
     heading: str = ""
     bars: tuple[Bar, ...] = ()
-    chart: Sequence[Level] = ()
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     focus: tuple[str, ...] = ()
@@ -118,66 +114,36 @@ def letter(value: float, config: Config) -> str:
     return scoring.grade_of(value, config).name if config.display.show_grades else ""
 
 
-def format_grade(level: Level | None, config: Config) -> str:
-    """Return a score with its letter, ``87 (B)``; ``not enough measured (3 %)`` where that holds."""
+def format_level(level: Level | None, config: Config) -> str:
+    """Return a score with its letter, and how much of it was measured where that is not all: ``87 (B), 60 % measured``.
+
+    ``not enough measured (3 %)`` where that holds.
+    """
     if level is None:
         return NO_DATA
     if not is_enough(level.measured, config):
         return f"{NOT_ENOUGH} ({level.measured} %)"
     grade = letter(level.value, config)
-    return f"{level.value} ({grade})" if grade else f"{level.value}"
+    text = f"{level.value} ({grade})" if grade else f"{level.value}"
+    return text if level.measured == ALL else f"{text}, {level.measured} % measured"
 
 
-def with_coverage(level: Level | None, config: Config) -> str:
-    """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
-    has_note = level is not None and level.measured < ALL and is_enough(level.measured, config)
-    return format_grade(level, config) + (f", {level.measured} % measured" if level and has_note else "")
+_CELLS: Final = "▁▂▃▄▅▆▇█"
+_MAX_CELLS: Final = 60
 
 
-_ROWS: Final = 6
-_CHART_COLUMNS: Final = 62
-GLYPHS: Final = {True: " ▁▂▃▄▅▆▇█", False: " .#"}
-"""Whether the console shows Unicode → cells from empty to full."""
-LINES: Final = {True: ("┤", "┼", "│", "─"), False: ("+", "+", "|", "-")}
-"""Whether the console shows Unicode → a tick of the scale, where it crosses the axis, the scale, and the axis."""
-_STEP: Final = 10
-_LABEL: Final = 3
-_DAY: Final = len("2026-01-16")
-
-
-def plot(series: Sequence[Level], width: int, *, utf: bool) -> list[str]:
-    """Return the lines of a chart, none wider than ``width``; the latest days where not all fit.
-
-    Args:
-        series: Days with data in order, one or more.
-        width: Columns, from 10.
-        utf: Whether there are other characters than ASCII.
-    """
-    room = min(width - _LABEL - 2, _CHART_COLUMNS)
-    shown = series[-room:]
-    wide = max(room // len(shown), 1) if len(shown) > 1 else 1
-    scores = [level.value for level in shown]
-    # Whole tens around the scores, so that a low score has a bar.
-    least = max((min(scores) - 1) // _STEP * _STEP, 0)
-    most = min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), ALL)
-    (tick, cross, bar, dash), glyphs = LINES[utf], GLYPHS[utf]
-    unit = (most - least) / _ROWS
-    rows = []
-    for row in reversed(range(_ROWS)):
-        fills = [min(max((value - least) / unit - row, 0), 1) for value in scores]
-        cells = "".join(glyphs[ceil(fill * (len(glyphs) - 1))] * wide for fill in fills)
-        label = most if row == _ROWS - 1 else ""
-        rows.append(f"{label:>{_LABEL}} {bar if label == '' else tick}{cells}".rstrip())
-    drawn = wide * len(shown)
-    rows.append(f"{least:>{_LABEL}} {cross}{dash * drawn}")
-    first, last = shown[0].period, shown[-1].period
-    ends = last if first == last else f"{first}{last.rjust(max(drawn - _DAY, _DAY + 1))}"
-    margin = " " * min(_LABEL + 2, max(width - len(ends), 0))
-    return [*rows, *(f"{margin}{ends}".split() if len(ends) > width else [f"{margin}{ends}"])]
+def sparkline(series: Sequence[Level]) -> str:
+    """Return the latest days of a series as cells, from the least score to the greatest; empty for one day or none."""
+    shown = series[-_MAX_CELLS:]
+    if not shown[1:]:
+        return ""
+    values = [level.value for level in shown]
+    least, most = min(values), max(values)
+    cells = [_CELLS[(value - least) * (len(_CELLS) - 1) // max(most - least, 1)] for value in values]
+    return f"{shown[0].period} {''.join(cells)} {shown[-1].period}, from {least} to {most}."
 
 
 _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
-_COLUMNS: Final = 72
 
 
 def markdown(page: ScorePage) -> str:
@@ -190,8 +156,6 @@ def markdown(page: ScorePage) -> str:
             for bar in page.bars
         ]
         blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Note"), rows))
-    if page.chart:
-        blocks.append("\n".join(["```text", *plot(page.chart, _COLUMNS, utf=True), "```"]))
     blocks += map(_plain, page.sentences)
     for table in page.tables:
         blocks += [f"## {_plain(table.title)}"] if table.title else []
@@ -216,11 +180,12 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 VARIABLE: Final = "CLAUDE_SESSION_ID"
 _FOCUS_SHOWN: Final = 5
 REASONS_SHOWN: Final = 4
-_SESSIONS_SHOWN: Final = 3
 # The summary of the specification says last week.
 _BEFORE: Final = {7: "last week", 30: "last month"}
 _NOTHING: Final = "No scores yet: `tallybook score record` records what they are made of."
-_UNSCORED: Final = "No scores yet: what was recorded is in no score."
+_UNSCORED: Final = (
+    "No scores yet: what was recorded is in no score; `tallybook score --config` shows what a score is made of."
+)
 _HINTS: Final = {
     "no session": "`tallybook score record --session ID` names the session",
     "no component": "`tallybook score record --component ID` names the component",
@@ -315,7 +280,7 @@ def _show_summary(query: ScoreQuery) -> Answer:
 
 def _headline(name: str, level: Level | None, trend: Fields | None, config: Config, days: int = 0) -> str:
     """Return a score and how it changed over so many days, 0 for a short trend: ``Overall: 87 (B)  ↑ +2.5 from …``."""
-    text, days = f"{name}: {with_coverage(level, config)}", days or config.trends.short_term_days
+    text, days = f"{name}: {format_level(level, config)}", days or config.trends.short_term_days
     if not config.display.show_trends or not (level is None or is_enough(level.measured, config)):
         return text
     if trend is None:
@@ -347,7 +312,7 @@ def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator
 def _make_empty_page(state: Scores, *, framed: bool = False) -> ScorePage:
     """Return the page for a ledger without scores: what was recorded, and why none of it is scored."""
     why = tuple(_explain_absence(state))
-    return ScorePage(state.config.title, _UNSCORED if why else _NOTHING, sentences=why, framed=framed)
+    return ScorePage(state.config.title, _UNSCORED if why or state.sessions else _NOTHING, sentences=why, framed=framed)
 
 
 def list_counts(counts: Mapping[str, int], most: int, others: str) -> str:
@@ -371,19 +336,6 @@ def _explain_absence(state: Scores) -> Iterator[str]:
     if others := {why: count for why, count in state.unscored.items() if why.startswith(UNSCORED_TYPE)}:
         yield f"Recorded, and no measurement: {list_counts(others, REASONS_SHOWN, 'reasons')}."
     yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
-    sessions = list(islice(state.latest_sessions(), _SESSIONS_SHOWN + 1))
-    for session in sessions[:_SESSIONS_SHOWN]:
-        for name in session.components:
-            if component := state.config.components.get(name):
-                values = ", ".join(session.measured(component)) or "no metrics"
-                # An empty table said nothing of why a component had no score.
-                names = [f"{part.of} and {part.per}" if part.per else part.of for part in component.metrics]
-                needs = "; or ".join(names)
-                yield f"Session {session.id} has {values} of {name}, whose score needs {needs}."
-        if not session.components:
-            yield f"Session {session.id} has nothing measured of a component."
-    if len(sessions) > _SESSIONS_SHOWN:
-        yield "Other sessions have no score either."
 
 
 # A session, and a day
@@ -401,7 +353,7 @@ def _show_session(query: ScoreQuery) -> Answer:
         parts = _explain(query, session, [part for part in config.components.values() if part.id in session.components])
         answer |= {"parts": parts}
     version = [f"version {session.version}"] if session.version else []
-    whole = f"Overall: {with_coverage(levels.get(OVERALL_ID), config)}"
+    whole = f"Overall: {format_level(levels.get(OVERALL_ID), config)}"
     page = ScorePage(
         f"SESSION {session.id}",
         ", ".join([whole, format_time(answer["timestamp"]), *version]),
@@ -492,8 +444,7 @@ def _show_trend(query: ScoreQuery, days: int) -> Answer:
         title,
         _headline(score.name, score.levels[-1], answer["trend"], config, days),
         # Both sides that the trend compares.
-        chart=score.shown[-2 * days :],
-        sentences=tuple(_trend_sentences(answer, days)) if score.is_shown else (),
+        sentences=(sparkline(score.shown[-2 * days :]), *(_trend_sentences(answer, days) if score.is_shown else ())),
         tables=(Table("", columns, rows),) if rows else (),
         day=f"Days with data from {answer['from']} to {answer['to']}.",
     )
@@ -512,7 +463,7 @@ def _trend_row(score: CurrentScore, answer: Fields, config: Config) -> tuple[Any
     trend, forecast = (answer["trend"] or {}, answer["forecast"] or {}) if score.is_shown else ({}, {})
     last: Any = NO_DATA
     if score.levels:
-        last = score.levels[-1].value if score.is_shown else format_grade(score.levels[-1], config)
+        last = score.levels[-1].value if score.is_shown else format_level(score.levels[-1], config)
     numbers = [trend.get(key, "") for key in ("current_avg", "previous_avg", "delta", "delta_percent")]
     return (score.name, last, *numbers, forecast.get("next_7_days", ""), answer["to"] or "")
 
@@ -557,7 +508,8 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         why = None if session is None else _explain(query, session, [component])[component.id]
         changes = summary.changes(state, component, days)
         answer |= {"why": why, "changes": changes}
-    sentences = list(_trend_sentences(answer["trend"], days)) if score.is_shown else []
+    sentences = [sparkline(score.shown)]
+    sentences += _trend_sentences(answer["trend"], days) if score.is_shown else ()
     if changes is not None:
         parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
         total = f"{changes['before']:.1f} to {changes['now']:.1f}"
@@ -571,8 +523,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
     on = "" if latest is None else f" on {latest.period}{_advice(score, config)}"
     page = ScorePage(
         score.name,
-        f"{with_coverage(latest, config)}{on}.",
-        chart=score.shown[-2 * config.trends.long_term_days :],
+        f"{format_level(latest, config)}{on}.",
         sentences=tuple(sentences),
         tables=tuple(tables),
     )
@@ -611,7 +562,7 @@ def _parts_table(why: Fields, what: str, config: Config) -> Table:
         for part in why["parts"]
     )
     columns = ("metric", "points", "weight", "gives", "measured", "events")
-    return Table(f"{what}: {with_coverage(score, config)}", columns, rows)
+    return Table(f"{what}: {format_level(score, config)}", columns, rows)
 
 
 def _shorten(number: float) -> float:

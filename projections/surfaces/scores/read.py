@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
-from itertools import chain
+from itertools import chain, islice
 import json
 from math import isinf
 import os
@@ -27,7 +27,7 @@ import attrs
 
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import encode
-from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
+from tallybook.ledger.errors import BadInputError, LockHeldError, Problem
 from tallybook.ledger.line import Draft, RawBatch
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import MAX_INT
@@ -71,13 +71,11 @@ class SentItem(NamedTuple):
         value: The object; numbers that JSON readers may read differently are texts in it.
         place: Where it is, for people: ``events.jsonl:3``.
         file: The base name of its file, the same whether that is packed; empty where it was typed or piped in.
-        size: About how many bytes it takes.
     """
 
     value: dict[str, Any]
     place: str
     file: str
-    size: int
 
 
 def items(file: str) -> Iterator[SentItem | Problem]:
@@ -137,7 +135,7 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[SentItem 
                 break
         values, fault = _values(b"\n".join(line for _, line in first_lines))
         if not fault:
-            yield from _spread(values, name, file, size)
+            yield from _spread(values, name, file)
             return
     objects = (
         item for number, line in chain(first_lines, numbered) for item in _line(line.strip(), f"{name}:{number}", file)
@@ -152,12 +150,12 @@ def _line(text: bytes, place: str, file: str) -> Iterator[SentItem | Problem]:
     if text in _BRACKETS:
         return
     values, fault = _values(text.removesuffix(b","))
-    yield from _spread(values, place, file, len(text))
+    yield from _spread(values, place, file)
     if fault:
         yield Problem(place, f"{fault}; it is not recorded")
 
 
-def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator[SentItem | Problem]:
+def _spread(values: Sequence[Any], place: str, file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of JSON values that stand in one place: themselves, or those in a list."""
     for index, value in enumerate(values):
         where = f"{place}[{index}]" if len(values) > 1 else place
@@ -167,8 +165,7 @@ def _spread(values: Sequence[Any], place: str, file: str, size: int) -> Iterator
         if not members:
             yield Problem(where, "is an empty list")
         for at, member in members:
-            share = size // len(values) // len(members)
-            yield SentItem(member, at, file, share) if isinstance(member, dict) else Problem(at, _NO_OBJECT)
+            yield SentItem(member, at, file) if isinstance(member, dict) else Problem(at, _NO_OBJECT)
 
 
 def _values(data: bytes) -> tuple[list[Any], str]:
@@ -209,29 +206,19 @@ _DECODER = json.JSONDecoder(
 )
 
 
-# By so many at a time, a file of any length takes some 70 MB.
-CHUNK_OBJECTS: Final = 4_000
-"""Objects that are appended in one transaction, at most."""
-MOST_SPOOLED: Final = 1_000
-"""A call with at most so many objects does not wait for the lock: the objects are spooled."""
-LOCK_WAIT_MS: Final = 10_000
-"""How long a longer one waits for the lock."""
+# By so many at a time, a file of any length takes bounded memory.
+CHUNK_OBJECTS: Final = 1_000
+"""Objects that are appended in one transaction, or spooled together, at most."""
 
 PROBLEMS_SHOWN: Final = 200
 _FUTURE: Final = "the time is in the future, so it counts for now; --tz gives the zone of a time without one, else UTC"
 _SAME_SHOWN = 20
-_TYPES_SHOWN = 500
-_OTHERS = "others"
 _KEPT = "telemetry.kept"
 _FREE_TEXT: Final[dict[type[Any], str]] = {
     events.TelemetryKept: "original",
     events.FeedbackRecorded: "note",
     events.BaselineSet: "reason",
 }
-_MOST_CHUNK_BYTES = 8 * 1024 * 1024
-# Enough of a digest to tell a file's objects apart; where it did not, the second of them would count as a repetition
-# of the first under a number of its own.
-_SEEN_CHARS = 16
 
 
 @attrs.define
@@ -291,8 +278,7 @@ class IngestReport:
         for draft in prepared.drafts:
             self.recorded[draft.kind] += 1
             if draft.kind == _KEPT:
-                type_ = str(draft.body["type"])
-                self.kept[type_ if type_ in self.kept or len(self.kept) < _TYPES_SHOWN else _OTHERS] += 1
+                self.kept[str(draft.body["type"])] += 1
 
 
 class PreparedObject(NamedTuple):
@@ -302,13 +288,11 @@ class PreparedObject(NamedTuple):
         drafts: Its events.
         by: Who recorded it.
         key: Its idempotency key, None where it may be recorded twice.
-        size: Its size, about, in bytes.
     """
 
     drafts: list[Draft]
     by: dict[str, str]
     key: str | None
-    size: int
 
 
 def parse_typed(words: Sequence[str]) -> Iterator[SentItem]:
@@ -323,7 +307,7 @@ def parse_typed(words: Sequence[str]) -> Iterator[SentItem]:
             hint = "give NAME=NUMBER, or true or false; there is no file of that name"
             raise BadInputError(f"{name}={value}", "is not a metric", hint)
     if pairs:
-        yield SentItem({"metrics": dict(pairs)}, "command line", "", 0)
+        yield SentItem({"metrics": dict(pairs)}, "command line", "")
 
 
 def is_typed(word: str) -> bool:
@@ -377,7 +361,7 @@ def feed(
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
             report.note(problem)
-        for chunk in _chunks(prepared_objects):
+        while chunk := list(islice(prepared_objects, CHUNK_OBJECTS)):
             _append(log, chunk, report)
             progress(report.read_count)
     return report
@@ -387,7 +371,7 @@ def _prepare(
     source: Iterable[SentItem | Problem], fill: Fill, report: IngestReport, config: Config | None
 ) -> Iterator[PreparedObject]:
     """Yield the objects of one file prepared to be appended; problems go to the report."""
-    counts: Counter[int] = Counter()
+    counts: Counter[str] = Counter()
     for item in source:
         if isinstance(item, Problem):
             report.note(item)
@@ -408,17 +392,16 @@ def _prepare(
         if rater != "human":
             recorded = tuple(_mask_secrets(event, value, item.place, report) for event in recorded)
         by = {"rater": rater} | ({"session": content.session} if content.session else {})
-        yield PreparedObject([encode(event, content.when) for event in recorded], by, key, item.size)
+        yield PreparedObject([encode(event, content.when) for event in recorded], by, key)
 
 
-def _key_by_number(value: Mapping[str, Any], file: str, counts: Counter[int]) -> str | None:
+def _key_by_number(value: Mapping[str, Any], file: str, counts: Counter[str]) -> str | None:
     """Return the key of an object that names no time: which of those like it in its file it is; None outside of one."""
     if not file:
         return None
-    # A number takes less room than a text, and a file may have a million of them.
-    like = int(telemetry.idempotency_key(value, file)[-_SEEN_CHARS:], 16)
-    before, counts[like] = counts[like], counts[like] + 1
-    return telemetry.idempotency_key(value, file, before)
+    like = telemetry.idempotency_key(value, file)
+    counts[like] += 1
+    return telemetry.idempotency_key(value, file, counts[like] - 1)
 
 
 def _mask_secrets(event: Any, value: Mapping[str, Any], place: str, report: IngestReport) -> Any:
@@ -435,42 +418,16 @@ def _mask_secrets(event: Any, value: Mapping[str, Any], place: str, report: Inge
     return masked_event
 
 
-def _chunks(prepared_objects: Iterable[PreparedObject]) -> Iterator[list[PreparedObject]]:
-    """Yield the prepared objects, as many at a time as one transaction takes."""
-    chunk: list[PreparedObject] = []
-    size = 0
-    for prepared in prepared_objects:
-        chunk.append(prepared)
-        size += prepared.size
-        # Few chunks are in memory at once, whatever the length of the file.
-        if len(chunk) == CHUNK_OBJECTS or size > _MOST_CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
 def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport) -> None:
-    """Append a chunk in one transaction; a small one that is the first waits in the spool for a held lock.
-
-    Raises:
-        LockHeldError: Another process held the ledger all the while, and nothing was recorded.
-        CannotWriteError: The same, and a part of the call was recorded before.
-    """
-    alone = len(chunk) <= MOST_SPOOLED and not report.read_count
+    """Append a chunk in one transaction; while another process holds the lock it waits in the spool."""
     try:
-        with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
+        with log.transaction() as tx:
             tx.look_up(prepared.key for prepared in chunk if prepared.key is not None)
             results = [(prepared, tx.append(prepared.drafts, prepared.by, prepared.key)) for prepared in chunk]
         checkpoints.sweep(log.folder)
-    except LockHeldError as error:
-        if alone:
-            spool.put_batches(log.folder, log.now(), ((sent.drafts, sent.by, sent.key) for sent in chunk))
-            report.spooled += len(chunk)
-            return
-        if not report.read_count:
-            raise
-        hint = f"{report.read_count:,} objects were recorded; run it again, nothing is recorded twice"
-        raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
+    except LockHeldError:
+        spool.put_batches(log.folder, log.now(), ((sent.drafts, sent.by, sent.key) for sent in chunk))
+        report.spooled += len(chunk)
+        return
     for prepared, batch in results:
         report.count(prepared, batch)

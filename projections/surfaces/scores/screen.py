@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tallybook.projections.surfaces.console import terminal
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
-from tallybook.projections.surfaces.scores.answers import ALL, ARROWS, NO_DATA, Bar, ScorePage, plot
+from tallybook.projections.surfaces.scores.answers import ALL, ARROWS, NO_DATA, Bar, ScorePage
 
 MAX_COLUMNS: Final = 71
 """Columns of the box; a wider terminal gets no wider one."""
@@ -32,7 +32,7 @@ MAX_BAR: Final = 24
 MAX_NAME: Final = 30
 LEAST_BAR: Final = 4
 _PLAIN: Final = str.maketrans(
-    {**dict(zip("↑↓→•█░", "^v=*#.", strict=True)), **dict.fromkeys("┌┐└┘├┤", "+"), "─": "-", "│": "|"}
+    {**dict(zip("↑↓→•░▁▂▃▄▅▆▇█", "^v=*._,-~+x%#", strict=True)), **dict.fromkeys("┌┐└┘├┤", "+"), "─": "-", "│": "|"}
 )
 _VALUE: Final = len(" 100 (A) ↑")
 
@@ -42,12 +42,11 @@ def show(console: Console, page: ScorePage) -> None:
     width, lines = min(console.width, MAX_COLUMNS), box.SQUARE if is_utf(console) else box.ASCII2
     title, heading = _text(console, page.title, "bold"), _text(console, page.heading)
     alerts = [_list_texts(console, "! ", page.alerts, ALERT)] if page.alerts else []
-    sentences = [_text(console, sentence) for sentence in page.sentences]
+    sentences = [_text(console, sentence) for sentence in page.sentences if sentence]
     focus: list[Any] = ["Focus Areas:", _list_texts(console, "• ", page.focus)] if page.focus else []
     if not page.framed or console.width < FRAMED_COLUMNS:
-        chart = ["", *plot(page.chart, console.width, utf=is_utf(console)), ""] if page.chart else []
         bars = [_draw_bars(console, page.bars, width)] if page.bars else []
-        for part in (title, *alerts, heading, *bars, *map(Text, chart), *sentences):
+        for part in (title, *alerts, heading, *bars, *sentences):
             console.print(part)
         for table in page.tables:
             console.print()
