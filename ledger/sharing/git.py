@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha1
 import os
 import re
 import shlex
@@ -35,17 +36,11 @@ REFERENCES = "refs/tallybook/"
 _PATH = re.compile(rb"(\d{6,})/(\d\d)/(\d\d)\.jsonl")
 _FOLDER = 64
 """How many names a folder has."""
-_NAME = {"NAME": "Tallybook", "EMAIL": "noreply@tallybook.invalid"}
-_AUTHOR = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER") for what, text in _NAME.items()}
+_COMMITTER = b"committer Tallybook <noreply@tallybook.invalid> now"
 _ALTERNATES = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 # What git says where another push holds the reference at this moment.
 _BUSY = (b"failed to update ref", b"cannot lock ref", b"Unable to create", b"incorrect old value")
 _PAUSES_S = (0.0, 0.1, 0.4)
-_TRIES = 5
-# The id of an empty text.
-_EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-# All is fetched anew when so many fetches were kept.
-_MAX_PACKS = 200
 # The user's configuration counts here, so what it could add to a fetch or a push is switched off one by one.
 _SETTINGS = (
     "core.bare=true",
@@ -56,11 +51,20 @@ _SETTINGS = (
     "maintenance.auto=false",
     "fetch.writeCommitGraph=false",
     "pack.compression=1",
+    "pack.packSizeLimit=0",
 )
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-prune", "--no-recurse-submodules")
 _PUSH = ("push", "--porcelain", "--no-follow-tags", "--no-signed", "--no-recurse-submodules", "--no-thin")
 # The whole of a long book takes longer than what is new.
 _WHOLE = 10
+
+
+def _id_of(text: bytes) -> str:
+    """Return git's id of a text."""
+    return sha1(b"blob %d\0%b" % (len(text), text), usedforsecurity=False).hexdigest()
+
+
+_EMPTY = _id_of(b"")
 
 
 class _DamagedError(GitFailedError):
@@ -153,7 +157,7 @@ class GitStore(engine.Store):
         tip = self._ask_tip()
         if tip != self._tip:
             if tip and tip != self._kept_tip().strip():
-                tip = self._fetch(tip)
+                tip = self._fetch()
             self._tip, self._runs = tip, self._list_runs(tip) if tip else {}
 
     def _ask_tip(self) -> str:
@@ -168,22 +172,27 @@ class GitStore(engine.Store):
             raise engine.FormerLayoutError(self.address, f"the branch {former.removeprefix('refs/heads/')}")
         return tips.get(self._reference, "")
 
-    def _fetch(self, tip: str, *, is_whole: bool = False) -> str:
-        """Fetch the reference's last commit, whose id was this a moment ago, keep it, and return its id."""
-        self._receive(is_whole=is_whole or not self._kept_tip())
-        # Another machine may have pushed since the question, so what was fetched counts.
-        with open(os.path.join(self._path, "FETCH_HEAD"), encoding="ascii") as file:
-            tip = file.read(len(tip))
-        every = self._local(
-            "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)", variables={_ALTERNATES: ""}
-        )
-        # No text stays in the folder: what is redacted later would have to be found there.
-        kept = b"".join(line.split()[1] + b"\n" for line in every.splitlines() if not line.startswith(b"blob"))
-        if kept:
-            pack = os.path.join(self._objects, "pack", "pack")
-            self._local("pack-objects", "--quiet", pack, given=kept, is_kept=True)
-        self._keep_tip(tip)
+    def _fetch(self) -> str:
+        """Fetch the reference's last commit, keep it, and return its id."""
+        self._receive(is_whole=not self._kept_tip())
+        # Another machine may have pushed since the question for the commit, so what was fetched counts.
+        tip = self._local("rev-parse", "FETCH_HEAD").decode().strip()
+        self._keep(tip)
         return tip
+
+    def _keep(self, tip: str) -> None:
+        """Keep a commit and its folders alone."""
+        # No text: what is redacted later would have to be found there.
+        options = ("--objects", "--filter=blob:none", "--no-object-names", "--max-count=1")
+        objects = self._local("rev-list", *options, tip)
+        packs = os.path.join(self._objects, "pack")
+        name = self._local("pack-objects", "--quiet", os.path.join(packs, "pack"), given=objects, is_kept=True)
+        self._keep_tip(tip)
+        for path in os.listdir(packs):
+            if name.decode().strip() not in path:
+                # Another process may do the same.
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(packs, path))
 
     def _receive(self, *wanted: str, is_whole: bool = False) -> None:
         """Fetch: texts by their ids, or the reference's last commit, perhaps with its texts.
@@ -216,15 +225,13 @@ class GitStore(engine.Store):
 
     def _read(self, ids: set[str], later: Sequence[str]) -> dict[str, bytes]:
         """Return texts, fetched with later ones where they are not here; one that is too large is left out."""
+        if self._tip is None:
+            # A remote that sends no single texts has sent all of them when nothing is kept.
+            self._look()
         sizes = self._sizes(later)
         if missing := [id_ for id_ in later if id_ not in sizes]:
-            try:
-                # All in one fetch: to read a text that is missing would open a connection for each.
-                self._receive(*missing)
-            except _DamagedError:
-                # The remote sends no single texts, or the reference was replaced since.
-                if tip := self._ask_tip():
-                    self._fetch(tip, is_whole=True)
+            # All in one fetch: to read a text that is missing would open a connection for each.
+            self._receive(*missing)
             sizes |= self._sizes(missing)
         small = [id_ for id_ in ids if sizes.get(id_, engine.MAX_RUN_BYTES + 1) <= engine.MAX_RUN_BYTES]
         output = self._local("cat-file", "--batch", given=_lines(small)) if small else b""
@@ -243,35 +250,30 @@ class GitStore(engine.Store):
     # ---- Writing ----
 
     def _put(self, number: int, data: bytes) -> str | None:
-        text = self._local("hash-object", "-w", "--stdin", given=data).decode().strip()
         # What is known may be old: another machine may have pushed.
         if self._tip is None or self._is_out(number):
             self._look()
-        is_put = not self._is_out(number) and self._push({number: text}, f"Append run {number}")
-        return text if is_put else None
+        is_put = not self._is_out(number) and self._push({number: data}, f"Append run {number}")
+        return _id_of(data) if is_put else None
 
     def _is_out(self, number: int) -> bool:
         """Return whether a number is in use, or would leave a gap before it."""
         return number in self._runs or (number > 1 and number - 1 not in self._runs)
 
     def _erase(self, before: int) -> None:
-        self._local("hash-object", "-w", "--stdin")
-        for _ in range(_TRIES):
-            self._look()
-            gone = {number: _EMPTY for number, id_ in self._runs.items() if number < before and id_ != _EMPTY}
-            if not gone:
-                return
+        self._look()
+        gone = {number: b"" for number, id_ in self._runs.items() if number < before and id_ != _EMPTY}
+        if gone:
             # A push of a commit without a parent sends what it has anew, texts and all.
             self._receive(is_whole=True)
-            if self._push(gone, f"Erase runs before {before}", is_root=True):
-                return
-        raise engine.UnreachableError(self.address, "others push all the time")
+            if not self._push(gone, f"Erase runs before {before}", is_root=True):
+                raise engine.UnreachableError(self.address, "another machine pushed", "run it again")
 
-    def _push(self, texts: Mapping[int, str], message: str, *, is_root: bool = False) -> bool:
+    def _push(self, texts: Mapping[int, bytes], message: str, *, is_root: bool = False) -> bool:
         """Push a commit with other texts of runs; return whether the remote has it for certain.
 
         Args:
-            texts: Number → id of the text.
+            texts: Number → text.
             message: The first line of the commit's message.
             is_root: Whether it has no parent, so that the remote need not keep what was replaced.
         """
@@ -287,8 +289,9 @@ class GitStore(engine.Store):
                 self._tip = None
                 return False
             if tip == commit:
-                self._tip, self._runs = commit, {**self._runs, **texts}
-                self._keep_tip(commit)
+                ids = {number: _id_of(text) for number, text in texts.items()}
+                self._tip, self._runs = commit, {**self._runs, **ids}
+                self._keep(commit)
                 return True
             # Whatever the remote says: many lost races read like a refusal.
             if tip != expected:
@@ -300,19 +303,19 @@ class GitStore(engine.Store):
                 break
         raise engine.ReadOnlyError(self.address, done.reason)
 
-    def _commit(self, texts: Mapping[int, str], message: str, *, is_root: bool) -> str:
+    def _commit(self, texts: Mapping[int, bytes], message: str, *, is_root: bool) -> str:
         """Make a commit that adds or replaces texts of the last one, and return its id."""
-        # Trees and commits are kept.
-        self._local("read-tree", self._tip or "--empty", is_kept=True)
-        rows = "".join(f"100644 {id_}\t{path_of(number)}\n" for number, id_ in texts.items()).encode()
-        self._local("update-index", "--add", "--index-info", given=rows, is_kept=True)
-        # The texts of earlier runs are not here.
-        tree = self._local("write-tree", "--missing-ok", is_kept=True).decode().strip()
         # The id keeps apart two pushes of the same bytes in the same second, of which only one may succeed.
         text = f"{message}\n\nPush {clock.new_id(clock.utc_now().unix_us)} [skip ci]\n".encode()
-        parent = ("-p", self._tip) if self._tip and not is_root else ()
-        words = ("commit-tree", tree, *parent, "-F", "-")
-        return self._local(*words, given=text, is_kept=True, variables=_AUTHOR).decode().strip()
+        lines = [b"commit refs/next", b"mark :1", _COMMITTER, b"data %d" % len(text), text]
+        if self._tip and is_root:
+            lines.append(b"M 040000 %b " % self._local("rev-parse", f"{self._tip}^{{tree}}").strip())
+        elif self._tip:
+            lines.append(b"from " + self._tip.encode())
+        for number, data in texts.items():
+            lines += [b"M 100644 inline " + path_of(number).encode(), b"data %d" % len(data), data]
+        given = b"\n".join([*lines, b"get-mark :1\n"])
+        return self._local("fast-import", "--quiet", "--force", "--date-format=now", given=given).decode().strip()
 
     # ---- The repository, and what is kept ----
 
@@ -332,13 +335,8 @@ class GitStore(engine.Store):
 
     def _prepare(self) -> None:
         """Make what is missing of the repository and of the folder of what is kept."""
-        packs = os.path.join(self._objects, "pack")
-        if os.path.islink(self._objects) or os.path.isfile(self._objects):
-            os.unlink(self._objects)
-        for folder in (self._folder, self._objects, packs):
+        for folder in (self._folder, self._objects, os.path.join(self._objects, "pack")):
             disk.make_folder(folder, durable=False)
-        if len(os.listdir(packs)) > _MAX_PACKS:
-            self._forget()
         if not os.path.exists(self._path):
             tip = self._kept_tip()
             os.makedirs(os.path.join(self._path, "objects"))
@@ -380,14 +378,12 @@ class GitStore(engine.Store):
             raise _DamagedError(done.reason)
         return done.output
 
-    def _git(
-        self, *words: str, is_kept: bool = False, variables: Mapping[str, str] | None = None, **options: Any
-    ) -> git_remote.Done:
+    def _git(self, *words: str, is_kept: bool = False, **options: Any) -> git_remote.Done:
         """Run git; objects are stored in the repository, or where they are kept, and found in either."""
         folders = [os.path.join(self._path, "objects"), self._objects][:: -1 if is_kept else 1]
         places = dict(zip(("GIT_OBJECT_DIRECTORY", _ALTERNATES), folders, strict=True))
         words = (*self._options, f"--git-dir={self._path}", *words)
-        options = {"limit_s": self._limit_s, "variables": {**places, **(variables or {})}, **options}
+        options = {"limit_s": self._limit_s, "variables": places, **options}
         return git_remote.run_git(words, folder=self._folder, **options)
 
 
