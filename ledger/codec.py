@@ -38,7 +38,7 @@ from tallybook.ledger.line import (
 )
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
-from tallybook.ledger.scan import Batches, VerifiedRun
+from tallybook.ledger.scan import Batches
 from tallybook.ledger.sharing.numbers import PENDING, shared_number
 from tallybook.ledger.strict_json import is_canonical
 
@@ -339,7 +339,7 @@ def _loads(data: bytes) -> Any:
 
 
 def _parse(what: bytes) -> _LineParts:
-    _, what, free = split_line(SECTION + what.removesuffix(b"\n"))
+    _, what, free = split_line(SECTION + what)
     value = _loads(what)
     kind, version, body = value["kind"], value["v"], value["body"]
     if type(kind) is not str or type(version) is not int or version < 1:
@@ -546,10 +546,10 @@ def _decode_runs(batches: Iterable[RawBatch]) -> Iterator[list[Batch]]:
     """Yield the batches of each run; in one with damage, those before it come before the error."""
     memo: dict[bytes, Event] = {}
     recall = memo.get
-    for run in batches.runs if isinstance(batches, Batches) else (VerifiedRun([raw]) for raw in batches):
+    for run in batches.runs if isinstance(batches, Batches) else ([raw] for raw in batches):
         decoded: list[Batch] = []
         try:
-            for batch in run.batches:
+            for batch in run:
                 whats = [line.partition(b"\t")[2] for line in batch.lines]
                 # Most batches have only lines that were read before: finding them in the memo checks and decodes them.
                 events: list[Any] = list(map(recall, whats))

@@ -109,7 +109,7 @@ class Histories:
                     unproven = {begin: found for begin, found in unproven.items() if begin not in inside}
                 if batch.chain not in self.links:
                     ends.append((batch.last, batch.chain))
-                self._add(Link(before, batch._replace(erased=is_erased), sealed))
+                self._add(Link(before, batch._replace(lacks_text=batch.lacks_text or is_erased), sealed))
         self.unproven += len(unproven)
         strays = [found.data[:-1] for found in unproven.values()]
         if strays and all(line.line_fault(data, line.first_seq(data)) is None for data in strays):
@@ -170,12 +170,12 @@ def _prove(before: str, parts: Sequence[_Line], lines: _Lines, pending: Collecti
     """Return the batch of some lines, if it follows a chain value."""
     data = b"".join(part.data for part in parts)
     claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")
-    data = data[: -line.FRAME_BYTES]
-    data = redaction.mask(data, pending) if pending else data
-    if line.prove(before, data)[0] != claim:
+    masked = redaction.mask(line.complete_lines(data[: -line.FRAME_BYTES]), pending)
+    proof, lacks_text = line.prove(before, masked)
+    if proof != claim:
         return None
     seq = line.first_seq(data)
-    return RawBatch(seq, seq + len(parts) - 1, claim, lines[seq][parts[0]], line.complete_lines(data))
+    return RawBatch(seq, seq + len(parts) - 1, claim, lines[seq][parts[0]], masked, lacks_text)
 
 
 def _read_sealed(fd: int, batch: RawBatch, pending: Collection[str]) -> tuple[bytes, bool]:

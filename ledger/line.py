@@ -25,7 +25,7 @@ from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from hashlib import _Hash as Hash
     from typing import Any
 
@@ -111,8 +111,7 @@ class RawBatch(NamedTuple):
         chain: Its chain value.
         offset: Where it begins in the file.
         lines: Its lines, each a complete JSON object and a line feed; the last one without its chain section.
-        erased: Whether it is a ``log.recovered`` whose sealed range was erased by a redaction, so that the digest of
-            the range no longer fits.
+        lacks_text: Whether a redaction erased a text of it, or the range that it seals.
     """
 
     first: int
@@ -120,7 +119,7 @@ class RawBatch(NamedTuple):
     chain: str
     offset: int
     lines: list[bytes]
-    erased: bool = False
+    lacks_text: bool = False
 
     @property
     def data(self) -> bytes:
@@ -223,73 +222,53 @@ def digest(value: bytes) -> str:
     return sha256(value).hexdigest()[:CHAIN_CHARS]
 
 
-def free_spans(data: bytes) -> list[tuple[int, int]]:
-    """Return (begin, end) of each free value of a batch, without the brace that closes its line."""
-    values: list[tuple[int, int]] = []
-    line_end = -1
-    # Searched from the end, which takes half as long: few bytes equal the mark's first byte, many equal its last.
-    mark = data.rfind(FREE_MARK)
-    while mark >= 0:
-        begin = mark + len(FREE_MARK)
-        end = data.find(b"\n", begin)
-        if values and end == line_end:
-            # A second mark on the same line is part of the text after the first one.
-            values.pop()
-        # `data` does not contain the brace of the last line: it follows the chain.
-        values.append((begin, len(data) if end < 0 else max(end - 1, begin)))
-        line_end = end
-        mark = data.rfind(FREE_MARK, 0, mark)
-    values.reverse()
-    return values
-
-
-def chained_bytes(data: bytes) -> bytes:
+def chained_bytes(lines: Iterable[bytes]) -> bytes:
     """Return the bytes of a batch that its chain covers: all but the free values, which their sums cover."""
-    pieces, position = [], 0
-    for begin, end in free_spans(data):
-        pieces.append(data[position:begin])
-        position = end
-    return b"".join([*pieces, data[position:]])
+    pieces = []
+    for line in lines:
+        core, mark, rest = line.partition(FREE_MARK)
+        pieces.append(core + mark + rest[-len(LINE_END) :])
+    return b"".join(pieces)[: -len(LINE_END)]
 
 
-def prove(previous: str, data: bytes, sha: Callable[[bytes], Hash] = sha256) -> tuple[str, bool]:
+def prove(previous: str, lines: Iterable[bytes], sha: Callable[[bytes], Hash] = sha256) -> tuple[str, bool]:
     """Return the chain value that proves a batch and its texts, and whether a text of it is erased.
 
     The value is empty where a text that is not erased does not fit its ``sum``.
 
     Args:
         previous: The chain value before it.
-        data: The batch.
+        lines: The lines of the batch, as a `RawBatch` has them.
         sha: Implementation of SHA-256 to use.
     """
-    pieces, position, lacks_text = [previous.encode()], 0, False
-    for begin, end in free_spans(data):
-        value = data[begin:end]
-        expected = b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()
-        if not data.endswith(expected, 0, begin - len(FREE_MARK)) and _strip_redacted(value) != b"null":
+    pieces, lacks_text = [], False
+    for line in lines:
+        core, mark, rest = line.partition(FREE_MARK)
+        if not mark:
+            pieces.append(line)
+            continue
+        value = rest[: -len(LINE_END)]
+        if is_erased(value):
+            lacks_text = True
+        elif not core.endswith(b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()):
             return "", False
-        lacks_text = lacks_text or value.startswith(b"null")
-        pieces.append(data[position:begin])
-        position = end
-    return sha(b"".join([*pieces, data[position:]])).hexdigest()[:CHAIN_CHARS], lacks_text
+        pieces.append(core + mark + rest[-len(LINE_END) :])
+    chained = b"".join(pieces)[: -len(LINE_END)]
+    return sha(previous.encode() + chained).hexdigest()[:CHAIN_CHARS], lacks_text
 
 
-def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of a batch, each a complete JSON object; the last one without its chain section."""
-    return (data + b"}").split(b"\n")
-
-
-def _strip_redacted(free: bytes) -> bytes:
-    """Return a free value without the blanks that a redaction writes after ``null`` so that no offset moves."""
-    return b"null" if free.startswith(b"null") and not free[len(b"null") :].strip(b" ") else free
+def is_erased(value: bytes) -> bool:
+    """Return whether a free value was erased: a redaction writes blanks after ``null``, so that no offset moves."""
+    return value.startswith(b"null") and value.rstrip(b" ") == b"null"
 
 
 def split_line(line: bytes) -> tuple[bytes, bytes, bytes | None]:
     """Return a line's head, its what-section as a JSON object, and its free value (None where it has none)."""
     head, _, rest = line.partition(SECTION)
-    what, mark, free = rest.partition(FREE_MARK)
+    what, mark, free = rest.removesuffix(b"\n").partition(FREE_MARK)
     if mark:
-        return head, b"{" + what + b"}", _strip_redacted(free[:-1])
+        value = free[:-1]
+        return head, b"{" + what + b"}", b"null" if is_erased(value) else value
     return head, b"{" + what, None
 
 
@@ -377,7 +356,6 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
             raise BadInputError("key", f"{stamp.key!a} is not printable ASCII without quotes", "call normalize_key")
         key = f',"key":"{stamp.key}"'
     lines: list[bytes] = []
-    chained: list[bytes] = []
     for part, draft in enumerate(drafts, 1):
         when = f',"when":"{draft.when}"' if draft.when else ""
         head = f'"seq":{seq + part},"id":"{stamp.new_id()}"{key},"at":"{stamp.at}"{when},"part":[{part},{size}]'
@@ -396,25 +374,22 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
         if len(line) + len(free) + FRAME_BYTES > MAX_LINE_BYTES:
             raise BadInputError("event", f"{draft.kind} would need more than {MAX_LINE_BYTES:,} bytes on its line")
         lines.append(line + free + LINE_END)
-        # The value of free text is proven by its sum.
-        chained.append(line + FREE_MARK if free else line)
     if sum(map(len, lines)) - len(LINE_END) > MAX_BATCH_BYTES:
         raise BadInputError("batch", f"would need more than {MAX_BATCH_BYTES:,} bytes", "send it in parts")
-    chain = digest(stamp.position.chain.encode() + LINE_END.join(chained))
+    chain = digest(stamp.position.chain.encode() + chained_bytes(lines))
     return RawBatch(seq + 1, seq + size, chain, stamp.position.offset, lines)
 
 
-def _whole_line(line: bytes) -> bytes:
-    """Return a line as a JSON object without its chain section."""
-    return line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
+def complete_line(line: bytes) -> bytes:
+    """Return a line of the file, without its line feed, as a `RawBatch` has it."""
+    return line.partition(CHAIN_MARK)[0] + LINE_END if CHAIN_MARK in line else line + b"\n"
 
 
 def has_checksum(line: bytes) -> bool:
-    """Return whether the bytes of a line before its free text fit the checksum that it begins with."""
-    whole = _whole_line(line)
-    core, free, _ = whole.partition(FREE_MARK)
-    core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]
-    return whole.endswith(b"}") and line.startswith(b'{"crc":"%08x",' % binascii.crc32(core))
+    """Return whether the bytes of a complete line before its free text fit the checksum that it begins with."""
+    core, free, _ = line.partition(FREE_MARK)
+    core = core[CRC_BYTES:] if free else core[CRC_BYTES : -len(LINE_END)]
+    return line.startswith(b'{"crc":"%08x",' % binascii.crc32(core)) and line.endswith(LINE_END)
 
 
 def line_fault(line: bytes, seq: int) -> str | None:
@@ -423,14 +398,12 @@ def line_fault(line: bytes, seq: int) -> str | None:
         return "is not a line of this ledger" if line.strip(b"\0") or not line else "is a hole of NUL bytes"
     if line.endswith(b"\r"):
         return 'ends in CRLF: put "events.jsonl -text" into .gitattributes and check the file out again'
-    if not has_checksum(line):
+    complete = complete_line(line)
+    if not has_checksum(complete):
         return "was changed: its bytes do not fit its checksum"
-    core, free, value = _whole_line(line).partition(FREE_MARK)
-    if (
-        free
-        and _strip_redacted(value[:-1]) != b"null"
-        and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode())
-    ):
+    core, free, rest = complete.partition(FREE_MARK)
+    value = rest[: -len(LINE_END)]
+    if free and not is_erased(value) and not core.endswith(b'"sum":"%b"' % digest(value).encode()):
         return "its text was changed: it does not fit its digest"
     own = first_seq(line)
     return None if own == seq else f"has seq {own} where {seq} is due: lines were moved, repeated, removed or added"

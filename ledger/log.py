@@ -258,13 +258,13 @@ class JsonlLog:
         """
         return scan.Batches(self._runs(after, verify=verify))
 
-    def _runs(self, after: Position, *, verify: bool) -> Iterator[scan.VerifiedRun]:
+    def _runs(self, after: Position, *, verify: bool) -> Iterator[list[RawBatch]]:
         size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
         self.watch(0, size)
         try:
             for run in scan.read_log(self, after, verify=verify):
                 yield run
-                self.watch(run.batches[-1].end if run.batches else 0, size)
+                self.watch(run[-1].end if run else 0, size)
         finally:
             # Also where the caller stops early.
             self.watch(size, size)

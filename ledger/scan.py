@@ -131,7 +131,7 @@ class Scan:
         """Yield the batches; check ``stop`` afterwards."""
         return Batches(self.runs())
 
-    def runs(self) -> Iterator[VerifiedRun]:
+    def runs(self) -> Iterator[list[RawBatch]]:
         """Yield the batches of each chunk at once; check ``stop`` afterwards."""
         while self.position.offset < self.end:
             yield from self._verified_runs()
@@ -146,9 +146,9 @@ class Scan:
                 return
             self.sealed_ranges.append((self.position.offset, sealed.offset))
             self.position = sealed.position
-            yield VerifiedRun([sealed], lacks_text=True)
+            yield [sealed]
 
-    def _verified_runs(self) -> Iterator[VerifiedRun]:
+    def _verified_runs(self) -> Iterator[list[RawBatch]]:
         """Yield batches up to the first that is incomplete or does not verify."""
         digest = choose_digest(self.end - self.position.offset) if self._verify else None
         position, buffer, most = self.position.offset, b"", line.MAX_BATCH_BYTES + FRAME_BYTES
@@ -162,8 +162,8 @@ class Scan:
             position += len(chunk)
             buffer += chunk
             run = verify_run(buffer, self.position, self._pending, digest)
-            if run.batches:
-                self.position = run.batches[-1].position
+            if run:
+                self.position = run[-1].position
                 yield run
                 buffer = buffer[len(buffer) - (position - self.position.offset) :]
             tail = buffer.partition(CHAIN_MARK)[2]
@@ -182,7 +182,7 @@ class Scan:
                 break
         if not around.startswith(b"\n") or b"\n" in data:
             return None
-        batches = verify_run(whole, self.position._replace(offset=place), (), sha256).batches
+        batches = verify_run(whole, self.position._replace(offset=place), (), sha256)
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
         if not batches or body not in data:
             return None
@@ -190,7 +190,7 @@ class Scan:
         is_pending = line.head_field(data, b"id") in self._pending
         if not is_pending and data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
-        return batch._replace(erased=True) if is_pending or unread.is_blank(place - 1) else None
+        return batch._replace(lacks_text=True) if is_pending or unread.is_blank(place - 1) else None
 
     def _describe_stop(self) -> Stop:
         """Return what is wrong at the place where the scan stopped."""
@@ -204,8 +204,9 @@ class Scan:
                 break
             size *= 2
         # A text whose redaction is in progress is not damage.
-        text = redaction.mask(text, self._pending) + mark + tail
-        index, message = line.diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
+        *lines, last = redaction.mask(line.complete_lines(text), self._pending)
+        last = last.removesuffix(line.LINE_END) + mark + tail
+        index, message = line.diagnose([*(whole[:-1] for whole in lines), last.removesuffix(b"\n")], seq + 1)
         if not offset and (fault := damage.find_opening_fault(self.fd)) is not None:
             message = fault
         if not mark and not index and message.startswith("the chain"):
@@ -217,7 +218,7 @@ class Scan:
 # ---- The log up to its present end ----
 
 
-def read_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[VerifiedRun]:
+def read_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
     """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
 
     Args:
@@ -231,12 +232,13 @@ def read_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[
     """
     redacted: Collection[str] = frozenset()
     for run in _scan_log(log, after, verify=verify):
-        for batch in run.batches if run.lacks_text else ():
-            redacted = redaction.check_erased(batch, redacted, lambda: _find_redacted(log))
+        for batch in run:
+            if batch.lacks_text:
+                redacted = redaction.check_erased(batch, redacted, lambda: _find_redacted(log))
         yield run
 
 
-def _scan_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[VerifiedRun]:
+def _scan_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
     """Yield what ``read_log`` does, without asking why a text is missing."""
     # Read before the file is opened, so the file must contain what it covers.
     head = log.read_head()
@@ -320,31 +322,17 @@ _LONG_BYTES = 2 * 1024 * 1024
 _new = tuple.__new__
 
 
-class VerifiedRun(NamedTuple):
-    """Consecutive batches that were read at once.
-
-    Attributes:
-        batches: The batches, in order.
-        lacks_text: Whether a text in them may be erased.
-        has_text: Whether a line of them may have free text.
-    """
-
-    batches: list[RawBatch]
-    lacks_text: bool = False
-    has_text: bool = True
-
-
 class Batches:
     """An iterator over batches, one by one or run by run.
 
     Attributes:
-        runs: The batches as they were read.
+        runs: The batches as they were read: those of a chunk of the file at once.
     """
 
-    def __init__(self, runs: Iterator[VerifiedRun]) -> None:
+    def __init__(self, runs: Iterator[list[RawBatch]]) -> None:
         """Iterate over the batches of these runs."""
         self.runs = runs
-        self._each = chain.from_iterable(run.batches for run in runs)
+        self._each = chain.from_iterable(runs)
 
     def __iter__(self) -> Self:
         """Return itself."""
@@ -364,38 +352,36 @@ def choose_digest(size: int) -> Digest:
     return hashlib.sha256
 
 
-def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> VerifiedRun:
+def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> list[RawBatch]:
     """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
 
-    ``digest`` verifies the chain; None skips that. The loop computes the chain inline, and calls nothing for
-    batches without free text, because a call per batch would slow a replay down.
+    ``digest`` verifies the chain; None skips that.
     """
     # No line holds a NUL byte: they are what a power loss leaves. So a batch with one never verifies, however the
     # chunks are cut.
     hole = buffer.find(b"\0")
-    cut, end = _split_batches(buffer if hole < 0 else buffer[:hole], after)
-    if digest is None and not pending:
-        return VerifiedRun(cut)
-    verified, proof, lacks_text = [], after.chain, False
-    has_text, chars = line.FREE_MARK in buffer, line.CHAIN_CHARS
-    ends = [*(batch.offset for batch in cut), end][1:]
-    for batch, batch_end in zip(cut, ends, strict=True):
-        data = buffer[batch.offset - after.offset : batch_end - after.offset - FRAME_BYTES]
+    batches = _split_batches(buffer if hole < 0 else buffer[:hole], after)
+    has_text, proof = line.FREE_MARK in buffer, after.chain
+    if has_text and pending:
+        # A text whose redaction is in progress may be overwritten in part.
+        batches = [batch._replace(lines=redaction.mask(batch.lines, pending)) for batch in batches]
+    if digest is None:
+        return batches
+    for index, batch in enumerate(batches):
         if has_text:
-            # A text whose redaction is in progress may be overwritten in part.
-            data = redaction.mask(data, pending) if pending else data
-            proof, is_erased = line.prove(proof, data, digest or sha256)
-            lacks_text = lacks_text or is_erased
-        elif digest is not None:
-            proof = digest(proof.encode() + data).hexdigest()[:chars]
-        if digest is not None and proof != batch.chain:
-            break
-        verified.append(batch._replace(lines=line.complete_lines(data)) if has_text and pending else batch)
-    return VerifiedRun(verified, lacks_text, has_text)
+            proof, lacks_text = line.prove(proof, batch.lines, digest)
+            if lacks_text:
+                batches[index] = batch._replace(lacks_text=True)
+        else:
+            # Most batches have no text, and a call for each would slow a replay down.
+            proof = digest(proof.encode() + b"".join(batch.lines)[:-2]).hexdigest()[: line.CHAIN_CHARS]
+        if proof != batch.chain:
+            return batches[:index]
+    return batches
 
 
-def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]:
-    """Return the batches at the beginning of ``buffer`` that have the expected form, and the offset after them.
+def _split_batches(buffer: bytes, after: Position) -> list[RawBatch]:
+    """Return the batches at the beginning of ``buffer`` that have the expected form.
 
     Each has as many lines as it says, the expected event number, and a chain value, which is not verified here. A
     replay spends most of its time in this loop.
@@ -403,7 +389,7 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
     seq, begin = after.seq, after.offset
     part, place, size = b"\n\n", 0, 0
     line_end, most = line.LINE_END, line.MAX_BATCH_BYTES + FRAME_BYTES
-    cut: list[RawBatch] = []
+    batches: list[RawBatch] = []
     rest = BytesIO(buffer)
     for raw_line in rest:
         # Most batches have as many lines as the one before.
@@ -424,10 +410,10 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]
             break
         chain_value = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
         lines[-1] = last[:-FRAME_BYTES] + line_end
-        cut.append(_new(RawBatch, (seq + 1, seq + size, chain_value, begin, lines, False)))
+        batches.append(_new(RawBatch, (seq + 1, seq + size, chain_value, begin, lines, False)))
         seq += size
         begin = end
-    return cut, begin
+    return batches
 
 
 # ---- Batches that hold some bytes ----
@@ -537,4 +523,4 @@ def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | Non
     )
     data = window[begin:end]
     before = Position(line.first_seq(data) - 1, proof, start + begin)
-    return next(iter(verify_run(data, before, pending, choose_digest(len(data))).batches), None)
+    return next(iter(verify_run(data, before, pending, choose_digest(len(data)))), None)

@@ -119,7 +119,7 @@ def _read_line(fd: int, place: int) -> tuple[int, bytes]:
         raw_line, end, _ = data[begin:].partition(b"\n")
         if end and (begin or not start):
             break
-    return start + begin, raw_line if line.has_checksum(raw_line) else b""
+    return start + begin, raw_line if line.has_checksum(line.complete_line(raw_line)) else b""
 
 
 # ---- Deliveries ----

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 import contextlib
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from math import inf
 import os
 import re
@@ -23,10 +23,11 @@ from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.ledger.scan import Batches, Scan, Stop, VerifiedRun
+from tallybook.ledger.scan import Scan, Stop
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import Head, check_format, has_position, log_size
+from tallybook.ledger.storage.redaction import REPLACED_TEXT
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog
@@ -102,8 +103,7 @@ class _Findings:
     redactions: dict[str, EventRecord] = attrs.field(factory=dict)
     pending: frozenset[str] = frozenset()
     expect: tuple[int, str] | None = None
-    run: list[RawBatch] = attrs.field(factory=list)
-    seq: int = 0
+    raw: RawBatch = attrs.field(init=False)
     last: Batch | None = None
 
     @property
@@ -170,7 +170,7 @@ def _verify_once(
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
         size = log_size(fd, os.fstat(fd).st_size, head)
-        batches = _verify_batches(_verify_runs(fd, size, head, findings, progress), findings)
+        batches = _verify_events(_verify_chain(fd, size, head, findings, progress), findings)
         consume(batches)
         # What it did not read is verified as well.
         deque(batches, 0)
@@ -195,51 +195,43 @@ def _verify_once(
     )
 
 
-def _verify_batches(proven: Iterator[VerifiedRun], findings: _Findings) -> Iterator[Batch]:
+def _verify_events(proven: Iterator[RawBatch], findings: _Findings) -> Iterator[Batch]:
     """Yield each batch before any problem; check the events of all."""
-    runs = proven
     while True:
         try:
-            for batch in decode(Batches(runs)):
+            for batch in decode(proven):
                 _check_batch(batch, findings)
-                findings.seq = batch.last
                 if batch.last < findings.first_problem:
                     findings.last = batch
                     yield batch
             break
         except DamagedLedgerError as error:
             # A batch that fits no event class is skipped; those after it are checked.
-            bad, *others = [batch for batch in findings.run if batch.last > findings.seq]
-            findings.seq = bad.last
-            _check_spelling(bad, findings)
+            _check_spelling(findings.raw, findings)
             findings.add_problems(*error.problems)
-            runs = chain([VerifiedRun(others)], proven)
 
 
-def _verify_runs(
+def _verify_chain(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
-) -> Iterator[VerifiedRun]:
+) -> Iterator[RawBatch]:
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
-    for part in survey(fd, START, size, findings.pending):
-        if isinstance(part, Gap):
-            if damage.is_unclean(fd, part.stop.position, head, size):
-                left = size - part.stop.position.offset
+    for batch in survey(fd, START, size, findings.pending):
+        if isinstance(batch, Gap):
+            if damage.is_unclean(fd, batch.stop.position, head, size):
+                left = size - batch.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
-            findings.add_problems(part.stop.problem)
-            findings.missing.append(part.missing)
+            findings.add_problems(batch.stop.problem)
+            findings.missing.append(batch.missing)
             continue
-        for batch in part.batches:
-            if part.has_text or batch.erased:
-                findings.erased += redaction.find_erased(batch)
-                findings.replaced.update(redaction.find_replaced(batch))
-            # A ledger that was rewritten as a whole verifies by itself, so only a value noted elsewhere detects that.
-            if findings.expect == (batch.last, batch.chain):
-                findings.expect = None
-            _check_heads(batch, findings)
-        findings.run = part.batches
-        yield part
-        progress(part.batches[-1].end, size)
+        findings.erased += redaction.find_erased(batch)
+        # A ledger that was rewritten as a whole verifies by itself, so only a value noted elsewhere detects that.
+        if findings.expect == (batch.last, batch.chain):
+            findings.expect = None
+        _check_heads(batch, findings)
+        findings.raw = batch
+        yield batch
+        progress(batch.end, size)
 
 
 def _check_heads(batch: RawBatch, findings: _Findings) -> None:
@@ -248,7 +240,7 @@ def _check_heads(batch: RawBatch, findings: _Findings) -> None:
         seq = batch.first + index
         head, section, _ = raw_line.partition(line.SECTION)
         form = parse_head_at(head, batch, index)
-        if form is None or not section or not line.has_checksum(raw_line[:-1]):
+        if form is None or not section or not line.has_checksum(raw_line):
             findings.add_damage(seq, "its chain fits, but its head is not one that Tallybook writes here")
             continue
         if form.by != findings.by and not _PLAIN_AUTHOR.fullmatch(form.by):
@@ -260,6 +252,8 @@ def _check_heads(batch: RawBatch, findings: _Findings) -> None:
         if form.id in findings.ids:
             findings.add_damage(seq, f"repeats the id {form.id}")
         findings.ids.add(form.id)
+        if raw_line.endswith(REPLACED_TEXT):
+            findings.replaced.add(form.id)
         if form.key is not None:
             # A key is given once, whatever was delivered under it.
             key, _ = line.split_key(form.key)
@@ -275,7 +269,7 @@ def _check_heads(batch: RawBatch, findings: _Findings) -> None:
 
 def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
     """Name the lines of a batch that are not canonical JSON; decoding a batch stops at its first fault."""
-    for index, raw_line in enumerate(line.split_lines(batch.data)):
+    for index, raw_line in enumerate(batch.lines):
         head, *sections = line.split_line(raw_line)
         form = parse_head_at(head, batch, index)
         if form is not None and not all(
@@ -352,8 +346,8 @@ def _verified_batches(log: JsonlLog) -> Iterator[RawBatch]:
         head = log.read_head()
         size = log_size(fd, os.fstat(fd).st_size, head)
         for part in survey(fd, START, size, redaction.pending_ids(log.folder)):
-            if isinstance(part, VerifiedRun):
-                yield from part.batches
+            if isinstance(part, RawBatch):
+                yield part
             elif damage.is_unclean(fd, part.stop.position, head, size):
                 return
 
@@ -378,8 +372,8 @@ class Gap(NamedTuple):
         return self.stop.position.seq + 1, None if self.after is None else self.after.seq
 
 
-def survey(fd: int, start: Position, size: int, pending: Collection[str] = ()) -> Iterator[VerifiedRun | Gap]:
-    """Yield the batches of each chunk from ``start`` on that verify, and a gap for every range that does not.
+def survey(fd: int, start: Position, size: int, pending: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
+    """Yield the batches from ``start`` on that verify, and a gap for every range that does not.
 
     Args:
         fd: The log, open for reading.
@@ -390,13 +384,13 @@ def survey(fd: int, start: Position, size: int, pending: Collection[str] = ()) -
     index = damage.DamageIndex(fd, size)
     while True:
         scan = Scan(fd, start, size, pending, index=index)
-        yield from scan.runs()
+        yield from scan
         if scan.stop is None:
             return
         bad = scan.stop.position
         if (whole := _batch_with_changed_chain(fd, bad, size, pending, index)) is not None:
             yield Gap(scan.stop, bad)
-            yield VerifiedRun([whole])
+            yield whole
             start = whole.position
             continue
         after = _find_next_verified(fd, bad, size, pending, index)
@@ -428,10 +422,11 @@ def _batch_with_changed_chain(
         return None
     end, proof_end = ends
     length = end - bad.offset - len(line.CHAIN_MARK) - line.CHAIN_TAIL_BYTES
-    data = redaction.mask(read_at(fd, min(length, line.MAX_BATCH_BYTES), bad.offset), pending)
-    last = bad.seq + data.count(b"\n") + 1
-    value, _ = line.prove(bad.chain, data)
-    batch = RawBatch(bad.seq + 1, last, value, bad.offset, line.complete_lines(data))
+    data = read_at(fd, min(length, line.MAX_BATCH_BYTES), bad.offset)
+    lines = redaction.mask(line.complete_lines(data), pending)
+    last = bad.seq + len(lines)
+    value, lacks_text = line.prove(bad.chain, lines)
+    batch = RawBatch(bad.seq + 1, last, value, bad.offset, lines, lacks_text)
     proof = next(iter(Scan(fd, Position(last, value, end), proof_end, pending=pending, index=index)), None)
     # Without a value, a text does not fit its sum.
     return batch if value and proof is not None else None

@@ -23,7 +23,7 @@ from tallybook.ledger.events import (
     PointRated,
     UnknownEvent,
 )
-from tallybook.ledger.line import SECTION, split_lines
+from tallybook.ledger.line import SECTION
 
 FIELDS = [(kind, field.name) for kind, (cls, _) in EVENT_TYPES.items() for field in attrs.fields(cls)]
 # A field that came later without a new version has a default: lines from before it lack it.
@@ -221,7 +221,7 @@ FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
 def what_of(event: Event) -> bytes:
     """Return a line after its first section, as in the file."""
     (batch,) = batches_of([encode(event)])
-    return split_lines(batch.data)[0].partition(SECTION)[2] + b"\n"
+    return batch.lines[0].partition(SECTION)[2]
 
 
 def decode_slowly(what: bytes) -> Event | None:
@@ -250,8 +250,8 @@ def agree(what: bytes) -> None:
 def test_both_paths_read_the_same_event(event: Event) -> None:
     """Whatever its texts hold, an event that the fast path reads is the one that the slow path reads."""
     (batch,) = batches_of([encode(event)])
-    for line in split_lines(batch.data):
-        agree(line.partition(SECTION)[2] + b"\n")
+    for line in batch.lines:
+        agree(line.partition(SECTION)[2])
 
 
 @pytest.mark.parametrize("kind", FAST)

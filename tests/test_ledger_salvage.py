@@ -13,7 +13,7 @@ from tallybook.ledger import scan, search, verification
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, START, Position, RawBatch
-from tallybook.ledger.scan import Scan, VerifiedRun
+from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.verification import Gap, survey
 
@@ -23,8 +23,7 @@ WHOLE = b"".join(batch.raw for batch in BATCHES)
 
 def found_in(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
     """Return the batches and the gaps of a survey of these bytes from a position on."""
-    parts = survey(file_of(data), start, len(data), owed)
-    return [found for part in parts for found in (part.batches if isinstance(part, VerifiedRun) else (part,))]
+    return list(survey(file_of(data), start, len(data), owed))
 
 
 def lines_and_gaps(found: list[RawBatch | Gap]) -> tuple[list[int], list[tuple[int, int | None]]]:

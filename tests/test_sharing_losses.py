@@ -145,7 +145,7 @@ def lose(duo: Team, how: str) -> None:
 def batch_after(position: Position) -> RawBatch:
     """Return a batch that a stranger made up."""
     run, _ = make_run(position, "planted", "kpt_001")
-    return verify_run(run.data, Position(position.seq, position.chain, 0), (), choose_digest(len(run.data))).batches[0]
+    return verify_run(run.data, Position(position.seq, position.chain, 0), (), choose_digest(len(run.data)))[0]
 
 
 @pytest.mark.parametrize("how", ["missing", "torn", "damaged", "planted"])

@@ -274,7 +274,7 @@ def read_pieces(
 def _verify(run: Run, after: Position, known: set[str], digest: Digest) -> tuple[Sequence[RawBatch], list[str], str]:
     """Return the batches of a run after a position, their ids, and why it cannot count; empty where it may."""
     data, fault = _bytes_after(run, after)
-    found = [] if fault else verify_run(data, after, (), digest).batches
+    found = [] if fault else verify_run(data, after, (), digest)
     end = (found[-1].last, found[-1].chain, found[-1].end - after.offset) if found else (*after[:2], 0)
     if not fault and end != (run.last, run.after, len(data)):
         fault = "it is not whole batches that prove themselves"
@@ -296,7 +296,7 @@ def _bytes_after(run: Run, position: Position) -> tuple[bytes, str]:
         return b"", f"it does not follow event {position.seq} of the book"
     # Lines that an engine lost come back in other runs, which can begin before the position.
     begin = Position(run.first - 1, run.before, 0)
-    for batch in verify_run(run.data, begin, (), choose_digest(len(run.data))).batches:
+    for batch in verify_run(run.data, begin, (), choose_digest(len(run.data))):
         if (batch.last, batch.chain) == (position.seq, position.chain):
             return run.data[batch.end :], ""
     return b"", f"it has another history than event {position.seq} of the book"

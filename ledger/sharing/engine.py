@@ -530,7 +530,7 @@ def _split(segment: bytes, entries: Sequence[StoredRun], following: bytes) -> Se
     runs = [_parse(entry, data) for entry, data in zip(entries, found, strict=True)]
     last, chain = runs[0].first - 1, runs[0].before
     for run, data in zip(runs, found, strict=True):
-        batches = verify_run(run.data, Position(last, chain, 0), (), choose_digest(len(run.data))).batches
+        batches = verify_run(run.data, Position(last, chain, 0), (), choose_digest(len(run.data)))
         end = (batches[-1].last, batches[-1].chain, batches[-1].end) if batches else None
         # The chain proves no head, and a false one would part readers of the segment from readers of the runs.
         is_head = _encode(run._replace(first=last + 1, before=chain, fresh=None, moved=None)) == data

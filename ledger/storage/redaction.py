@@ -16,12 +16,22 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
-from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, LOG_NAME, SECTION, head_field, sealed_range
+from tallybook.ledger.line import (
+    BY_FIELDS,
+    CONTINUED,
+    FREE_MARK,
+    LINE_END,
+    LOG_NAME,
+    SECTION,
+    head_field,
+    is_erased,
+    sealed_range,
+)
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.fast_stdlib import StrPath
@@ -30,8 +40,8 @@ if TYPE_CHECKING:
 PENDING_FILE = "erasing"
 FINISHED_FILE = ".erased"
 NULL = b"null"
-ERASED_TEXT = FREE_MARK + NULL
-_REPLACED_TEXT = b'"text":"[redacted]"}'
+REPLACED_TEXT = b'"text":"[redacted]"}}\n'
+"""The end of a line whose text was erased elsewhere, before the event came in."""
 _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 _PIECE_BYTES = 1024 * 1024
 # More time than a process needs between creating the pending file and renaming it.
@@ -60,32 +70,30 @@ class PendingRedaction(NamedTuple):
 NOTHING_PENDING = PendingRedaction((), (), "", {})
 
 
-def _free_values(data: bytes) -> Iterator[tuple[int, str, int, int]]:
-    """Yield every free value of a batch, as (index of its line, id of its event, begin, end).
+def _find_texts(lines: Iterable[bytes]) -> Iterator[tuple[int, str, int, bytes]]:
+    """Yield every free value of a batch, as (index of its line, id of its event, where it begins in the batch, bytes).
 
     A continued text belongs to the event of its first line.
     """
-    position, owner = 0, ""
-    lines = data.split(b"\n")
+    begin, owner = 0, ""
     for index, line in enumerate(lines):
-        head, _, rest = line.partition(SECTION)
-        if not rest.startswith(_CONTINUES):
+        head, _, what = line.partition(SECTION)
+        if not what.startswith(_CONTINUES):
             owner = head_field(head, b"id")
-        at = line.find(FREE_MARK)
-        if at >= 0:
-            # Every line but the last ends with its brace; that of the last follows the chain.
-            end = len(line) - (index < len(lines) - 1)
-            yield index, owner, position + at + len(FREE_MARK), position + end
-        position += len(line) + 1
+        core, mark, rest = line.partition(FREE_MARK)
+        if mark:
+            yield index, owner, begin + len(core) + len(mark), rest[: -len(LINE_END)]
+        begin += len(line)
 
 
-def mask(data: bytes, ids: Collection[str]) -> bytes:
-    """Return a batch as it will be when the texts of these events are erased; no byte moves."""
-    fresh = bytearray(data)
-    for _, owner, begin, end in _free_values(data):
+def mask(lines: Sequence[bytes], ids: Collection[str]) -> list[bytes]:
+    """Return the lines of a batch as they will be when the texts of these events are erased; no byte moves."""
+    masked = list(lines)
+    for index, owner, _, text in _find_texts(lines):
         if owner in ids:
-            fresh[begin:end] = NULL.ljust(end - begin)
-    return bytes(fresh)
+            core, mark, rest = lines[index].partition(FREE_MARK)
+            masked[index] = core + mark + NULL.ljust(len(text)) + rest[len(text) :]
+    return masked
 
 
 def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
@@ -93,20 +101,10 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
 
     A sealed range counts as the text of the line that seals it.
     """
-    data = batch.data
-    if batch.erased:
-        return [(batch.first, head_field(data, b"id"))]
-    if ERASED_TEXT not in data:
+    if not batch.lacks_text:
         return []
-    return [(batch.first + line, owner) for line, owner, begin, _ in _free_values(data) if data.startswith(NULL, begin)]
-
-
-def find_replaced(batch: RawBatch) -> list[str]:
-    """Return the ids of a batch's events whose text was erased elsewhere, before the event came in."""
-    data = batch.data
-    if _REPLACED_TEXT not in data:
-        return []
-    return [owner for _, owner, begin, end in _free_values(data) if data[begin:end].endswith(_REPLACED_TEXT)]
+    erased = [(batch.first + index, owner) for index, owner, _, text in _find_texts(batch.lines) if is_erased(text)]
+    return erased or [(batch.first, head_field(batch.lines[0], b"id"))]
 
 
 def redacted_ids(batch: RawBatch) -> list[str]:
@@ -305,15 +303,15 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
         raise CannotWriteError(path, error.reason, hint) from error
     with disk.closing(fd):
         for batch in batches:
-            data, span = batch.data, sealed_range(batch.data)
-            if span is not None and head_field(data, b"id") in ids:
+            span = sealed_range(batch.lines[0])
+            if span is not None and head_field(batch.lines[0], b"id") in ids:
                 # A seal copied the range to quarantine, with the text in it.
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
                 # The line feed at its end stays: the sealing line begins after it.
                 _fill(fd, span[0], span[1] - 1 - span[0], b"", path)
-            for _, owner, begin, end in _free_values(data) if FREE_MARK in data else ():
+            for _, owner, begin, text in _find_texts(batch.lines):
                 if owner in ids:
-                    _fill(fd, batch.offset + begin, end - begin, NULL, path)
+                    _fill(fd, batch.offset + begin, len(text), NULL, path)
         disk.flush(fd, path)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from faults import Setting, Tally
 from faults.recorder import Recorder, Step
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.line import START, Draft, split_lines
+from tallybook.ledger.line import START, Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import caches
@@ -127,7 +127,7 @@ def put(log: JsonlLog, name: str) -> None:
 
 def names(log: JsonlLog) -> list[str]:
     """Return the name in each rating."""
-    found = (json.loads(line)["body"].get("name") for batch in log.read() for line in split_lines(batch.data))
+    found = (json.loads(line)["body"].get("name") for batch in log.read() for line in batch.lines)
     return [name for name in found if name is not None]
 
 

@@ -33,7 +33,6 @@ from tallybook.ledger.line import (
     frame,
     head_field,
     split_line,
-    split_lines,
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import head as heads
@@ -126,7 +125,7 @@ def build(folder: Path, seed: int) -> Image:
 
 def _redacted(batch: RawBatch) -> RawBatch:
     """Return a batch without the text of its first line, as a redaction in place leaves it."""
-    value = split_line(split_lines(batch.data)[0])[2] or b""
+    value = split_line(batch.lines[0])[2] or b""
     return batch._replace(lines=complete_lines(batch.data.replace(value, b"null".ljust(len(value)))))
 
 
@@ -282,7 +281,7 @@ class Outcome(NamedTuple):
 
 def _events(batches: Iterable[RawBatch]) -> list[tuple[bytes, bytes, bytes | None]]:
     """Return each line as a reader sees it: the blanks of a redaction make no difference."""
-    return [split_line(line) for batch in batches for line in split_lines(batch.data)]
+    return [split_line(line) for batch in batches for line in batch.lines]
 
 
 def judge(image: Image, data: bytes) -> Outcome:

@@ -24,7 +24,6 @@ from tallybook.ledger.line import (
     RawBatch,
     split_key,
     split_line,
-    split_lines,
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, EventRecord
@@ -196,9 +195,7 @@ def _compare(case: Case, verdict: Verification | TallybookError, answer: Answer)
     elif refused is not None:
         case.unless(not verdict.ok, f"a fold refuses with {type(refused).__name__} what verify calls whole")
     else:
-        lines = {
-            seq: line for batch in case.log.read() for seq, line in enumerate(split_lines(batch.data), batch.first)
-        }
+        lines = {seq: line for batch in case.log.read() for seq, line in enumerate(batch.lines, batch.first)}
         for problem in verdict.problems:
             case.unless(_verify_alone(problem, lines), f"a fold takes what verify calls damage: {_kind_of(problem)}")
         end = (answer.batches[-1].last, answer.batches[-1].chain) if answer.batches else (0, GENESIS)
@@ -272,7 +269,7 @@ def _writer_looks(case: Case) -> None:
 
 def _keys(batches: Iterable[RawBatch]) -> set[str]:
     """Return the keys in the headers of batches, as verify finds them."""
-    lines = (line for batch in batches for line in split_lines(batch.data))
+    lines = (line for batch in batches for line in batch.lines)
     forms = (parse_head(split_line(line)[0]) for line in lines)
     return {split_key(form.key)[0] for form in forms if form is not None and form.key is not None}
 

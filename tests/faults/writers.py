@@ -14,7 +14,7 @@ import time
 from faults import Setting, Tally
 from helpers.installation import installed
 from tallybook.ledger.errors import LockHeldError
-from tallybook.ledger.line import Draft, split_lines
+from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.strict_json import loads
 from tallybook.ledger.verification import verify
@@ -80,7 +80,7 @@ def kill_some(folder: Path, chance: random.Random, writers: int = WRITERS) -> tu
 
 def counts(log: JsonlLog) -> Counter[str]:
     """Return how often each name was rated."""
-    lines = [loads(line, "line") for batch in log.read() for line in split_lines(batch.data)]
+    lines = [loads(line, "line") for batch in log.read() for line in batch.lines]
     return Counter(line["body"]["name"] for line in lines if line["kind"] == "point.rated")
 
 

@@ -85,7 +85,7 @@ def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
     """Return the codec's events for lines whose proofs fit."""
     batch = forge(*lines)
     found = read(batch.raw)
-    assert ([batch], None) == (found.batches, found.stop)
+    assert ([batch.raw], None) == ([other.raw for other in found.batches], found.stop)
     return next(decode(found.batches)).events
 
 

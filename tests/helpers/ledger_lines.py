@@ -120,7 +120,7 @@ def read(data: bytes) -> Read:
 
 def compute_chain(previous: str, data: bytes) -> str:
     """Return the chain value of a batch that follows the chain value ``previous``."""
-    return digest(previous.encode() + chained_bytes(data))
+    return digest(previous.encode() + chained_bytes(complete_lines(data)))
 
 
 def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mapping[str, str] | None = None) -> RawBatch:

@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers.memory_log import AnyLog
 from tallybook.ledger.clock import MICROSECONDS, Now, moment
-from tallybook.ledger.line import Draft, RawBatch, split_lines
+from tallybook.ledger.line import Draft, RawBatch
 
 BY = {"rater": "test"}
 BEGIN_US = 1_795_000_000 * MICROSECONDS
@@ -47,7 +47,7 @@ def append(log: AnyLog, *names: str, key: str | None = None) -> RawBatch | None:
 
 def lines(log: AnyLog) -> list[dict[str, Any]]:
     """Return every readable event, as JSON."""
-    return [json.loads(line) for batch in log.read() for line in split_lines(batch.data)]
+    return [json.loads(line) for batch in log.read() for line in batch.lines]
 
 
 def names(log: AnyLog) -> list[str]:

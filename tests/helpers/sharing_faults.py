@@ -105,7 +105,7 @@ class ShakyEngine(Engine):
             end = Position(last.last, f"{self.draw.getrandbits(128):032x}", 0)
         else:
             before = Position(last.first - 1, last.before, 0)
-            batches = verify_run(last.data, before, (), choose_digest(len(last.data))).batches
+            batches = verify_run(last.data, before, (), choose_digest(len(last.data)))
             if not batches:
                 return
             ids = iter(find_ids(batches[0].data))

@@ -18,7 +18,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import SECTION, RawBatch, head_field, split_lines
+from tallybook.ledger.line import SECTION, RawBatch, head_field
 from tallybook.ledger.names import format_names
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.scan import bytes_of
@@ -290,7 +290,7 @@ def spans_of(log: Log, beginning: str) -> dict[str, Span]:
     needle = bytes_of("session", beginning)[:-1]
     spans: dict[str, Span] = {}
     for batch in search(log, (needle,)):
-        for seq, line in enumerate(split_lines(batch.data), batch.first):
+        for seq, line in enumerate(batch.lines, batch.first):
             head = line.partition(SECTION)[0]
             form = parse_head(head) if needle in head else None
             session = None if form is None else parse_session(form.by)

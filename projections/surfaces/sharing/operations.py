@@ -280,7 +280,7 @@ def _examine(project: Project, engine: Engine, without: str = "") -> tuple[BookC
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
     # A text that was redacted on one side is no other history: the chain covers its sum and not the text.
-    differs = next((ours.first for ours, theirs in pairs if chained_bytes(ours.data) != chained_bytes(theirs.data)), 0)
+    differs = next((own.first for own, other in pairs if chained_bytes(own.lines) != chained_bytes(other.lines)), 0)
     why = "is not what its runs make, which every machine reads in its place"
     false = [book.SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
     unknown = len(runs) - [run.place for run in runs].index(counted.newer.place) if counted.newer else 0

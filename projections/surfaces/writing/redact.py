@@ -350,7 +350,7 @@ def _search(
     bodies: list[int] = []
     for raw in batches:
         # Line by line only where it matters: most batches do not hold the text.
-        unredactable = chained_bytes(raw.data)
+        unredactable = chained_bytes(raw.lines)
         if wanted.is_in_values(unredactable):
             lines = enumerate(unredactable.split(b"\n"), raw.first)
             bodies += [shared_number(seq) for seq, line in lines if wanted.is_in_values(line)]
@@ -368,5 +368,5 @@ def _search(
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: TextSearch) -> bool:
     """Return whether the text of an event, or the range that it seals, holds one of the texts."""
     if isinstance(event, LogRecovered):
-        return not raw.erased and erasure.holds(log.path, wanted, (event.begin, event.end))
+        return not raw.lacks_text and erasure.holds(log.path, wanted, (event.begin, event.end))
     return any(map(wanted.is_in, codec.texts_of(event).values()))
