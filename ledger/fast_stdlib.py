@@ -8,12 +8,9 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["NamedTuple", "dumps", "import_lazily", "loads", "read_up_to", "sha256"]
+__all__ = ["NamedTuple", "dumps", "import_lazily", "loads", "sha256"]
 
 _BLANKS = " \t\n\r"
-_ANY_BYTES = 1 << 62
-# Room for so much is set aside before it is known how much there is.
-_PIECE_BYTES = 64 * 1024
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +37,8 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, space)
             fields = list(space["__annotations__"])
-            defaults = {field: space.pop(field) for field in fields if field in space}
-            if list(defaults) != fields[len(fields) - len(defaults) :]:
-                raise TypeError(f"{name}: a field without a default follows one with a default")
-            row = namedtuple(name, fields, defaults=defaults.values())  # noqa: PYI024 - this is the typed way
+            defaults = [space.pop(field) for field in fields if field in space]
+            row = namedtuple(name, fields, defaults=defaults)  # noqa: PYI024 - this is the typed way
             return type(name, (row,), {"__slots__": ()} | space)
 
     class NamedTuple(metaclass=_NamedTupleType):
@@ -64,19 +59,6 @@ class _LazyModule:
 def import_lazily(*modules: str) -> list[Any]:
     """Return a stand-in for each module, which is loaded when an attribute of it is first used."""
     return [_LazyModule(module) for module in modules]
-
-
-def read_up_to(fd: int, limit: int = _ANY_BYTES) -> bytes:
-    """Return what is left of an open file, up to so many bytes; a file object would take several calls more.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    pieces = []
-    while limit > 0 and (piece := os.read(fd, min(limit, _PIECE_BYTES))):
-        pieces.append(piece)
-        limit -= len(piece)
-    return b"".join(pieces)
 
 
 def _unencodable(value: object) -> Any:

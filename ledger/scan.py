@@ -34,28 +34,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from hashlib import _Hash
-    from typing import Any, Protocol, Self
+    from typing import Any, Self
 
     from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.storage.head import Head
 
     Digest = Callable[[bytes], _Hash]
 
-    class LogFile(Protocol):
-        """What is needed of a log to read and search it."""
-
-        ledger_folder: str
-        log_file: str
-
-        def read_head(self) -> Head | None:
-            """Return the head."""
-
-        def head(self) -> Position:
-            """Return the position after the last acknowledged batch."""
-
-        def read(self, after: Position = ...) -> Iterator[RawBatch]:
-            """Yield every batch after a position, verified."""
 else:
     # Only a log that does not verify needs it.
     [damage] = import_lazily("tallybook.ledger.damage")
@@ -65,8 +52,6 @@ else:
 CHUNK_BYTES = 128 * 1024
 # Reading starts small and doubles, because salvage restarts the scan at every damaged place.
 _FIRST_BYTES = 4 * 1024
-# Most lines are shorter; a longer one is read again with MAX_LINE_BYTES.
-_SHORT_BYTES = 1024
 _MAX_DESCRIBED_BYTES = 4 * 1024 * 1024
 
 
@@ -173,22 +158,15 @@ class Scan:
 
     def _read_seal(self, place: int, unread: damage.ByteRange) -> RawBatch | None:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
-        begin, whole = self.position.offset, b""
-        for size in (_SHORT_BYTES, line.MAX_LINE_BYTES):
-            around = self._read_at(max(min(size, self.end - place) + 1, 0), place - 1)
-            data, mark, tail = around[1:].partition(CHAIN_MARK)
-            whole = data + mark + tail[:CHAIN_TAIL_BYTES]
-            if len(tail) >= CHAIN_TAIL_BYTES:
-                break
-        if not around.startswith(b"\n") or b"\n" in data:
-            return None
-        batches = verify_run(whole, self.position._replace(offset=place), (), sha256)
+        begin = self.position.offset
+        start, raw_line = search.read_line(self.fd, place)
+        batches = verify_run(raw_line + b"\n", self.position._replace(offset=place), (), sha256)
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
-        if not batches or body not in data:
+        if start != place or not batches or batches[0].end > self.end or body not in raw_line:
             return None
         batch = batches[0]
-        is_pending = line.head_field(data, b"id") in self._pending
-        if not is_pending and data.endswith(body + unread.digest(place).encode() + b'"}'):
+        is_pending = line.head_field(raw_line, b"id") in self._pending
+        if not is_pending and batch.data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
         return batch._replace(lacks_text=True) if is_pending or unread.is_blank(place - 1) else None
 
@@ -218,7 +196,7 @@ class Scan:
 # ---- The log up to its present end ----
 
 
-def read_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
+def read_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
     """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
 
     Args:
@@ -238,7 +216,7 @@ def read_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[
         yield run
 
 
-def _scan_log(log: LogFile, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
+def _scan_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
     """Yield what ``read_log`` does, without asking why a text is missing."""
     # Read before the file is opened, so the file must contain what it covers.
     head = log.read_head()
@@ -273,7 +251,7 @@ def _refuse_damage(scan: Scan, head: Head | None) -> None:
         raise DamagedLedgerError([scan.stop.problem])
 
 
-def _find_redacted(log: LogFile) -> set[str]:
+def _find_redacted(log: JsonlLog) -> set[str]:
     """Return the events of a log that are redacted, or whose redaction is pending."""
     # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
     # cannot miss it.
@@ -422,7 +400,7 @@ def _split_batches(buffer: bytes, after: Position) -> list[RawBatch]:
 _WINDOW_BYTES = 4096
 
 
-def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     """Yield every batch of a log that holds one of these byte strings, in order.
 
     Raises:
@@ -436,7 +414,7 @@ def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]
 
 
 def find_or_read(
-    log: LogFile,
+    log: JsonlLog,
     needles: Collection[bytes],
     find: Callable[[Any, Collection[bytes]], Iterator[RawBatch]] = find_batches,
 ) -> Iterator[RawBatch]:
@@ -459,14 +437,14 @@ def bytes_of(field: str, value: str) -> bytes:
     return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
 
 
-def read_batch_at(log: LogFile, offset: int) -> RawBatch | None:
+def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
     """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
     with suppress(DamagedLedgerError):
         return next(read_batches_at(log, [offset]))
     return None
 
 
-def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
+def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]:
     """Yield the batches of a log around ascending offsets, each once.
 
     Raises:
@@ -487,7 +465,7 @@ def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
                 yield batch
 
 
-def _find_raw(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
     head = log.head()
     if head.offset:
         with disk.hold_open(log.log_file) as fd:

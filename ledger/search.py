@@ -101,7 +101,7 @@ def find_sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int
     """
     for mention in _find_backwards(fd, line.SEAL, place, end):
         if mention < end:
-            until, raw_line = _read_line(fd, mention)
+            until, raw_line = read_line(fd, mention)
             span = line.sealed_range(raw_line)
             # A seal that came with another ledger's events names other offsets.
             if span is not None and span[0] < span[1] == until:
@@ -109,7 +109,7 @@ def find_sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int
                 yield span
 
 
-def _read_line(fd: int, place: int) -> tuple[int, bytes]:
+def read_line(fd: int, place: int) -> tuple[int, bytes]:
     """Return the line around a place, and its offset; an empty line where it is not an intact one."""
     start, begin, raw_line = 0, 0, b""
     for size in (_SHORT_BYTES, line.MAX_LINE_BYTES):
@@ -187,7 +187,7 @@ def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
 
 def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:
     """Return the batch whose first line has this key around a place; None where no line does."""
-    _, raw_line = _read_line(fd, place)
+    _, raw_line = read_line(fd, place)
     stored, payload = line.batch_delivery(raw_line)
     first, size = line.first_seq(raw_line), raw_line.partition(_PART)[2].partition(b"]")[0]
     return Delivery(first, first + int(size) - 1, payload) if stored == key and first > 0 and size.isdigit() else None

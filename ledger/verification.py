@@ -104,13 +104,7 @@ class _Findings:
     pending: frozenset[str] = frozenset()
     expect: tuple[int, str] | None = None
     raw: RawBatch = attrs.field(init=False)
-    last: Batch | None = None
-
-    @property
-    def position(self) -> Position:
-        """Return the position after the last batch before any problem."""
-        last = self.last
-        return START if last is None else Position(last.last, last.chain, last.end, last.unverified_at)
+    last: RawBatch | None = None
 
     def add_problems(self, *problems: Problem) -> None:
         """Add problems; the batches before the first of all are whole."""
@@ -182,10 +176,10 @@ def _verify_once(
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
             findings.problems.append(Problem(line.LOG_NAME, message, seq))
-    redactions = findings.redactions
+    redactions, end = findings.redactions, START if findings.last is None else findings.last.position
     return Verification(
-        events=findings.position.seq,
-        head=findings.position,
+        events=end.seq,
+        head=end,
         problems=tuple(findings.problems),
         notes=tuple(findings.notes),
         unknown_kinds=findings.kinds,
@@ -202,7 +196,7 @@ def _verify_events(proven: Iterator[RawBatch], findings: _Findings) -> Iterator[
             for batch in decode(proven):
                 _check_batch(batch, findings)
                 if batch.last < findings.first_problem:
-                    findings.last = batch
+                    findings.last = findings.raw
                     yield batch
             break
         except DamagedLedgerError as error:

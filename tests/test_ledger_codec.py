@@ -23,7 +23,9 @@ from tallybook.ledger.events import (
     PointRated,
     UnknownEvent,
 )
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION
+from tallybook.ledger.strict_json import is_canonical
 
 FIELDS = [(kind, field.name) for kind, (cls, _) in EVENT_TYPES.items() for field in attrs.fields(cls)]
 # A field that came later without a new version has a default: lines from before it lack it.
@@ -83,9 +85,10 @@ def test_a_count_below_zero_is_not_encoded(kind: str, field: str) -> None:
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_a_wrong_value_in_a_stored_event_is_damage(kind: str) -> None:
-    """No value is converted when reading: the damage names the seq and the field, although every proof fits."""
+    """No value is converted when reading: the damage names the seq, and the field of JSON that is canonical."""
     for field, value in WRONG[kind]:
-        assert f" @ $.body.{field}" in damage_in_the_second(split(kind, {field: value})), (field, value)
+        place = f" @ $.body.{field}" if is_canonical(dumps(value).encode()) else "it is not canonical JSON"
+        assert place in damage_in_the_second(split(kind, {field: value})), (field, value)
 
 
 def test_a_missing_field_is_damage() -> None:

@@ -115,7 +115,7 @@ def test_a_past_moment_keeps_an_edit_whose_text_was_redacted_later(team: Team) -
 def test_a_redaction_killed_before_its_emptied_list_was_removed_leaves_the_copy_readable(private: Team) -> None:
     """The next command removes the emptied list, and no command after it is refused."""
     private.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
-    emptied = private.ledger("anna") / ".erased"
+    emptied = private.ledger("anna") / "erasing"
     emptied.write_bytes(b"  ")
     for words in (("add", "One more rule"), ("show",), ("verify",), ("sync",)):
         assert 0 == private.run("anna", *words).code

@@ -13,7 +13,6 @@ import stat
 from time import monotonic, sleep
 
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
-from tallybook.ledger.fast_stdlib import read_up_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,7 +211,8 @@ def read_open(fd: int, path: StrPath, limit: int = SMALL_BYTES) -> bytes:
     """Return the bytes of an open file, as ``read_small``: no file costs more time and memory than its limit."""
     if os.fstat(fd).st_size > limit:
         raise TooLargeError(path, f"holds more than {limit:,} bytes", "move it away")
-    return read_up_to(fd, limit)
+    with open(fd, "rb", closefd=False) as file:
+        return file.read()
 
 
 def make_folder(path: StrPath, *, durable: bool = True) -> None:

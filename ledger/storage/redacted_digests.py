@@ -79,12 +79,10 @@ class Redaction:
     Attributes:
         at: When, UTC.
         event: Id of the event that had the text; empty where only files had it.
-        seq: Event number of the ``event.redacted``, 0 where there is none yet.
     """
 
     at: str
     event: str = ""
-    seq: int = 0
 
 
 _NO_REDACTION: Final = Redaction("")
@@ -127,8 +125,7 @@ class Redactions:
         redaction = next(known, None) or next(parts, None)
         if redaction is None:
             return None
-        source = f"by event {redaction.seq}" if redaction.seq else f"on {redaction.at[:10]}"
-        return f"the text was redacted {source}; {_WAY_BACK}"
+        return f"the text was redacted on {redaction.at[:10]}; {_WAY_BACK}"
 
     def check(self, what: str, text: str | None) -> None:
         """Refuse a text that was redacted.
@@ -234,8 +231,8 @@ def load(folder: Path, *, to_change: bool = False) -> Redactions:
     try:
         value: Any = json.loads(disk.read_file(path))
         redactions = Redactions(bytes.fromhex(value["key"]), accepted={*map(str, value["accepted"])})
-        for digest, chars, at, event, seq in value["redacted"]:
-            redactions.digests[int(chars), str(digest)] = Redaction(str(at), str(event), int(seq))
+        for digest, chars, at, event, *_ in value["redacted"]:
+            redactions.digests[int(chars), str(digest)] = Redaction(str(at), str(event))
         # A key that blake2b does not accept is damage as well.
         redactions.digest("")
     except FileNotFoundError:
@@ -271,7 +268,7 @@ def _write(folder: Path, redactions: Redactions) -> None:
 
 
 def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]], at: str) -> None:
-    """Note what is about to be redacted; the caller holds the ledger's lock. `name_events` adds the numbers.
+    """Note what is about to be redacted; the caller holds the ledger's lock.
 
     Args:
         folder: The ledger's folder.
@@ -298,22 +295,6 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
             redactions.digests[len(form), redactions.digest(form)] = redaction
         redactions.accepted -= redactions.whole_digests(part)
     _write(folder, redactions)
-
-
-def name_events(folder: Path, seqs: Mapping[str, int]) -> None:
-    """Note the number of the ``event.redacted`` for each of these events, by id.
-
-    Raises:
-        CannotWriteError: It cannot be noted.
-        OutcomeUnknownError: The disk did not confirm the note.
-    """
-    redactions = load(folder, to_change=True)
-    numbered = {
-        place: attrs.evolve(redaction, seq=seqs.get(redaction.event, redaction.seq))
-        for place, redaction in redactions.digests.items()
-    }
-    if numbered != redactions.digests:
-        _write(folder, attrs.evolve(redactions, digests=numbered))
 
 
 def accept(folder: Path, text: str) -> None:

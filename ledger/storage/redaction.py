@@ -4,7 +4,7 @@ r"""Erasing the free text of events in place, in steps that survive a crash. Sta
    these texts as erased, whatever is still on disk.
 2. ``event.redacted`` is appended for each.
 3. The values are overwritten with ``null`` and blanks, so that no offset moves.
-4. ``erasing`` is overwritten and removed.
+4. ``erasing`` is overwritten, its first byte before the others, and removed.
 
 A text that is missing without a pending or recorded redaction is damage.
 """
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import RawBatch
 
 PENDING_FILE = "erasing"
-FINISHED_FILE = ".erased"
 NULL = b"null"
 REPLACED_TEXT = b'"text":"[redacted]"}}\n'
 """The end of a line whose text was erased elsewhere, before the event came in."""
@@ -153,7 +152,7 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     """Return the pending redaction; None without one.
 
     A pending file that was not written on this machine, such as one from an archive or a clone, is ignored. Where only
-    the file itself remains to be removed, under its second name, the redaction has no ids and no texts.
+    the file itself remains to be removed, the redaction has no ids and no texts.
 
     Raises:
         CannotWriteError: The file cannot be read, so it is unknown which texts must not be read.
@@ -161,26 +160,21 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     path = os.path.join(folder, PENDING_FILE)
     try:
         disk.refuse_link(folder)
-        is_current = False
-        while not is_current:
-            with disk.hold_open(path) as fd:
-                data = disk.read_open(fd, path)
-                # A process that finishes the redaction renames the file, and then overwrites it with blanks.
-                is_current = os.path.samestat(os.fstat(fd), os.stat(path))
-                if is_current and (redaction := _parse_pending(data, fd)) is not None:
-                    return redaction
+        with disk.hold_open(path) as fd:
+            data = disk.read_open(fd, path)
+            # The process that finishes the redaction overwrites the first byte before all others.
+            return NOTHING_PENDING if disk.read_at(fd, 1, 0) == b" " else _parse_pending(data, fd)
     except (FileNotFoundError, disk.TooLargeError):
         # Tallybook writes no such large one.
-        pass
+        return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it lists texts that must be erased: put it back, or delete it and redact again"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
-    return NOTHING_PENDING if os.path.lexists(os.path.join(folder, FINISHED_FILE)) else None
 
 
 def is_foreign(folder: StrPath) -> bool:
     """Return whether the ledger's folder has a pending file that was not written on this machine, so is ignored."""
-    return os.path.lexists(os.path.join(folder, PENDING_FILE)) and not (read_pending(folder) or NOTHING_PENDING).by
+    return os.path.lexists(os.path.join(folder, PENDING_FILE)) and read_pending(folder) is None
 
 
 def _parse_pending(data: bytes, fd: int) -> PendingRedaction | None:
@@ -249,35 +243,25 @@ def remove_pending(folder: StrPath) -> None:
     Raises:
         CannotWriteError: It cannot be removed; the next writer tries again.
     """
-    path = os.path.join(folder, FINISHED_FILE)
+    path = os.path.join(folder, PENDING_FILE)
     try:
-        # A killed process may have left an earlier file. Renaming onto it would free its bytes without overwriting.
-        _overwrite_and_remove(path)
         with suppress(FileNotFoundError):
-            # Renamed first, and durably: a pending file that is overwritten in part could not be read.
-            os.replace(os.path.join(folder, PENDING_FILE), path)
-            disk.flush_folder(folder)
-        _overwrite_and_remove(path)
+            _overwrite(path)
+            os.unlink(path)
         disk.flush_folder(folder)
     except OSError as error:
         raise CannotWriteError(path, disk.reason(error)) from error
 
 
-def _overwrite_and_remove(path: StrPath) -> None:
-    """Overwrite a file with blanks and remove it, if it exists."""
-    with suppress(FileNotFoundError):
-        # A larger one is not Tallybook's, and no disk should be filled with blanks for it.
-        if os.stat(path).st_size <= disk.SMALL_BYTES:
-            _overwrite(path)
-        os.unlink(path)
-
-
 def _overwrite(path: StrPath) -> None:
-    """Overwrite a file with blanks, durably. One with a second name is only removed: that may be another program's."""
+    """Overwrite a file with blanks, durably; one with a second name is removed, as that may be another program's."""
     with disk.hold_open(path, write=True) as fd:
         if os.fstat(fd).st_nlink > 1:
             os.unlink(path)
             return
+        # A pending file that is overwritten in part could not be read, so its first byte says that it is finished.
+        _fill(fd, 0, 1, b"", path)
+        disk.flush(fd, path)
         _fill(fd, 0, os.fstat(fd).st_size, b"", path)
         disk.flush(fd, path)
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads, read_up_to
+from tallybook.ledger.fast_stdlib import dumps, import_lazily, loads
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import text_of
@@ -82,7 +82,8 @@ def run(arguments: Sequence[str]) -> int:
     folder = None
     try:
         folder = _read_folder(arguments)
-        payload = read_payload(loads(read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace")))
+        with open(0, "rb", closefd=False) as stdin:
+            payload = read_payload(loads(stdin.read(MAX_PAYLOAD_BYTES).decode("utf-8", "replace")))
         answer = handle(payload, folder)
         data = answer.encode("utf-8", "replace")
         while data:

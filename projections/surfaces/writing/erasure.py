@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import cached_property
 import json
@@ -17,7 +17,7 @@ from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.curation import APPLY, PERSON, PROPOSE
 from tallybook.ledger.events import EVENT_TYPES, RATINGS, EventRedacted
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME, RawBatch
+from tallybook.ledger.line import KNOWN_RATERS, LOG_NAME
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, SECTIONS
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
@@ -371,11 +371,10 @@ def finish(project: Project, log: JsonlLog) -> RedactionResult:
     try:
         _note_in_copies(log.folder, pending)
         with log.transaction() as tx:
-            redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
+            redacted = {id_ for batch in tx.read() for id_ in redaction.redacted_ids(batch)}
             drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
-            if drafts and (batch := tx.append(drafts, pending.by)) is not None:
-                redacted |= _redacted_by([batch])
-            redacted_digests.name_events(log.folder, redacted)
+            if drafts:
+                tx.append(drafts, pending.by)
         _await_rendering(project)
         # Checkpoints hold texts; one from before a redaction is never used again.
         uncleared = checkpoints.clear(log.folder)
@@ -434,12 +433,6 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
 def list_copies(ledger: Path) -> list[Path]:
     """Return the folders of every copy of a shared book, those that were set aside included."""
     return sorted(path.parent for path in ledger.glob(f"{replica.FOLDER}/*/{LOG_NAME}"))
-
-
-def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:
-    """Return id of a redacted event → number of the event that records its redaction."""
-    records = (record for batch in codec.decode(batches) for record in batch.records)
-    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
 
 
 def _await_rendering(project: Project) -> None:
