@@ -116,7 +116,6 @@ def log(tmp_path: Path) -> JsonlLog:
     "note",
     [
         b"",
-        b" " * 90,
         b"\0" * 90,
         b"{",
         b"[]",
