@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 import os
 from pathlib import Path
 from time import sleep
@@ -30,6 +31,7 @@ from tallybook.projections.surfaces.writing import pair, record
 FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"
 _STANDARD_FILES, _MAX_FILES = 3, 1024
+_HEAD_LINES: Final = 100
 _EXIT_CODES: Final = {worker.DONE: 0, worker.HELD: EXIT_NOT_WRITTEN}
 """How the worker ended → the exit code; EXIT_NO for any other end."""
 
@@ -208,7 +210,7 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
     """
     try:
         readers = transcript.find_below(folder)
-        sizes = {path: transcript.size_of(path) for path in sorted(readers, key=lambda path: path.stat().st_mtime)}
+        sizes = {path: transcript.size_of(path) for path in sorted(readers, key=_begin_time)}
     except OSError as error:
         raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
     if not sizes:
@@ -226,3 +228,10 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
         if name and worker.has_more(session, rater):
             sessions[name] = session
     return sessions
+
+
+def _begin_time(path: Path) -> tuple[str, str]:
+    """Return when a session began, by its first line with a time, and its name."""
+    with suppress(OSError):
+        return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
+    return "", path.name
