@@ -49,7 +49,7 @@ TOKEN = "ghp_" + "a1B2" * 9
 def said(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
     """Return the turns of one transcript from an offset on, read as another one is."""
     found = lines(path, begin, reader_of(like or path))
-    return [format_turn(turn, subagent=line.is_subagents) for line in found for turn in line.turns]
+    return [format_turn(turn, subagent=line.entry.is_subagents) for line in found for turn in line.turns]
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_any_cut_into_reads_gives_the_same_turns(recorded: RecordedSession, data
     for cut in (*cuts, len(whole)):
         path.write_bytes(whole[:cut])
         for line in lines(path, begin):
-            turns += [format_turn(turn, subagent=line.is_subagents) for turn in line.turns]
+            turns += [format_turn(turn, subagent=line.entry.is_subagents) for turn in line.turns]
             begin = line.end
     shutil.rmtree(folder)
     assert (recorded.turns[""], len(whole)) == (turns, begin)
@@ -393,22 +393,3 @@ def test_a_packed_transcript_that_cannot_be_unpacked_stays_pending(place: Projec
     assert ["unavailable"] == [event.cause for event in events(place, ReflectionFailed)]
     assert [] == events(place, PointCited)
     assert not worker.load_reflections(place).sessions[CODEX.session].is_transcript_gone
-
-
-def message(uuid: str, kind: str, text: str) -> dict[str, Any]:
-    """Return a message as Gemini writes it."""
-    return {"id": uuid, "timestamp": "2026-11-23T12:00:00.000Z", "type": kind, "content": [{"text": text}]}
-
-
-HEADER = {"sessionId": "g1", "projectHash": "x", "startTime": "2026-11-23T12:00:00.000Z", "kind": "main"}
-
-
-def test_messages_that_lie_only_in_patches_are_read(tmp_path: Path) -> None:
-    """A session of Gemini without a line for each message is read from its patches, each message once."""
-    first, second = message("m1", "user", "Fix it"), message("m2", "gemini", "Done, as [kpt_001] says.")
-    path = write(
-        tmp_path / "session-x.jsonl", HEADER, {"$set": {"messages": [first]}}, {"$set": {"messages": [first, second]}}
-    )
-    expected = ["User: Fix it", "Agent: Done, as [kpt_001] says."]
-    assert expected == said(path)
-    assert [message["content"] for message in transcript.messages(path)] == ["Fix it", "Done, as [kpt_001] says."]

@@ -34,23 +34,13 @@ PROGRAM_TEXTS = ("<hook_context>", "<session_context>", "<state_snapshot>")
 
 
 def read_line(line: table.Document, seen: set[str]) -> table.TranscriptEntry:
-    """Return what a line says that no earlier one with its id said.
-
-    The messages in a patch (``$set``) count only until one has a line of its own: later ones are repeated, or made up.
-    """
-    patch = table.object_of(line, "$set") or ({} if "id" in line else line)
-    messages = [message for message in table.list_of(patch, "messages") if isinstance(message, dict)]
-    if messages and _OWN not in seen:
-        return table.TranscriptEntry(more=[_read_message(message, seen) for message in messages])
+    """Return what a line says that no earlier one with its id said; the messages in a patch have lines of their own."""
     if "id" in line:
-        seen.add(_OWN)
         return _read_message(line, seen)
-    return table.TranscriptEntry(
-        at=table.text_of(line, "timestamp", "startTime"), is_unknown=KNOWN_FIELDS.isdisjoint(line)
-    )
+    at = table.text_of(line, "timestamp", "startTime")
+    return table.TranscriptEntry(at=at, is_unknown=KNOWN_FIELDS.isdisjoint(line))
 
 
-_OWN = "a message with a line of its own"
 KNOWN_FIELDS = {"$set", "$rewindTo", "sessionId"}
 """Of each line that is no message, one."""
 

@@ -80,7 +80,6 @@ class TranscriptEntry(NamedTuple):
         at: When it was written, as it is there; empty without one.
         is_subagents: Whether a subagent wrote it.
         subagent: That subagent's id; empty if the line does not name it.
-        more: Further messages of the line.
         is_unknown: Whether the line is of no form that is known.
         tokens: Id of a request to the model → its tokens in and out; an agent may write it on several lines.
         failed: Ids of calls of tools that failed, where that is not in the answer of the tool.
@@ -93,7 +92,6 @@ class TranscriptEntry(NamedTuple):
     at: str = ""
     is_subagents: bool = False
     subagent: str = ""
-    more: Sequence[TranscriptEntry] = ()
     is_unknown: bool = False
     tokens: Mapping[str, tuple[int, int]] = {}
     failed: Sequence[str] = ()
@@ -237,9 +235,15 @@ def _open_packed(path: str) -> Iterator[BinaryIO]:
 
 
 def parse_line(data: bytes) -> Document:
-    """Return the JSON object on a line; an empty one for anything else, as for a line that is still being written."""
+    """Return the JSON object on a line, of texts that UTF-8 can encode.
+
+    It is empty for anything else, as for a line that is still being written.
+    """
     try:
         value = loads(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+        # Agents cut emoji in two, and UTF-8 has no halves.
+        if b"\\ud" in data or b"\\uD" in data:
+            value = loads(dumps(value).encode("utf-8", "replace").decode())
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

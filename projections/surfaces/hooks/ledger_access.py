@@ -247,8 +247,8 @@ def save_error(project: AnyProject, error: Exception) -> None:
 
 
 def digest(text: str) -> str:
-    """Return a short digest of a text."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """Return a short digest of a text; as in a transcript, half of a character counts as a question mark."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def marker_file(project: AnyProject, name: str, session: str = "") -> str:

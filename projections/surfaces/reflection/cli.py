@@ -233,5 +233,6 @@ def _sessions_in(project: Project, folder: Path, known: Reflections, rater: str)
 def _begin_time(path: Path) -> tuple[str, str]:
     """Return when a session began, by its first line with a time, and its name."""
     with suppress(OSError):
-        return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
+        times = (line.entry.at for line in islice(transcript.lines(path), _HEAD_LINES))
+        return next(filter(None, times), ""), path.name
     return "", path.name

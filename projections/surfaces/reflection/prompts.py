@@ -132,7 +132,7 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
     searched_to = searched_to if searched_to <= size else 0
     for line in transcript.lines(path, begin, transcript.reader_of(unread.path)):
         is_silent = is_silent and not line.turns
-        is_subagents = bool(file) or line.is_subagents
+        is_subagents = bool(file) or line.entry.is_subagents
         turns = () if unread.rater == NO_RATER else line.turns
         texts = [transcript.format_turn(turn, subagent=is_subagents) for turn in turns]
         length = sum(map(len, texts)) + len(texts)
@@ -143,9 +143,9 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
         piece.lines += texts
         if line.begin >= searched_to:
             _add_messages(piece, line, file, unread)
-        piece.at = transcript.ledger_time(line.at) or piece.at
+        piece.at = transcript.ledger_time(line.entry.at) or piece.at
         piece.unknown += line.is_unknown
-        end, last_uuid = line.end, line.uuid or last_uuid
+        end, last_uuid = line.end, line.entry.uuid or last_uuid
     seen = end if is_full else max(size, end, 0 if file else unread.session.request_end)
     # A session that ended before any prompt: nothing of it was read, and what it was given was given to nobody.
     end = 0 if is_silent else end
@@ -168,7 +168,7 @@ def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
     read = unread.known.searched_uuids if unread.rater == NO_RATER else unread.known.reflected_uuids
     known = read | transcript.copied_uuids(path, others)
     lines = transcript.lines(path, 0, transcript.reader_of(unread.path)) if known else ()
-    return max((line.end for line in lines if line.uuid in known), default=0)
+    return max((line.end for line in lines if line.entry.uuid in known), default=0)
 
 
 def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
@@ -176,13 +176,13 @@ def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
 
     A line of a subagent in the session's own transcript may not say which subagent it is; nothing of it counts.
     """
-    subagent = file.removeprefix(transcript.SUBAGENT) or line.subagent
-    for turn in line.turns if subagent or not line.is_subagents else ():
+    subagent = file.removeprefix(transcript.SUBAGENT) or line.entry.subagent
+    for turn in line.turns if subagent or not line.entry.is_subagents else ():
         if not turn.occasion:
             continue
         cited = citations.find_cited(turn.whole, unread.names)
         ratings, lessons = read_marks(turn.whole, unread.names)
-        when = transcript.ledger_time(line.at)
+        when = transcript.ledger_time(line.entry.at)
         # What the session was given elsewhere, as another project's entry of that name, is no citation here.
         given = unread.find_given(frozenset(cited), "")
         if names := [name for name in cited if name in given]:

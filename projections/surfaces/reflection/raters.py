@@ -66,15 +66,11 @@ class RaterError(TallybookError):
 
     def __init__(self, cause: str, reason: str, spent: tuple[int, int] = (0, 0), model: str = "") -> None:
         """Take the fields of ``reflection.failed``; the reason comes from a provider and may hold anything."""
-        self.cause, self.spent, self.model = cause, spent, _clean(model)
+        self.cause, self.spent, self.model = cause, spent, model
         # Masked before it is cut, as half of a secret is not recognised.
-        self.reason = " ".join(secrets.mask(_clean(reason)).split())[:_REASON_CHARS]
+        text = secrets.mask(reason.encode("utf-8", "replace").decode())
+        self.reason = " ".join(text.split())[:_REASON_CHARS]
         super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
-
-
-def _clean(text: object) -> str:
-    """Return a text that UTF-8 can encode, empty for another value."""
-    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""
 
 
 def find_timeout_s() -> float:
@@ -565,7 +561,7 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
         raise RaterError(UNAVAILABLE, f"{rater} cannot be asked: {error}") from error
     # A rater that does not tell its cost has the expected one.
     spent = reply.spent if any(reply.spent) else expected
-    text, model = _clean(reply.text), _clean(reply.model or options.model)
+    text, model = reply.text or "", reply.model or options.model
     if reply.tool:
         raise RaterError(UNUSABLE, f"{reply.tool}, although it has none", spent, model)
     if reply.stop in ("refusal", "content_filter"):

@@ -6,7 +6,7 @@ module of the agent that wrote it. Turns are without what the agent's program wr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -71,28 +71,20 @@ class Line:
         begin: Where it begins in the file, in bytes.
         end: Where the next one begins.
         fields: Its JSON object, empty if it is damaged.
-        messages: Its messages, one at least.
+        entry: What it says.
         is_unknown: Whether it is of no form that is known.
-        uuid: Its own id, empty without one.
-        at: When it was written, as it is there; empty without a time.
-        is_subagents: Whether a subagent wrote it, in the session's own transcript.
-        subagent: That subagent's id; empty if the line does not name it.
     """
 
     begin: int
     end: int
     fields: Mapping[str, Any]
-    messages: Sequence[TranscriptEntry]
+    entry: TranscriptEntry
     is_unknown: bool
-    uuid: str
-    at: str
-    is_subagents: bool
-    subagent: str
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """Return its turns, none for most kinds of lines."""
-        turns = [_turn(block, message.role) for message in self.messages for block in message.blocks]
+        turns = [_turn(block, self.entry.role) for block in self.entry.blocks]
         return tuple(turn for turn in turns if turn is not None and turn.text)
 
 
@@ -202,13 +194,8 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
                 data, is_whole = b"", rest.endswith(b"\n")
             end, fields = file.tell(), table.parse_line(data)
             entry = reader.read_line(fields, seen)
-            if end <= begin:
-                continue
-            messages = (entry, *entry.more)
-            is_unknown = not data.isspace() and (not fields or any(message.is_unknown for message in messages))
-            uuid, at = _valid(entry.uuid), next((message.at for message in reversed(messages) if message.at), "")
-            of_subagent = entry.is_subagents, _valid(entry.subagent)
-            yield Line(start, end, fields, messages, is_unknown, uuid, _valid(at), *of_subagent)
+            if end > begin:
+                yield Line(start, end, fields, entry, not data.isspace() and (not fields or entry.is_unknown))
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -218,11 +205,10 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
         OSError: It cannot be read.
     """
     for line in lines(path, unfinished=True):
-        for message in line.messages:
-            values = [block.get("text") for block in message.blocks if block.get("type") == "text"]
-            content = "\n".join(value for value in values if isinstance(value, str))
-            if content and not content.lstrip().startswith(_ECHOES):
-                yield {"role": message.role, "content": _valid(content)}
+        values = [block.get("text") for block in line.entry.blocks if block.get("type") == "text"]
+        content = "\n".join(value for value in values if isinstance(value, str))
+        if content and not content.lstrip().startswith(_ECHOES):
+            yield {"role": line.entry.role, "content": content}
 
 
 def _turn(block: Mapping[str, Any], role: str) -> Turn | None:
@@ -234,24 +220,19 @@ def _turn(block: Mapping[str, Any], role: str) -> Turn | None:
     """
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
-        own = remove_inserted(_valid(text))
+        own = remove_inserted(text)
         if role != "assistant":
             return Turn(role, _mask(own, MESSAGE_CHARS))
         return Turn(role, _mask(own, MESSAGE_CHARS), whole=own, occasion=handler.occasion_of(text))
     if kind == "tool_use":
-        given = _valid(table.all_texts(block.get("input")))
-        return Turn("use", _mask(given, TOOL_CHARS), _valid(str(block.get("name") or "a tool"))[:100], given)
+        given = table.all_texts(block.get("input"))
+        return Turn("use", _mask(given, TOOL_CHARS), str(block.get("name") or "a tool")[:100], given)
     if kind == "tool_result":
-        answer = _valid(table.all_texts(block.get("content")))
+        answer = table.all_texts(block.get("content"))
         # An agent that reads the playbook with a tool must not teach it to itself.
         text = _LEFT_OUT if _SHOWS_PLAYBOOK.search(answer) else _mask(remove_inserted(answer), TOOL_CHARS)
         return Turn("error" if block.get("is_error") else "tool", text)
     return None
-
-
-def _valid(text: str) -> str:
-    """Return a text that UTF-8 can encode: agents cut emoji in two."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def remove_inserted(text: str) -> str:
@@ -294,7 +275,7 @@ def format_turn(turn: Turn, *, subagent: bool = False) -> str:
 
 def format_message(role: str, content: str) -> str:
     """Return a message of `messages` as a model reads it: shortened, without secrets and lines of the playbook."""
-    text = _mask(remove_inserted(_valid(content)), MESSAGE_CHARS)
+    text = _mask(remove_inserted(content.encode("utf-8", "replace").decode()), MESSAGE_CHARS)
     return format_turn(Turn(role if role in SPEAKERS else "user", text))
 
 
@@ -314,7 +295,7 @@ def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
         for other in others if first else ():
             place = locate(other)
             before = _first_line(place) if other != path and is_here(place) else None
-            if first and before and (before.uuid == first.uuid or _holds(place, first, path)):
+            if first and before and (before.entry.uuid == first.entry.uuid or _holds(place, first, path)):
                 yield other
 
 
@@ -329,21 +310,21 @@ def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
         OSError: One of them cannot be read.
     """
     copied = ((line, others[other]) for other in copied_from(path, others) for line in lines(locate(other)))
-    return {line.uuid for line, end in copied if line.uuid and line.end <= end}
+    return {line.entry.uuid for line, end in copied if line.entry.uuid and line.end <= end}
 
 
 def _first_line(path: Path) -> Line | None:
     """Return the first line of a transcript that has an id."""
-    return next((line for line in islice(lines(path), _HEAD_LINES) if line.uuid), None)
+    return next((line for line in islice(lines(path), _HEAD_LINES) if line.entry.uuid), None)
 
 
 def _holds(place: Path, line: Line, path: Path) -> bool:
     """Return whether a transcript in the same folder as another holds a line of it."""
-    at = ledger_time(line.at)
+    at = ledger_time(line.entry.at)
     # Most are of sessions that had ended before this one began, and are not opened.
     if at is None or place.parent != path.parent or place.stat().st_mtime_ns // 1000 < clock.to_unix_us(at):
         return False
-    return f'"{line.uuid}"'.encode() in place.read_bytes()
+    return f'"{line.entry.uuid}"'.encode() in place.read_bytes()
 
 
 def ledger_time(at: str) -> str | None:
@@ -476,8 +457,7 @@ def measure(path: Path, *, ended: bool, copied: Collection[str] = ()) -> Numbers
     tally = _Tally()
     for line in lines(path, unfinished=True):
         # What a branch copied was measured in the session that it came from.
-        if not (line.is_subagents or line.fields.get("forkedFrom") or line.uuid in copied):
-            tally.pass_time(line.at)
-            for message in line.messages:
-                tally.add_message(message)
+        if not (line.entry.is_subagents or line.fields.get("forkedFrom") or line.entry.uuid in copied):
+            tally.pass_time(line.entry.at)
+            tally.add_message(line.entry)
     return tally.numbers(ended=ended)
