@@ -6,7 +6,7 @@ alone, so stories are folded for the names that a question is about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import inf
 import re
@@ -131,9 +131,6 @@ class Story:
         ignored: The events that changed nothing, in order.
         turns: The events that brought it or took it out, and before each prune its last harmful rating, in order.
         notes: The notes about it; in a shared history the own ones come before the entry, which the book brings.
-        last_exit: The event of the last batch that ended without the entry while the moment before had it; None where
-            no moment had it: an entry added and taken out in one batch was in the playbook at no moment.
-        last_undo_batch: The last batch with an undo, None without one. Moments before it showed another history.
     """
 
     name: str
@@ -144,8 +141,6 @@ class Story:
     ignored: list[EntryChange] = attrs.field(factory=list)
     turns: list[EventRecord] = attrs.field(factory=list)
     notes: list[EventRecord] = attrs.field(factory=list)
-    last_exit: EventRecord | None = None
-    last_undo_batch: Batch | None = None
 
     @property
     def entry(self) -> Entry | None:
@@ -222,7 +217,6 @@ def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
 def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
     """Apply a batch event by event; line heads are decoded only for events of a story."""
     book = state.book
-    was_present: dict[str, bool] = {}
     has_changes = False
     for index, event in enumerate(batch.events):
         place = EventPlace(batch, index)
@@ -241,14 +235,7 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
             change(book, event, batch)
             _note_changes(state, event, place, before)
         for story in _stories_with(state, event, before):
-            entry = before.get(story.name, story.entry)
-            was_present.setdefault(story.name, entry is not None)
-            _add_event(story, batch.records[index], entry)
-    for name, is_old in was_present.items():
-        story = state.stories[name]
-        # An entry that one batch adds and takes out is in the playbook at no moment.
-        if is_old or story.entry is not None:
-            story.last_exit = story.decision
+            _add_event(story, batch.records[index], before.get(story.name, story.entry))
     # An injection or a citation is no change of the playbook, whose stamp stays.
     if has_changes:
         settle(book, batch)
@@ -271,9 +258,6 @@ def _note_changes(state: EntryStatuses, event: Any, place: EventPlace, before: M
         state.links[place.batch.last] = place.batch.begin
     if isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS):
         state.undone[event.event.name] = (text_of(event.event), name_event(event.by))
-    if isinstance(event, events.EventsVoided):
-        for story in state.stories.values():
-            story.last_undo_batch = place.batch
 
 
 # Stories
@@ -499,13 +483,12 @@ def _kin(state: EntryStatuses, name: str) -> Iterator[tuple[str, str]]:
 # What `why` answers
 
 
-def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], Story]) -> dict[str, Any]:
+def explain(story: Story, statuses: EntryStatuses) -> dict[str, Any]:
     """Return what `why` answers about an entry.
 
     Args:
         story: The story.
         statuses: The status of every name as of the same moment.
-        story_as_of: Returns the story as of an earlier event number; called where something was undone.
 
     Returns:
         ``{name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes, told, cited,
@@ -513,18 +496,15 @@ def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], 
         ``decided_by`` is the event that took it out, or undid its addition. A note is ``{seq, at, by, note}``, ``note``
         None once redacted. ``told`` (injections) and ``cited`` are
         ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
-        ``stood`` says whether the entry was in the playbook at any moment. ``vanished_by`` is the deciding event
-        whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
-        ``lineage``. Only an entry that holds until a date has ``until``.
+        ``stood`` says whether the entry was ever in the playbook, which one joined to another by its text was not.
+        ``vanished_by`` is the event of ``decided_by`` as in ``deciding``. ``lineage`` is that of ``lineage``. Only an
+        entry that holds until a date has ``until``.
     """
     name, policy = story.name, story.book.policy
     last = story.last or Entry(name, "")
     text, decision = (None if story.last is None else last.text), story.decision
     if (addition := story.undone_addition) is not None:
         text, decision = text_of(addition.event), addition.by
-    last_exit = find_exit(story, story_as_of) if story.entry is None else None
-    # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
-    exit_event = last_exit or decision
     seeds: list[Any] = [step.record.event for step in story.trail if isinstance(step.record.event, events.PointSeeded)]
     answer = {
         "name": name,
@@ -544,9 +524,9 @@ def explain(story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], 
         ],
         "told": _uses_json(statuses.injections, name),
         "cited": _uses_json(statuses.citations, name),
-        "stood": story.entry is not None or last_exit is not None,
-        "vanished_by": None if exit_event is None else _brief(story, exit_event),
-        "deciding": [_brief(story, record) for record in _deciding_events(story, exit_event)],
+        "stood": story.status != UNKNOWN and not (decision and isinstance(decision.event, events.PointMatched)),
+        "vanished_by": None if decision is None else _brief(story, decision),
+        "deciding": [_brief(story, record) for record in _deciding_events(story, decision)],
         "lineage": lineage(statuses, name),
     }
     return answer | ({"until": day} if (day := story.book.until.get(name)) else {})
@@ -568,33 +548,14 @@ def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
     return row
 
 
-def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord | None:
-    """Return the event whose batch took an absent entry out of the playbook, None where it never was in it.
-
-    The playbook as of the moment before that batch has the entry, and no later one has. An undo changes how the
-    history before it reads; where one comes after the exit in the story, the story as of before the undo decides.
-    """
-    while (batch := story.last_undo_batch) is not None:
-        begin = batch.records[0].seq
-        if story.last_exit is not None and story.last_exit.seq > batch.last:
-            break
-        before = story_as_of(begin - 1)
-        if before.entry is not None:
-            is_later = story.last_exit is not None and story.last_exit.seq >= begin
-            undo = next(record for record in batch.records if isinstance(record.event, events.EventsVoided))
-            return story.last_exit if is_later else undo
-        story = before
-    return story.last_exit
-
-
-def _deciding_events(story: Story, exit_event: EventRecord | None) -> list[EventRecord]:
+def _deciding_events(story: Story, decision: EventRecord | None) -> list[EventRecord]:
     """Return the events that decided about an entry, in order.
 
     These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
     most, and the last harmful one before a prune; the undos of its events, and the undone event that had added it.
     """
     ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
-    records = [*ratings[-MAX_RATINGS:], *story.turns, *([] if exit_event is None else [exit_event])]
+    records = [*ratings[-MAX_RATINGS:], *story.turns, *([] if decision is None else [decision])]
     for ignored in story.ignored:
         undone_event = ignored.record.event
         if isinstance(undone_event, UndoneEvent):

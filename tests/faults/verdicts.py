@@ -30,10 +30,10 @@ from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verification, salvage, verify
 from tallybook.projections.fold import fold
-from tallybook.projections.history.entry_history import Story, entries_view, explain
+from tallybook.projections.history.entry_history import entries_view, explain
 from tallybook.projections.history.event_rows import row
 from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.playbook.view import PLAYBOOK
 
 T = TypeVar("T")
 NOW = clock.moment(1_795_000_000_000_000)
@@ -241,7 +241,7 @@ def _views(case: Case) -> None:
         playbook_bytes(fold(PLAYBOOK, batches))
         rows = [row(record) for batch in batches for record in batch.records]
         told = [(fold(entries_view({name}), batches), name) for name in (ENTRY, "")]
-        stories = [explain(state.stories[name], state, lambda _: Story("", Playbook())) for state, name in told]
+        stories = [explain(state.stories[name], state) for state, name in told]
         json.dumps([rows, stories], ensure_ascii=False).encode()
 
     case.unless(case.answer_of("a view", seen) is None, "a view refuses what a fold takes")

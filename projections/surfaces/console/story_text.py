@@ -93,10 +93,6 @@ def tell_story(story: Story, *, as_of: bool = False) -> Iterator[str]:
     yield _fate(story, as_of=as_of)
     if day := story.get("until"):
         yield f"It holds until {day}, in UTC, and is not injected after that day."
-    left_by, decided_by = story["vanished_by"], story["decided_by"]
-    # After an undo, the event that decides now need not be the one that took the entry out at the time.
-    if left_by and story["stood"] and (decided_by is None or left_by["seq"] != decided_by["seq"]):
-        yield f"It was in the playbook until event {left_by['seq']}: {left_by['summary']}."
     yield from _events_without_effect(story)
 
 

@@ -292,11 +292,9 @@ def explain_entry(
             raise AmbiguousEntryError(words, entry_history.entry_rows(statuses, names))
         name = names[0] if names else words
     read = read or history_of(log, {name}, statuses.links)
-
-    def story_as_of(seq: int | None) -> entry_history.Story:
-        return fold_history(entry_history.entries_view({name}), read, seq).stories[name]
-
-    answer = entry_history.explain(statuses.stories.get(name) or story_as_of(end), statuses, story_as_of)
+    if name not in statuses.stories:
+        statuses.stories |= fold_history(entry_history.entries_view({name}), read, end).stories
+    answer = entry_history.explain(statuses.stories[name], statuses)
     if has_book(opened):
         from tallybook.projections.surfaces.sharing import shared_log
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from heapq import merge
 from importlib.metadata import version
@@ -144,9 +144,6 @@ MAX_ROWS: Final = 20_000
 
 MAX_STORIES: Final = 500
 """Most stories: each entry is compared with every name, to find the same guidance under other names."""
-
-_STATES: Final = 8
-"""How many earlier states are held at a time; entries ask for the moments before the same undos."""
 
 
 ALTERNATIVES: Final[dict[str, Policy]] = {
@@ -397,25 +394,16 @@ def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choi
         if rows > MAX_ROWS or len(latest) == MAX_STORIES:
             break
         latest.append(names[entry - 1])
-    view = entries_view(latest)
-
-    @lru_cache(maxsize=_STATES)
-    def as_of(until: int) -> EntryStatuses:
-        return fold_history(view, read, until)
-
-    stories = [_tell(film, name, as_of, choices) for name in latest]
+    state = fold_history(entries_view(latest), read, film.last)
+    stories = [_tell(film, name, state, choices) for name in latest]
     return {"stories": stories, "omitted": len(numbers) - len(stories)}
 
 
-def _tell(film: Film, name: str, as_of: Callable[[int], EntryStatuses], choices: Choices) -> dict[str, Any]:
+def _tell(film: Film, name: str, state: EntryStatuses, choices: Choices) -> dict[str, Any]:
     """Return a story as the page shows it: ``{entry, sentences, deciding, others}``."""
-    state, numbers = as_of(film.last), film.names
-    story = explain(state.stories[name], state, lambda until: as_of(until).stories[name])
+    numbers, story = film.names, explain(state.stories[name], state)
     if not choices.with_quotes:
-        left_by = story["vanished_by"]
-        # Its own summary quotes a reason, or names a session.
-        summary = left_by and {**left_by, "summary": film.words_of(left_by["seq"])}
-        story |= {"notes": [], "original": None, "vanished_by": summary}
+        story |= {"notes": [], "original": None}
     if not choices.with_texts:
         for row in (*story["trail"], *story["ignored"], story["decided_by"]):
             if row is not None:

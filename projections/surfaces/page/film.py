@@ -359,11 +359,6 @@ class Film:
             # An undo can change every name.
             track.note([*track.rows, *book.entries, *book.gone, *book.used, *book.pinned], {}, until)
 
-    def words_of(self, seq: int) -> str:
-        """Return what an event did, in a few words."""
-        words: str = list(self.kind_names)[self.kinds[seq - self.base - 1]][1] if seq > self.base else ""
-        return words
-
     def part(self, *, with_texts: bool) -> dict[str, Any]:
         """Return tables, moments, events and changes as the document has them; README.md has the format."""
         texts, shown = dict[str, int](), len(self.moment_authors)
