@@ -37,7 +37,7 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_batches
 from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.fold import fold_history
-from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
+from tallybook.projections.history.entry_history import entries_view, explain
 from tallybook.projections.playbook.conditions import parse, search
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import history
@@ -211,11 +211,8 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
 
 def story(batches: Sequence[Batch], name: str, until: int | None = None) -> Any:
     """Return the story of an entry as of a moment, from the whole history."""
-
-    def audit(moment: int | None) -> Any:
-        return fold_history(entries_view({name}), lambda: batches, moment).stories[name]
-
-    return explain(audit(until), fold_history(ENTRIES, lambda: batches, until), audit)
+    state = fold_history(entries_view({name}), lambda: batches, until)
+    return explain(state.stories[name], state)
 
 
 def stories_of(story_log: JsonlLog) -> dict[tuple[str, int | None], Any]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
 import re
 import shutil
-import signal
-import subprocess
 from typing import Any
 
 import attrs
@@ -24,8 +20,6 @@ from helpers.command_line import Answer, Run
 from helpers.ledger_codec import sample
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
-from helpers.repository import ROOT
-from helpers.transcripts import COMMAND
 from helpers.view_histories import KNOWN
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
@@ -36,7 +30,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation
 
 IDS = ["s1", "s2", "s\"'é"]
 SAID = st.fixed_dictionaries(
@@ -116,65 +109,6 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
     else:
         with pytest.raises(UnknownEntryError):
             list(listing.events(made, wanted))
-
-
-# What is appended
-
-
-ENDS_WITHIN_S = 60
-
-
-@contextmanager
-def following(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a process that follows the ledger; end it if it has not ended by itself."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [*COMMAND, "log", "--follow", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        # A shell that runs the tests in the background has its children ignore a Control-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - this process has no threads
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def line_of(process: subprocess.Popen[bytes]) -> str:
-    """Return the next line that a process prints."""
-    assert process.stdout is not None
-    return process.stdout.readline().decode()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
-def test_following_prints_new_events_and_ends_at_an_interrupt(here: Project) -> None:
-    """New events are printed at once, an undo with its number; Ctrl-C is no error and leaves no trace."""
-    with following("--since", "7") as process:
-        line_of(process)
-        commands.rate(here, "kpt_001", "helpful", HUMAN)
-        assert "helpful" in line_of(process)
-        line_of(process)
-        curation.undo(here, "9", None, "", HUMAN)
-        told = line_of(process)
-        assert "event 9 undone" in told
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=ENDS_WITHIN_S)
-        assert (0, b"") == (process.returncode, err)
-
-
-@pytest.mark.skipif(not hasattr(__import__("select"), "poll"), reason="nothing tells of a closed pipe here")
-def test_following_ends_without_a_reader(here: Project) -> None:
-    """A closed pipe ends it, even if nothing is ever appended."""
-    del here
-    with following("--since", "7") as process:
-        line_of(process)
-        assert process.stdout is not None
-        process.stdout.close()
-        process.wait(ENDS_WITHIN_S)
-        assert process.stderr is not None
-        assert (0, b"") == (process.returncode, process.stderr.read())
 
 
 # The last events, read from the end

@@ -208,16 +208,12 @@ def read_stories(machine: SharedMachine) -> dict[str, Any]:
     """Return the answer of `why` for each name that was ever used, from the whole history."""
     log = shared_log(machine)
     batches = list(decode(log.read()))
-    state = fold_history(ENTRIES, lambda: batches)
+    names = fold_history(ENTRIES, lambda: batches).names
+    state = fold_history(entries_view(names), lambda: batches)
     log.stamp(state, state.book)
-    answers = {}
-    for name in state.names:
-
-        def tell(until: int | None, name: str = name) -> Any:
-            return fold_history(entries_view({name}), lambda: batches, until).stories[name]
-
-        answers[name] = explain(tell(None), state, tell)
-        add_arrivals(log.own, answers[name])
+    answers = {name: explain(state.stories[name], state) for name in names}
+    for told in answers.values():
+        add_arrivals(log.own, told)
     return answers
 
 

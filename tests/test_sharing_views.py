@@ -17,12 +17,9 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF, PointCited, PointProposed, PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
-from tallybook.projections.history.event_rows import EventFilter
 from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events
-from tallybook.projections.surfaces.history.events import event_parts
-from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.mcp import TOOLS
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.writing import curation, record
@@ -259,26 +256,6 @@ def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:
     assert {"kpt_001": (0, 0, 0), "kpt_002": (1, 1, 1)} == uses
     record.write(ben.project, [Request(given, {"rater": "agent", "session": "s2"})])
     assert [1, 1] == [ben.json("why", name)["cited"]["count"] for name in ("kpt_001", "kpt_002")]
-
-
-def test_a_followed_log_shows_what_a_sync_brings(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """The parts of a followed log are the events that came in since, each once, whichever log they are in."""
-    anna, ben = pair
-    log = open_log(anna.project)
-    waits = iter((True, True, False))
-
-    def wait() -> bool:
-        if more := next(waits):
-            commands.rate(ben.project, "kpt_001", "neutral", HUMAN)
-            ben.sync()
-            anna.sync()
-        return more
-
-    parts = [
-        [str(event.seq) for event in records] for _, records in event_parts(log, EventFilter(kinds=("point.*",)), wait)
-    ]
-    assert ["book:3", "book:5", "book:7", "book:10", "book:12", "book:14", "book:16", "10"] == parts[0]
-    assert [1, 1] == [len(part) for part in parts[1:]]
 
 
 # Sections in a shared project: they travel and land with their entries (rule 18).

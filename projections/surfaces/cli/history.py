@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-import select
 import sys
 from textwrap import shorten
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -50,9 +47,6 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.log import Log
 
-FOLLOW_S: Final = 0.5
-"""Seconds between two looks at a ledger that is followed."""
-
 
 def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFilter]:
     """Return the ledger and what the options select of it; print notes about options that select nothing.
@@ -66,8 +60,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     if has_book(log) and until is not None:
         log, until = log.at(until), None
     session, rater, writer, when, kinds = (options[name] for name in ("session", "rater", "writer", "since", "kinds"))
-    # A session that is followed need not have begun.
-    if session is not None and not options["follow"]:
+    if session is not None:
         session = moments.session_of(log, session, f"--session {session}").session
     writers = frozenset() if writer is None else find_writers(log, writer, "--writer")
     since, is_earlier = 0, None
@@ -89,23 +82,6 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     return log, EventFilter(options["name"], session, rater, kinds, since, until, writers, is_earlier)
 
 
-def wait_for_more() -> bool:
-    """Flush standard output and wait for FOLLOW_S; return whether its reader is still there."""
-    sys.stdout.flush()
-    if hasattr(select, "poll"):  # Windows has none.
-        poll = select.poll()
-        # With no event asked for, poll reports only an end: a closed pipe, a terminal that hung up.
-        poll.register(sys.stdout.fileno(), 0)
-        reported = poll.poll(FOLLOW_S * 1000)
-        if not reported:
-            return True
-        if any(event & (select.POLLERR | select.POLLHUP) for _, event in reported):
-            return False
-    # Poll returns at once for a stream that it cannot watch.
-    time.sleep(FOLLOW_S)
-    return True
-
-
 @click.command(cls=Verb, example="tallybook log kpt_001 --since 2d --kind 'point.*' --rater reflector --json")
 @click.argument("name", required=False)
 @click.option("--since", metavar="WHEN", help="List only events after this moment.")
@@ -116,20 +92,18 @@ def wait_for_more() -> bool:
 @click.option(
     "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
 )
-@click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
 @click.option(
     "-n", "--limit", "limit", metavar="N", type=parameters.WholeNumber(1), help="List only the last N of them."
 )
-def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:
+def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """List events, newest last.
 
     With a NAME, only the events that name this entry; an update that prunes entries names none, `why NAME` shows it.
     WHEN is as for `show --at`; --since A --until B lists the events between the playbooks of `diff A B`.
-    --follow --since '~0' lists new events only. --follow takes the whole id of a --session.
 
     --json answers one event a line, with undone_by where it was undone
     """
-    ledger, selection = _select(project, options | {"follow": follow})
+    ledger, selection = _select(project, options)
     limit, start = options["limit"], START
     if limit is not None and selection == EventFilter(since=selection.since) and type(ledger) is JsonlLog:
         # Every event counts, so the last of them are those before the head.
@@ -137,29 +111,20 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
         start = events.find_start(ledger, limit)
     elif limit is not None and selection == EventFilter() and has_book(ledger) and ledger.until is None:
         ledger = events.tail_of(ledger, limit)
-    paged = sys.stdout.isatty() and not (follow or as_json)
-    # Ctrl-C is the regular end of following.
-    with suppress(*[KeyboardInterrupt] if follow else []):
-        for position, records in events.event_parts(ledger, selection, wait_for_more if follow else None, start):
-            last = records
-            if has_book(ledger):
-                # The book lists events as they came in.
-                last = iter(sorted(last, key=lambda record: record.when or record.at))
-            last = last if limit is None else iter(deque(last, limit))
-            limit = None
-            last = _without_progress(last)
-            undone = events.find_undone_events(ledger, position)
-            if as_json:
-                for record in last:
-                    output.answer(undone.row(record))
-                continue
-            from tallybook.projections.surfaces.console import terminal
+    records = events.events(ledger, selection, start)
+    if has_book(ledger):
+        # The book lists events as they came in.
+        records = iter(sorted(records, key=lambda record: record.when or record.at))
+    records = _without_progress(records if limit is None else iter(deque(records, limit)))
+    undone = events.find_undone_events(ledger, start)
+    if as_json:
+        for record in records:
+            output.answer(undone.row(record))
+        return
+    from tallybook.projections.surfaces.console import terminal
 
-            console = terminal.console_for()
-            if paged:
-                _page(console, map(undone.brief, last))
-            else:
-                terminal.print_log_rows(console, map(undone.brief, last))
+    print_rows = _page if sys.stdout.isatty() else terminal.print_log_rows
+    print_rows(terminal.console_for(), map(undone.brief, records))
 
 
 def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:

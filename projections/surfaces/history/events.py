@@ -1,4 +1,4 @@
-"""The events of a ledger, filtered by entry, session, rater, kind and number, and followed as they are appended.
+"""The events of a ledger, filtered by entry, session, rater, kind and number.
 
 A batch is decoded only if its bytes may match: every writer writes a name, a session and a kind in the same way.
 """
@@ -6,7 +6,7 @@ A batch is decoded only if its bytes may match: every writer writes a name, a se
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -151,46 +151,6 @@ def find_undone_events(log: Log, after: Position = START) -> Undone:
 
 
 # The events
-
-
-def event_parts(
-    log: Log, event_filter: EventFilter, wait: Callable[[], bool] | None = None, start: Position = START
-) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
-    """Yield the wanted events, newest last, in parts, each with the position after which it begins.
-
-    Args:
-        log: The ledger.
-        event_filter: The filter.
-        wait: Called at the end of each part; returns when there may be another, and whether to go on. None for one
-            part alone.
-        start: Where to begin.
-
-    Raises:
-        UnknownEntryError: There is one part, and no event of the whole log is about the wanted entry.
-    """
-    if wait is None:
-        yield start, events(log, event_filter, start)
-        return
-    position = start
-    # A shared history has no end to go on from.
-    listed: set[str] = set()
-
-    def read() -> Iterator[EventRecord]:
-        nonlocal position
-        for batch in log.read(START if has_book(log) else position):
-            if event_filter.until is not None and batch.first > event_filter.until:
-                break
-            position = batch.position
-            for record in _select([batch], event_filter):
-                if not has_book(log) or record.id not in listed:
-                    listed.add(record.id)
-                    yield record
-
-    yield start, read()
-    while event_filter.until is None and wait():
-        if has_book(log):
-            log.refreshed()
-        yield position, read()
 
 
 def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iterator[EventRecord]:
