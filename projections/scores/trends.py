@@ -16,7 +16,7 @@ adds to the configuration can close a gate, and never opens one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean, linear_regression, stdev
 from typing import Any, Final, NamedTuple
 
@@ -158,14 +158,10 @@ class Reason(NamedTuple):
     day: str = ""
 
 
-def _refuse(score_id: str, latest: Level, rule: str, bound: float, why: str) -> Reason:
-    """Return the reason that the latest value of a score is below a bound."""
-    text = f"{score_id} is {latest.value}, {why}{_name_day(latest.period)}"
-    return Reason(rule, score_id, latest.value, bound, text, day=latest.period)
-
-
-def _name_day(day: str) -> str:
-    return f" ({day})" if day else ""
+def _refuse(score_id: str, value: float, rule: str, bound: float, day: str) -> Reason:
+    """Return the reason that a score is below a bound."""
+    text = f"{score_id} is {number(value)} on {day}: below {number(bound)} ({rule})"
+    return Reason(rule, score_id, value, bound, text, day=day)
 
 
 def regressions(history: History, config: Config) -> Iterator[Reason]:
@@ -179,17 +175,14 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
     if latest is None or (baseline is not None and baseline.seq > latest.seq):
         return
     if baseline is not None and latest.value < (bound := baseline.value - limits.points):
-        why = f"more than {number(limits.points)} points below its baseline of {number(baseline.value)}"
-        yield _refuse(history.score_id, latest, BY_BASELINE, bound, f"{why}{_OPEN}")
+        yield _refuse(history.score_id, latest.value, BY_BASELINE, bound, latest.period)
     before = [scored.value for scored in history.sessions[:-1] if baseline is None or scored.seq > baseline.seq]
     # A shorter history tells nothing.
     if len(before) >= max(limits.least_sessions, _LEAST_HISTORY):
         # Rounded, so that a value equal to the bound is not below it by a rounding error.
         bound = round(fmean(before) - limits.z_score * max(stdev(before), LEAST_SPREAD), 6)
-        mean_text = f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
-        why = f"below {number(bound)}: {number(limits.z_score)} standard deviations under {mean_text}"
         if latest.value < bound:
-            yield _refuse(history.score_id, latest, BY_DEVIATION, bound, f"{why}{_OPEN}")
+            yield _refuse(history.score_id, latest.value, BY_DEVIATION, bound, latest.period)
     # By the day and not by the session: the day on which it was set has scores from before it.
     values = [level.value for level in history.days if baseline is None or level.period > str(baseline.day)]
     days = config.trends.short_term_days
@@ -198,15 +191,9 @@ def regressions(history: History, config: Config) -> Iterator[Reason]:
     if now is None or earlier is None or earlier["direction"] == "declining" or now["direction"] != "declining":
         return
     if -now["delta"] >= limits.turn:
-        current, previous = now["current_avg"], now["previous_avg"]
-        text = (
-            f"{history.score_id} has turned: {number(current)} on average of its last {days} days, {number(previous)} "
-            f"of those before, and until then it was {earlier['direction']}{_OPEN}{_name_day(latest.period)}"
-        )
-        yield Reason(BY_TREND, history.score_id, current, previous, text, day=latest.period)
+        yield _refuse(history.score_id, now["current_avg"], BY_TREND, now["previous_avg"], latest.period)
 
 
-_OPEN: Final = "; not acknowledged"
 CRITICAL: Final = "critical"
 OWN: Final = "own score"
 MINIMUM: Final = "min"
@@ -282,46 +269,29 @@ def _find_reasons(
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
     known = {history.score_id: history.latest for history in histories if history.latest is not None}
     for alert in alerts(known, config, BLOCK):
-        why = f"below {number(alert['below'])}: {alert['level']}, which blocks all"
-        reason = _refuse(alert["score"], known[alert["score"]], CRITICAL, alert["below"], why)
-        yield reason._replace(value=float(alert["value"]))
+        yield _refuse(alert["score"], float(alert["value"]), CRITICAL, alert["below"], alert["day"])
     # The specification blocks the evolution of a component by its own score, below 70.
-    own = None if query.score_id is None else config.gates.least
-    yield from _find_below(judged, own, OWN, "the least with which it may evolve")
-    for history in judged:
-        yield from regressions(history, config)
-    yield from _find_below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
-    if query.greatest_drop is not None:
-        yield from _find_drops(judged, query.greatest_drop)
-    # CI that lost its measurements must not pass.
-    yield from _find_unmeasured(judged, closes=not query.allow_no_data)
-
-
-def _find_below(judged: Iterable[History], bound: float | None, rule: str, meaning: str) -> Iterator[Reason]:
-    """Yield a reason for each score below a bound, where there is one."""
-    for history in judged:
-        if bound is not None and history.latest is not None and history.latest.value < bound:
-            yield _refuse(history.score_id, history.latest, rule, bound, f"below {number(bound)}, {meaning}")
-
-
-def _find_drops(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
-    """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
+    bounds = {OWN: None if query.score_id is None else config.gates.least, MINIMUM: query.minimum}
     first = []
     for history in judged:
-        latest, baseline = history.latest, history.baseline
-        if latest is None:
+        yield from regressions(history, config)
+        if (latest := history.latest) is None:
             continue
-        if baseline is None and len(history.sessions) == 1:
+        for rule, bound in bounds.items():
+            if bound is not None and latest.value < bound:
+                yield _refuse(history.score_id, latest.value, rule, bound, latest.period)
+        if query.greatest_drop is None:
+            continue
+        if history.baseline is None and len(history.sessions) == 1:
             first.append(history)
             continue
         # A baseline is what a person accepted as the state to compare with, whatever the session before it scored.
-        before = baseline.value if baseline else float(history.sessions[-2].value)
-        if latest.value < before - greatest:
-            name = "its baseline" if baseline else "the session before"
-            fell = f"{number(before - latest.value)} points below {name}, {number(before)}"
-            why = f"{fell}, and no more than {number(greatest)} are allowed"
-            yield _refuse(history.score_id, latest, DROP, before - greatest, why)
+        before = history.baseline.value if history.baseline else float(history.sessions[-2].value)
+        if latest.value < (least := before - query.greatest_drop):
+            yield _refuse(history.score_id, latest.value, DROP, least, latest.period)
     yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
+    # CI that lost its measurements must not pass.
+    yield from _find_unmeasured(judged, closes=not query.allow_no_data)
 
 
 def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) -> Iterator[Reason]:
@@ -329,7 +299,7 @@ def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) 
     if about:
         only = about[0] if len(about) == 1 else History("")
         day = only.latest.period if only.latest is not None else ""
-        text = f"{', '.join(history.score_id for history in about)}: {what}{_name_day(day)}"
+        text = f"{', '.join(history.score_id for history in about)}: {what}"
         yield Reason(rule, only.score_id, None, None, text, closes, day)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -421,7 +421,7 @@ def document_bytes(document: Document) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def files(state: Scores) -> Iterator[tuple[str, Document]]:
+def files(state: Scores, touched: Iterable[str] | None = None) -> Iterator[tuple[str, Document]]:
     """Yield each score file as its path, ``daily/2026-01-16.json``, and its content.
 
     Files of sessions and days are written for the configured number of days, counted back from the last event, that
@@ -429,12 +429,14 @@ def files(state: Scores) -> Iterator[tuple[str, Document]]:
 
     Args:
         state: What was scored, counted.
+        touched: The sessions whose files are asked for, and those of their versions; None for all.
     """
     config, first, versions = state.config, "", set()
     # Not from today: an old ledger that is replayed in ten years must give the same files.
     if state.last_at:
         first = first_of(day_of(state.last_at, config.timezone), config.storage.retention_days)
-    for session in takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.latest_sessions()):
+    recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.latest_sessions())
+    for session in recent if touched is None else filter(None, map(state.session, touched)):
         if session.scores and session.day >= first:
             versions.add(session.version)
             yield _place(SESSIONS, session.id), session_document(session, config)

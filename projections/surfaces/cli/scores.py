@@ -113,29 +113,24 @@ _DATED: Final = "\0dated"
 """The value of `--export` without a FILE; no file has this name."""
 _PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
 # No option is left out of the answer in silence.
-_WITHOUT: Final = {
-    "feed": ("component", "detail", "export"),
-    "configured": ("component", "detail", "export", "when"),
-}
+_WITHOUT: Final = {"feed": ("component", "detail", "export"), "configured": ("component", "detail", "export", "when")}
 """Option → those that its answer would ignore, as well as the others of _PERIODS."""
 _SPELLED: Final = {"configured": "config", "when": "at"}
 
 
-def _one_of(given_options: Mapping[str, Any]) -> str:
+def _choose_period(options: Mapping[str, Any]) -> str:
     """Return which of the mutually exclusive answers the user chose, empty for none.
 
     Raises:
         BadInputError: Several are, or an option that the answer would ignore.
     """
-    given = {name for name, value in given_options.items() if value is not None and value is not False}
-    named = [name for name in _PERIODS if name in given]
-    ignored = [
-        (option, other) for option, others in _WITHOUT.items() if option in given for other in others if other in given
-    ]
-    if len(named) > 1 or ignored:
-        options = [f"--{_SPELLED.get(name, name)}" for name in (named if len(named) > 1 else ignored[0])]
-        raise BadInputError(" and ".join(options), "exclude each other", "give one of them")
-    return named[0] if named else ""
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    period, *others = [*(name for name in _PERIODS if name in given), ""]
+    clashing = [name for name in (*others, *_WITHOUT.get(period, ())) if name in given]
+    if clashing:
+        names = " and ".join(f"--{_SPELLED.get(name, name)}" for name in (period, clashing[0]))
+        raise BadInputError(names, "exclude each other", "give one of them")
+    return period
 
 
 def _configured(project: Project, *, as_json: bool) -> None:
@@ -172,7 +167,7 @@ def score(project: Project, /, **options: Any) -> None:
     the content of its file, and coverage; for a trend {metric, period, data, trend, forecast, from, to}; where scoring
     is off {enabled}
     """
-    period = _one_of(options)
+    period = _choose_period(options)
     if period == "configured":
         _configured(project, as_json=options["as_json"])
         return
@@ -264,31 +259,22 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     gate, state = answers.ask_gate(project, trends.GateQuery(**options), moment)
     _note_low(state, moment)
     reasons = [reason._asdict() for reason in gate.reasons]
-    lines = _gate_lines(gate, options["score_id"] is None and state.config.enabled)
+    lines = _gate_lines(gate) if state.config.enabled else [f"  {scoring.SCORING_OFF}"]
     value = {"open": gate.open, "day": gate.day or None, "reasons": reasons}
     reply(value, ("open" if gate.open else "closed", *lines), as_json=as_json)
     return 0 if gate.open else EXIT_NO
 
 
-def _gate_lines(gate: trends.Gate, of_all: bool) -> Iterator[str]:  # noqa: FBT001 - the only other argument
-    """Yield what closes a gate; of a gate of all scores a line for each score, and how many there are."""
+def _gate_lines(gate: trends.Gate) -> Iterator[str]:
+    """Yield what closes a gate, a line for each reason, and how many scores do."""
     if any(reason.closes and reason.bound is None for reason in gate.reasons):
         yield f"- {answers.FEED}"
-    if not of_all:
-        yield from (f"{'- ' if reason.closes else '  '}{reason.text}" for reason in gate.reasons)
-    else:
-        # Two long sentences about each score hid what closes the gate; --json has them.
-        closing = [reason for reason in gate.reasons if reason.closes and reason.bound is not None]
-        score_ids = dict.fromkeys(reason.score_id for reason in closing)
-        for score_id in score_ids:
-            why = [reason for reason in closing if reason.score_id == score_id]
-            below = ", ".join(f"below {scoring.number(reason.bound or 0)} ({reason.rule})" for reason in why)
-            on = f" on {why[0].day}" if why[0].day else ""
-            yield f"- {score_id} is {scoring.number(why[0].value or 0)}{on}: {below}"
-        yield from (f"  {reason.text}" for reason in gate.reasons if reason.rule == trends.NOT_ENOUGH)
-        regressed = any(reason.rule in trends.METHODS for reason in closing)
-        hint = "; `tallybook score baseline SCORE` acknowledges a drop" if regressed else ""
-        yield f"  {len(score_ids) or 'none'} of {gate.scored} scores close it, {gate.without_data} have no data{hint}"
+    # A list of all scores without data is not about any of them.
+    yield from (f"{'- ' if reason.closes else '  '}{reason.text}" for reason in gate.reasons if reason.score_id)
+    closing = {reason.score_id for reason in gate.reasons if reason.closes and reason.bound is not None}
+    regressed = any(reason.rule in trends.METHODS for reason in gate.reasons)
+    hint = "; `tallybook score baseline SCORE` acknowledges a drop" if regressed else ""
+    yield f"  {len(closing) or 'none'} of {gate.scored} scores close it, {gate.without_data} have no data{hint}"
     if gate.day:
         yield f"  the latest score is of {gate.day}"
 

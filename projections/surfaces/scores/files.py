@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import nlargest
 import json
 import os
 from pathlib import Path
@@ -23,6 +24,8 @@ from tallybook.projections.surfaces.workspace.project import Project
 LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"
 _FOREIGN_SHOWN: Final = 5
+MOST_COMPARED: Final = 2_000
+"""`score` compares the files of so many sessions, those that changed last, and `replay` those of all."""
 
 
 class Written(NamedTuple):
@@ -79,7 +82,7 @@ def rebuild(project: Project) -> Iterator[str]:
     """
     if not has_scores(project):
         return
-    result = write_files(project, state_of(project))
+    result = write_files(project, state_of(project), every=True)
     if result.written or result.deleted:
         yield f"{result.folder}: {format_count(result.written, 'score file')} written, {result.deleted} deleted"
     for place in result.foreign[:_FOREIGN_SHOWN]:
@@ -127,12 +130,14 @@ def refresh(project: Project, state: Scores) -> Iterator[str]:
         yield f"the score files are not up to date: {why}"
 
 
-def write_files(project: Project, state: Scores) -> Written:
+def write_files(project: Project, state: Scores, *, every: bool = False) -> Written:
     """Compare the score files with what they should be, write those that differ, and delete those no longer wanted.
 
     Args:
         project: Whose files.
         state: What was scored, counted, at the end of the ledger.
+        every: Compare all files. Otherwise a longer history is looked at as far as MOST_COMPARED says, and none is
+            deleted there.
 
     Raises:
         BadInputError: The folder is outside the project.
@@ -147,7 +152,10 @@ def write_files(project: Project, state: Scores) -> Written:
         # Files that show what was appended meanwhile are not set back.
         if open_own_log(project).head().seq > state.seq:
             return Written(folder)
-        wanted = dict(view.files(state))
+        touched = None
+        if not every and len(state.sessions) > MOST_COMPARED:
+            touched = nlargest(MOST_COMPARED, state.sessions, key=lambda id_: state.sessions[id_][1])
+        wanted = dict(view.files(state, touched))
         foreign = [path.name for path in _list_files(folder, "") if path.name not in view.KEYS]
         written = deleted = 0
         for place, document in wanted.items():
@@ -161,7 +169,7 @@ def write_files(project: Project, state: Scores) -> Written:
                 # Not flushed: there may be very many, and each can be written again.
                 disk.replace_file(path, data, durable=False)
                 written += 1
-        for path in (path for name in view.KEYS for path in _list_files(folder, name)):
+        for path in (path for name in view.KEYS if touched is None for path in _list_files(folder, name)):
             place = f"{path.parent.name}/{path.name}"
             if place in wanted:
                 continue
