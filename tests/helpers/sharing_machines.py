@@ -201,12 +201,14 @@ class Site:
             if hasattr(event, field):
                 changes[field] = tuple(meaning.get(name, UNKNOWN + name) for name in getattr(event, field))
         if getattr(event, "text", None) == REDACTED:
-            if (there := self.model.text(record.id)) is not None:
+            there = self.model.text(record.id)
+            is_edit = isinstance(event, events.PointEdited) and changes["name"] in self.seen
+            if is_edit and (there is None or event.change == "kept"):
+                # An edit of the counts of a redacted entry leaves the text, and so does one that lost its own.
+                changes["text"] = self.seen[changes["name"]].text
+            elif there is not None:
                 # Another machine recorded it, before this one redacted the text.
                 changes["text"] = there
-            elif isinstance(event, events.PointEdited) and changes["name"] in self.seen:
-                # Who edits the counts of a redacted entry leaves its text as it is.
-                changes["text"] = self.seen[changes["name"]].text
         return attrs.evolve(event, **changes) if changes else event
 
     # ---- What it shows ----

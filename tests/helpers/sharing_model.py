@@ -154,8 +154,10 @@ class Model:
             self._first.setdefault(record.id, intent)
             self._forms[label, record.id] = intent
             text = getattr(record.event, "text", None)
-            if text:
+            # An edit that leaves the text has none of its own.
+            if text and getattr(record.event, "change", "") != "kept":
                 self.texts.setdefault(record.id, set()).add(text)
+            if text:
                 self.entry_texts.setdefault(getattr(record.event, "name", ""), set()).add(text)
 
     def find(self, id_: str, writer: str) -> Intent | None:
