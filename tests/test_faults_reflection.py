@@ -260,6 +260,7 @@ def test_what_is_written_behind_the_end_of_a_session_is_read_later(
     late = script.path.read_bytes()
     script.path.write_bytes(whole + late[len(whole) : -20])
     place = asked_for(project, script)
+    give(place, "s1", "kpt_001")
     client.plans(answer())
     assert worker.DONE == worker.work(place, CLAUDE)
     script.path.write_bytes(late)

@@ -70,7 +70,7 @@ def reflect(project: Project, /, **options: Any) -> int:
         return _run(project, plan, as_json=options["as_json"])
     known = worker.load_reflections(project)
     if options["source"] is None:
-        sessions = (known.sessions | worker.find_killed(project, known)).items()
+        sessions = (known.sessions | worker.find_longer(project, known)).items()
         awaiting = {name: session for name, session in sessions if name and worker.has_more(session, plan.rater)}
     else:
         awaiting = _sessions_in(project, Path(options["source"]), known, plan.rater)

@@ -51,8 +51,6 @@ MAX_TRIES: Final = 6
 """After so many failures in a row only a person's `tallybook reflect` tries again."""
 WRITE_PAUSE_S: Final = 1
 """An agent that has just ended has so long to write the rest of its transcript; what it writes later is read later."""
-QUIET_S: Final = 60
-"""A transcript written to more recently than this may belong to a session that continues."""
 # Codex fires no such event at /quit, because its server keeps the thread: each stop requests the reflection.
 ENDS: Final = frozenset({"SessionEnd"})
 """Triggers after which a session writes nothing more, except what the agent writes late."""
@@ -67,7 +65,7 @@ A session that was given the playbook longer ago is not looked for, and it may c
 the playbook.
 """
 _STILL_US: Final = 600 * clock.MICROSECONDS
-"""A session whose transcript was written to more recently than this may not be killed."""
+"""A session whose transcript was written to more recently than this may go on."""
 _BEGINNING_US: Final = 3600 * clock.MICROSECONDS
 """For so long a session may have no transcript yet."""
 
@@ -120,31 +118,12 @@ def next_try_us(session: ReflectedSession, rater: str) -> float:
 
 
 def has_more(session: ReflectedSession, rater: str) -> bool:
-    """Say whether anything is left to read: requested bytes, or what an agent wrote after its session's end."""
-    awaits = session.awaits_reflection(rater)
-    if session.transcript is None:
-        return awaits and not session.is_transcript_gone
-    path = transcript.locate(Path(session.transcript))
-    if session.is_transcript_gone and not transcript.is_here(path):
-        # Reported once; it may come back, from a backup or with a folder that was not mounted.
-        return False
-    return awaits or (session.trigger in ENDS and _has_grown(session, path, rater))
-
-
-def _has_grown(session: ReflectedSession, path: Path, rater: str) -> bool:
-    """Say whether the transcripts of a session differ from what was read of them, and have for a while."""
-    position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
-    try:
-        sizes = {file: transcript.size_of(place) for file, place in transcript.files_of(path).items()}
-        if _written_us(path) > quiet_us:
-            return False
-    except OSError:
-        return False
-    own_size, own_end = sizes.pop(""), position.end.get("", 0)
-    # The session's own may end with half a line, which is accounted for.
-    if own_size < own_end or own_size > max(own_end, position.length):
-        return True
-    return any(size > position.end.get(file, 0) for file, size in sizes.items())
+    """Say whether anything that was requested is left to read."""
+    if not session.is_transcript_gone:
+        return session.awaits_reflection(rater)
+    # Reported once; it may come back, from a backup or with a folder that was not mounted.
+    path = transcript.locate(Path(session.transcript or os.devnull))
+    return session.awaits_reflection(rater) and transcript.is_here(path)
 
 
 def _written_us(path: Path) -> int:
@@ -156,13 +135,13 @@ def _written_us(path: Path) -> int:
     return max(file.stat().st_mtime_ns // 1000 for file in transcript.files_of(path).values())
 
 
-# Sessions that ended without a hook because their clients were killed. The ledger knows them by the playbook that they
-# were given; no other session of the agents' folders is read, and none of another project: a ledger can come with a
-# clone, and the ids of sessions with it.
+# Sessions that ended without a hook because their clients were killed, or that were written to after their end. The
+# ledger knows them by the playbook that they were given; no other session of the agents' folders is read, and none of
+# another project: a ledger can come with a clone, and the ids of sessions with it.
 
 
 def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSession | None]:
-    """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet.
+    """Return the sessions whose transcripts are longer than was requested and read, or not there yet.
 
     Returns:
         Id → the session as it awaits reflection where its client must be gone; None where it may go on.
@@ -172,25 +151,24 @@ def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSessio
     sessions = {
         name: known.sessions.get(name, ReflectedSession(None)) for name, at in known.injected_at.items() if at >= oldest
     }
-    # After a reported end, `has_more` finds what is written later.
-    unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
-    transcripts = _find_transcripts(project, unended) if unended else {}
+    transcripts = _find_transcripts(project, sessions) if sessions else {}
     found: dict[str, ReflectedSession | None] = {}
-    for name, session in unended.items():
-        path = transcripts.get(name)
-        if path is None and known.injected_at[name] >= beginning:
+    for name, session in sessions.items():
+        path, has_ended = transcripts.get(name), session.trigger in ENDS
+        if path is None and known.injected_at[name] >= beginning and not has_ended:
             found[name] = None
         # Agents delete old transcripts at any time.
         with suppress(OSError):
-            if path is not None and (size := transcript.size_of(path)) > session.request_end:
-                place = os.fspath(path)
-                killed = attrs.evolve(session, transcript=place, request_end=size, trigger=KILLED_TRIGGER)
-                found[name] = killed if _written_us(path) <= now_us - _STILL_US else None
+            length = max(session.request_end, session.searched_to.length)
+            if path is not None and (size := transcript.size_of(path)) > length:
+                trigger = session.trigger if has_ended else KILLED_TRIGGER
+                longer = attrs.evolve(session, transcript=os.fspath(path), request_end=size, trigger=trigger)
+                found[name] = longer if _written_us(path) <= now_us - _STILL_US else None
     return found
 
 
-def find_killed(project: Project, known: Reflections) -> dict[str, ReflectedSession]:
-    """Return the sessions whose clients were killed, by their ids, as they await reflection."""
+def find_longer(project: Project, known: Reflections) -> dict[str, ReflectedSession]:
+    """Return the sessions whose clients were killed or wrote late, by their ids, as they await reflection."""
     return {name: session for name, session in find_open(project, known).items() if session is not None}
 
 
@@ -298,7 +276,7 @@ def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda
     try:
         while True:
             with disk.hold_lock(project.ledger / LOCK, 0):
-                state = _request_killed(_load(project, plan))
+                state = _request_longer(_load(project, plan))
                 if plan.rater != NO_RATER and overhead(state.playbook) >= plan.settings.tokens_per_day:
                     return TOO_FEW
                 while (name := next(find_due(state.known, plan, tried), None)) is not None:
@@ -340,11 +318,11 @@ def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcom
         raise _StopError(HELD) from error
 
 
-def _request_killed(state: _State) -> _State:
-    """Record that sessions whose clients were killed await reflection."""
+def _request_longer(state: _State) -> _State:
+    """Record that sessions whose clients were killed, or wrote late, await reflection."""
     requests = [
         reflection_request(name, session.request_end, session.trigger, session.transcript, "tallybook")
-        for name, session in find_killed(state.project, state.known).items()
+        for name, session in find_longer(state.project, state.known).items()
     ]
     _record(state.project, requests)
     return attrs.evolve(state, known=load_reflections(state.project, state.known))
