@@ -231,7 +231,7 @@ def test_a_client_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monke
     )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("TALLYBOOK_TIMEOUT_S", "2")
+    monkeypatch.setattr(raters, "TIMEOUT_S", 2)
     with pytest.raises(RaterError) as error:
         raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert "gemini gave no answer within 2 s" == error.value.reason
@@ -449,7 +449,7 @@ def test_an_answer_that_does_not_end_is_not_waited_for(
     address: Address, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
     """A server that sends a byte now and then has no more time than one that sends nothing."""
-    monkeypatch.setenv("TALLYBOOK_TIMEOUT_S", "1")
+    monkeypatch.setattr(raters, "TIMEOUT_S", 1)
     address.steps = [completion(TEXT) | step]
     begin = time.monotonic()
     error = refusal(address.url)

@@ -17,15 +17,14 @@ import attrs
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.history.reflections import NO_RATER
-from tallybook.projections.surfaces.agents.table import count_tokens, object_of, parse_line, text_of
+from tallybook.projections.surfaces.agents.table import AGENTS, count_tokens, object_of, parse_line, text_of
 from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection.prompts import ParsedReply, UnusableError, read_answer
 from tallybook.projections.surfaces.workspace.settings import Settings, is_encrypted_or_local, is_local
 from tallybook.projections.surfaces.writing import secrets
 
-TIMEOUT_S: Final = 300
-"""Seconds that a model has for its answer, unless the variable TALLYBOOK_TIMEOUT_S names another number."""
-MAX_TIMEOUT_S: Final = 86_400
+TIMEOUT_S: Final = 600
+"""Seconds that a model has for its answer."""
 ANSWER_TOKENS: Final = 4_000
 """Most tokens of an answer."""
 OVERHEAD_BYTES: Final = 2_400
@@ -71,16 +70,6 @@ class RaterError(TallybookError):
         text = secrets.mask(reason.encode("utf-8", "replace").decode())
         self.reason = " ".join(text.split())[:_REASON_CHARS]
         super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
-
-
-def find_timeout_s() -> float:
-    """Return how long a model has, 1 s to a day."""
-    try:
-        timeout_s = float(os.environ.get("TALLYBOOK_TIMEOUT_S") or TIMEOUT_S)
-    except ValueError:
-        return TIMEOUT_S
-    # False for a NaN.
-    return timeout_s if 1 <= timeout_s <= MAX_TIMEOUT_S else TIMEOUT_S
 
 
 # An address that speaks chat completions
@@ -132,11 +121,10 @@ def _post(prompt: str, options: Settings, key: str, limit: str) -> tuple[int, by
     headers = {"Content-Type": "application/json", "User-Agent": "tallybook"}
     headers |= {"Authorization": f"Bearer {key}"} if key else {}
     data = json.dumps(body).encode("utf-8", "replace")
-    timeout_s = find_timeout_s()
-    until = monotonic() + timeout_s
+    until = monotonic() + TIMEOUT_S
     request = Request(address.rstrip("/") + "/chat/completions", data, headers)  # noqa: S310 - http or https
     try:
-        with opener.open(request, timeout=timeout_s) as answer:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
             return answer.status, _read(answer, until)
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
@@ -181,14 +169,6 @@ def _read_answer(options: Settings, key: str, status: int, data: bytes) -> Reply
 
 
 # Commands
-
-_SESSION_VARIABLES: Final = frozenset((
-    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR"),
-    *("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_ENV_FILE", "CLAUDE_EFFORT"),
-    *("GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "GEMINI_SYSTEM_MD"),
-    *("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
-))  # fmt: skip
-"""Variables that clients set for the processes of a session."""
 
 
 @attrs.frozen(kw_only=True)
@@ -256,7 +236,9 @@ class _Call:
             TimeoutError: It did not end in time.
         """
         command = self.rater.words[0]
-        environment = {key: value for key, value in os.environ.items() if key not in _SESSION_VARIABLES}
+        # What agents set for the processes of a session.
+        of_session = {name for agent in AGENTS.values() for name in (*agent.shell_variables, agent.session_variable)}
+        environment = {key: value for key, value in os.environ.items() if key not in of_session}
         variables = {name: self._fill(value) for name, value in self.rater.variables.items()}
         try:
             with subprocess.Popen(  # noqa: S603 - the agent's own client, with words of ours and of the settings
@@ -272,14 +254,14 @@ class _Call:
                 start_new_session=True,
             ) as process:
                 try:
-                    output, errors = process.communicate(text.encode("utf-8", "replace"), find_timeout_s())
+                    output, errors = process.communicate(text.encode("utf-8", "replace"), TIMEOUT_S)
                 except BaseException:
                     # Some systems refuse it for a group that has just ended.
                     with suppress(OSError):
                         os.killpg(process.pid, signal.SIGKILL) if os.name == "posix" else process.kill()
                     raise
         except subprocess.TimeoutExpired as error:
-            raise TimeoutError(f"{command} gave no answer within {find_timeout_s():g} s") from error
+            raise TimeoutError(f"{command} gave no answer within {TIMEOUT_S:g} s") from error
         except OSError as error:
             raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
         return subprocess.CompletedProcess([command], process.returncode, output, errors)
