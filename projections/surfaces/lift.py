@@ -438,10 +438,10 @@ def entry_lines(project: Project, name: str, moment: Moment | None = None) -> li
     return [] if about is None else [f"Lift: {_say_judged(*about)}."]
 
 
-def summary_lines(project: Project, moment: Moment | None = None) -> list[str]:
-    """Return what lift knows as of a moment, a line for each unit of each question."""
+def summary_lines(project: Project) -> list[str]:
+    """Return what lift knows, a line for each unit of each question."""
     lines = []
-    for question in _load_asked(project, moment):
+    for question in _load_asked(project, None):
         groups = {view.PLAYBOOK: ["the playbook"], view.NEW: ["new entries"]}
         units = groups.get(question["question"]) or question["names"]
         closed = "" if question["stopped"] is None else ", closed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +39,7 @@ _FORMS: Final = {
     "--as-agent": frozenset({"--for", "--explain", "--session"}),
     "--gone": frozenset({"--at"}),
     "--last-change": frozenset({"--at"}),
-    "": frozenset({"--at", "--limit", "--lift", "--sort"}),
+    "": frozenset({"--at", "--limit", "--sort"}),
 }
 """Option that chooses what `show` answers, empty for the playbook → the options that go with it."""
 
@@ -49,7 +49,6 @@ _FORMS: Final = {
 @click.argument("names", metavar="", nargs=-1)
 @click.option("--sort", type=click.Choice(list(SORTS)), help="Sort by this, the largest number first.")
 @click.option("-n", "--limit", metavar="N", type=parameters.WholeNumber(1), help="Show only the first N entries.")
-@click.option("--lift", is_flag=True, help="Say of each question of lift what is known.")
 @at_when
 @click.option("--gone", is_flag=True, help="List the entries that left the playbook, and why.")
 @click.option("--last-change", is_flag=True, help="Show the event that last changed each entry.")
@@ -97,8 +96,6 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
 
 
 def _show_playbook(project: Project, options: Mapping[str, Any], when: str | None, *, as_json: bool) -> None:
-    if as_json and options["lift"]:
-        raise BadInputError("--json", "excludes --lift", "`tallybook lift --json` has the verdicts")
     shown = commands.playbook(project, when)
     playbook = playbook_dict(shown.state)
     number = len(playbook["key_points"])
@@ -119,10 +116,6 @@ def _show_playbook(project: Project, options: Mapping[str, Any], when: str | Non
     console = terminal.console_for()
     with terminal.page_output(console):
         terminal.print_playbook(console, entries, playbook["last_updated"], moment, number)
-    if options["lift"]:
-        from tallybook.projections.surfaces import lift
-
-        say(*(lift.summary_lines(project, parameters.find_moment(project, when)) or ["lift: nothing was asked"]))
 
 
 def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bool) -> None:
@@ -357,10 +350,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         for linked in others:
             say("", "In the project's playbook:" if owner is mine else "In your own playbook:")
             story_text.print_story(console, linked, trail=trail)
-    if story["status"] != "unknown":
-        return 0
-    note(*_score_hint(project, name))
-    return EXIT_NO
+    return EXIT_NO if story["status"] == "unknown" else 0
 
 
 def _owner(project: Project, mine: Project, name: str) -> Project:
@@ -376,20 +366,3 @@ def _owner(project: Project, mine: Project, name: str) -> Project:
             if stories.is_known(mine, name, by_words=by_words):
                 return mine
     return project
-
-
-def _score_hint(project: Project, name: str) -> Iterator[str]:
-    """Yield the command that explains the score of a name, if there is such a score."""
-    # Imported here because the configuration of the scores is YAML, which is slow to load.
-    from tallybook.projections.scores.config import SESSION, score_id
-    from tallybook.projections.surfaces.scores import configuration
-
-    score = score_id(name)
-    # A mistake in that configuration does not concern an entry.
-    scores = {}
-    with suppress(BadInputError):
-        scores = configuration.load(project).scores
-    if score in scores and not score.startswith(SESSION):
-        yield f"{score} is a component of the scores; run: tallybook score --component {score} --detail"
-    elif score in scores:
-        yield f"{score} is a score; run: tallybook score --session --detail"
