@@ -246,7 +246,6 @@ def read_text(argument: str, what: str = "the text") -> str:
 # Moments; the modules that find them are not for the help, which loads this one
 
 _MANUAL_EDITS: Final = (PointAdded, PointSeeded, PointEdited, PointRemoved)
-_NEXT_WRITE: Final = "the next command that writes records it"
 
 
 def find_moment(project: Project, when: str | None) -> Moment | None:
@@ -304,10 +303,6 @@ def note_pending(project: Project, moment: Moment | None, book: Playbook, name: 
     if moment is not None:
         return
     edits = playbook_file.examine(Opened(project), book).events
-    names = [event.name for event in edits if isinstance(event, _MANUAL_EDITS)]
-    if name is None and names:
-        note(f"playbook.json has manual edits of {format_names(names, 5)}; {_NEXT_WRITE}")
-    elif name in names:
-        removed = any(isinstance(event, PointRemoved) and event.name == name for event in edits)
-        what = "removed it from" if removed else f"{'changed' if name in book.entries else 'added'} it in"
-        note(f"a manual edit {what} playbook.json; {_NEXT_WRITE}")
+    names = [event.name for event in edits if isinstance(event, _MANUAL_EDITS) and name in {None, event.name}]
+    if names:
+        note(f"playbook.json has manual edits of {format_names(names, 5)}; the next command that writes records them")
