@@ -350,7 +350,7 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
     log, since, until = reading.open_log(project), wanted.since, wanted.until
     if reading.has_book(log) and (since or until is not None):
         log = log if until is None else log.at(until)
-        earlier = contained_in(log, moments.find(project, str(since), "since")) if since else None
+        earlier = contained_in(moments.find(project, str(since), "since")) if since else None
         wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
     return events.events(log, wanted)
 

@@ -65,7 +65,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     writers = frozenset() if writer is None else find_writers(log, writer, "--writer")
     since, is_earlier = 0, None
     if when is not None and has_book(log):
-        is_earlier = contained_in(log, moments.find(project, when, "--since", log))
+        is_earlier = contained_in(moments.find(project, when, "--since", log))
     elif when is not None:
         since = parameters.find_seq(project, when, "--since") or 0
         if until is not None and since >= until:

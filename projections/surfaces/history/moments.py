@@ -30,7 +30,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog, Log
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
     from tallybook.projections.surfaces.workspace.git import Commit, Copy
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -266,23 +265,13 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
         return spans[beginning]
     if not beginning or not spans:
         problem = "no session has an id that begins with it" if beginning else "names no session"
-        raise BadInputError(where, problem, _name_nearest(log, beginning))
+        span = max(spans_of(log, "").values(), key=lambda span: span.last, default=None)
+        latest = span and f"the last is {span.session!r}, events {span.first} to {span.last}"
+        raise BadInputError(where, problem, latest or "no event in this ledger has a session")
     if len(spans) > 1:
         names = format_names([*map(repr, spans)], 5)
         raise BadInputError(where, f"several sessions have an id that begins with it: {names}", "give more of the id")
     return next(iter(spans.values()))
-
-
-def _name_nearest(log: Log, beginning: str) -> str:
-    """Name the session that comes nearest: the one that is written much like it, or else the last."""
-    from difflib import get_close_matches
-
-    spans = spans_of(log, "")
-    if not spans:
-        return "no event in this ledger has a session"
-    close = get_close_matches(beginning, spans, 1)
-    span = spans[close[0]] if close else max(spans.values(), key=lambda span: span.last)
-    return f"{'the nearest' if close else 'the last'} is {span.session!r}, events {span.first} to {span.last}"
 
 
 def spans_of(log: Log, beginning: str) -> dict[str, Span]:
@@ -415,20 +404,7 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
     return found
 
 
-def contained_in(log: SharedLog, moment: Moment) -> Callable[[EventRecord], bool]:
-    """Return a function that says whether an event was in the history of a moment."""
-    if moment.in_book is not None:
-        end = moment.in_book
-        return lambda record: 0 < (numbers.book_number(record.seq) or 0) <= end
-    history = log.at(moment.seq).history
-    frontier, last = history.frontier.seq, moment.seq
-    pending = {record.id for own in history.pending for record in own.records}
-
-    def is_contained(record: EventRecord) -> bool:
-        number = numbers.book_number(record.seq)
-        if number is None:
-            return (numbers.own_number(record.seq) or 0) <= last
-        # What was pending at that moment can be in the book by now.
-        return number <= frontier or numbers.own_id(record.id) in pending
-
-    return is_contained
+def contained_in(moment: Moment) -> Callable[[EventRecord], bool]:
+    """Return a function that says whether an event was in the history of a moment of a shared ledger."""
+    ids = {numbers.own_id(head_field(line, b"id")) for batch in moment.read() for line in batch.lines}
+    return lambda record: numbers.own_id(record.id) in ids

@@ -170,7 +170,7 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
     log = _prepare_log(project)
     writers = find_writers(log, writer, "--writer")
     moment = None if since is None else moments.find(project, since, "--since", log)
-    is_earlier = contained_in(log, moment) if moment is not None and reading.has_book(log) else lambda _: False
+    is_earlier = contained_in(moment) if moment is not None and reading.has_book(log) else lambda _: False
     records = [
         record
         for batch in history(lambda: decode(log.read()))
