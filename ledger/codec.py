@@ -429,15 +429,13 @@ def parse_head_at(head: bytes, batch: RawBatch, index: int) -> LineHead | None:
     return fields if fields.seq == batch.first + index or batch.first > PENDING else None
 
 
-@lru_cache(maxsize=1024)
 def parse_session(by: bytes) -> str | None:
-    """Return the session in a head's ``by``; None without one, and where ``by`` is not a JSON object."""
+    """Return the session in a head's ``by``; None without one, and where Tallybook did not write ``by``."""
     try:
-        session = json.loads(by).get("session")
-    except (ValueError, RecursionError, AttributeError):
-        # Tallybook did not write that; decoding the head reports it.
+        return decode_author(by).session
+    except REFUSALS:
+        # Decoding the head reports it.
         return None
-    return session if isinstance(session, str) else None
 
 
 # ---- Batches ----

@@ -66,7 +66,8 @@ class DamageIndex:
         self._end = end
         self._counted = (0, 1)
         self._begin = -1
-        self._seals: dict[int, list[int]] = {}
+        # Where a range begins → where the lines begin that claim to seal it.
+        self._seals: dict[int, set[int]] = {}
 
     def line_number(self, offset: int) -> int:
         """Return the number of the line that begins at an offset, from 1."""
@@ -84,16 +85,12 @@ class DamageIndex:
         """Return the offsets of lines that claim to seal the range from ``begin`` up to themselves, ascending."""
         if not 0 <= self._begin <= begin:
             self._begin = begin
-            claims: dict[int, int] = {}
+            self._seals = {}
             for mention in search.find_all(self._fd, (line.SEAL,), begin, self._end):
                 claim = line.sealed_range(read_at(self._fd, _CLAIM_BYTES, mention))
-                # Only the first claim of a line counts; later ones are text.
                 if claim is not None and claim[0] < claim[1] <= mention < claim[1] + line.MAX_LINE_BYTES:
-                    claims.setdefault(claim[1], claim[0])
-            self._seals = {}
-            for place in sorted(claims):
-                self._seals.setdefault(claims[place], []).append(place)
-        return self._seals.get(begin, ())
+                    self._seals.setdefault(claim[0], set()).add(claim[1])
+        return sorted(self._seals.get(begin, ()))
 
 
 class ByteRange:

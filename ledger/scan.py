@@ -208,11 +208,19 @@ def read_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator
         DamagedLedgerError: Acknowledged bytes are missing or changed.
         NewerLedgerError: The ledger has a newer format.
     """
-    redacted: Collection[str] = frozenset()
-    for run in _scan_log(log, after, verify=verify):
-        for batch in run:
-            if batch.lacks_text:
-                redacted = redaction.check_erased(batch, redacted, lambda: _find_redacted(log))
+    return _explain_erased(log, _scan_log(log, after, verify=verify))
+
+
+def _explain_erased(log: JsonlLog, runs: Iterable[list[RawBatch]]) -> Iterator[list[RawBatch]]:
+    """Yield runs of batches after checking that a redaction explains each text that is missing."""
+    redacted: Collection[str] = ()
+    for run in runs:
+        erased = [found for batch in run if batch.lacks_text for found in redaction.find_erased(batch)]
+        # Mostly no text is missing, so redactions are looked for only once one is.
+        if any(id_ not in redacted for _, id_ in erased):
+            redacted = _find_redacted(log)
+        if problems := redaction.find_unexplained(erased, redacted):
+            raise DamagedLedgerError(problems)
         yield run
 
 
@@ -407,10 +415,7 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
         DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
         NewerLedgerError: The ledger's format is from the future.
     """
-    redacted: Collection[str] = ()
-    for batch in _find_raw(log, needles):
-        redacted = redaction.check_erased(batch, redacted, lambda: _find_redacted(log))
-        yield batch
+    return Batches(_explain_erased(log, ([batch] for batch in _find_raw(log, needles))))
 
 
 def find_or_read(

@@ -149,40 +149,38 @@ def find_deliveries(fd: int, keys: Collection[str], end: int) -> dict[str, Deliv
         keys: Keys as `normalize_key` returns them.
         end: The offset after the last batch of the log.
     """
-    if len(keys) > _MAX_SEARCHED_KEYS:
-        return _find_many(fd, {key.encode() for key in keys}, end)
-    found = {key: _find(fd, key, end) for key in keys}
-    return {key: delivery for key, delivery in found.items() if delivery is not None}
-
-
-def _find(fd: int, key: str, end: int) -> Delivery | None:
-    for place in _find_backwards(fd, _KEY + key.encode(), 0, end, _KEY_ENDS):
-        delivery = _read_delivery(fd, place, key)
-        if delivery is not None and not any(begin <= place for begin, _ in find_sealed_ranges(fd, place, end)):
-            return delivery
-    return None
-
-
-def _find_many(fd: int, keys: set[bytes], end: int) -> dict[str, Delivery]:
-    found: dict[str, tuple[int, Delivery]] = {}
-    for begin in range(0, end, WINDOW_BYTES):
-        window = read_at(fd, min(WINDOW_BYTES + _MAX_KEY_BYTES, end - begin), begin)
-        stored = [piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]
-        # The digest of the payload follows the key, where the caller gave the key.
-        if _PAYLOAD in window:
-            stored += [key.rpartition(_PAYLOAD)[0] for key in stored]
-        for key in keys.intersection(stored):
-            for place in _find_in_window(window, _KEY + key, len(window), _KEY_ENDS):
-                delivery = _read_delivery(fd, begin + place, key.decode())
-                if delivery is not None:
-                    found[key.decode()] = begin + place, delivery
+    unknown = {key.encode() for key in keys}
+    found: dict[str, Delivery] = {}
+    # Sealed ranges are looked for from the end down to the first place that may be in one.
+    sealed: list[tuple[int, int]] = []
+    searched = end
+    while unknown and end > 0:
+        start = max(end - WINDOW_BYTES, 0)
+        # A key may lie across two windows.
+        window = read_at(fd, end - start + _MAX_KEY_BYTES, start)
+        for key in _filter_keys(unknown, window):
+            for place in _find_in_window(window, _KEY + key, end - start + len(_KEY + key) - 1, _KEY_ENDS):
+                delivery = _read_delivery(fd, start + place, key.decode())
+                if delivery is None:
+                    continue
+                if start + place < searched:
+                    sealed += find_sealed_ranges(fd, start + place, searched)
+                    searched = min([start + place, *(begin for begin, _ in sealed)])
+                if not any(begin <= start + place < until for begin, until in sealed):
+                    found[key.decode()] = delivery
+                    unknown.discard(key)
                     break
-    sealed = list(find_sealed_ranges(fd, min(place for place, _ in found.values()), end)) if found else []
-    return {
-        key: delivery
-        for key, (place, delivery) in found.items()
-        if not any(begin <= place < until for begin, until in sealed)
-    }
+        end = start
+    return found
+
+
+def _filter_keys(keys: set[bytes], window: bytes) -> Collection[bytes]:
+    """Return the keys of which the bytes may be in a window."""
+    if len(keys) <= _MAX_SEARCHED_KEYS:
+        return tuple(keys)
+    stored = [piece.partition(b'"')[0] for piece in window.split(_KEY)[1:]]
+    # The digest of the payload follows the key, where the caller gave the key.
+    return keys.intersection(stored) | keys.intersection([key.rpartition(_PAYLOAD)[0] for key in stored])
 
 
 def _read_delivery(fd: int, place: int, key: str) -> Delivery | None:

@@ -118,7 +118,6 @@ class _Findings:
 
 def verify(
     log: JsonlLog,
-    progress: Callable[[int, int], None] = lambda _done, _size: None,
     expect: tuple[int, str] | None = None,
     consume: Callable[[Iterator[Batch]], None] = lambda _batches: None,
 ) -> Verification:
@@ -126,7 +125,6 @@ def verify(
 
     Args:
         log: The ledger.
-        progress: Called repeatedly with the bytes done and the bytes in all.
         expect: An event number and the chain value that it had, noted elsewhere. It detects a ledger that was
             rewritten as a whole, which verifies by itself.
         consume: Called with the batches before any problem; called again where a redaction makes a second pass
@@ -136,18 +134,15 @@ def verify(
         NewerLedgerError: The ledger has a newer format.
     """
     before = redaction.pending_ids(log.folder), log.head()
-    verdict = _verify_once(log, progress, expect, consume)
+    verdict = _verify_once(log, expect, consume)
     if verdict.problems and before != (redaction.pending_ids(log.folder), log.head()):
         # A text that was erased while it was read is not damage.
-        verdict = _verify_once(log, progress, expect, consume)
+        verdict = _verify_once(log, expect, consume)
     return verdict
 
 
 def _verify_once(
-    log: JsonlLog,
-    progress: Callable[[int, int], None],
-    expect: tuple[int, str] | None,
-    consume: Callable[[Iterator[Batch]], None],
+    log: JsonlLog, expect: tuple[int, str] | None, consume: Callable[[Iterator[Batch]], None]
 ) -> Verification:
     """Verify a ledger in one pass."""
     head = log.read_head()
@@ -164,7 +159,7 @@ def _verify_once(
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
         size = log_size(fd, os.fstat(fd).st_size, head)
-        batches = _verify_events(_verify_chain(fd, size, head, findings, progress), findings)
+        batches = _verify_events(_verify_chain(log, fd, size, head, findings), findings)
         consume(batches)
         # What it did not read is verified as well.
         deque(batches, 0)
@@ -205,9 +200,7 @@ def _verify_events(proven: Iterator[RawBatch], findings: _Findings) -> Iterator[
             findings.add_problems(*error.problems)
 
 
-def _verify_chain(
-    fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
-) -> Iterator[RawBatch]:
+def _verify_chain(log: JsonlLog, fd: int, size: int, head: Head | None, findings: _Findings) -> Iterator[RawBatch]:
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
     for batch in survey(fd, START, size, findings.pending):
         if isinstance(batch, Gap):
@@ -225,7 +218,7 @@ def _verify_chain(
         _check_heads(batch, findings)
         findings.raw = batch
         yield batch
-        progress(batch.end, size)
+        log.watch(batch.end, size)
 
 
 def _check_heads(batch: RawBatch, findings: _Findings) -> None:

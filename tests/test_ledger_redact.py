@@ -195,7 +195,8 @@ def test_a_text_may_be_erased_while_it_is_verified(log: JsonlLog) -> None:
             ledger_with_secret.append(done)
             strike(log, secret)
 
-    verdict = verify(log, progress)
+    log.watch = progress
+    verdict = verify(log)
     assert () == verdict.problems
     assert 1 == len(verdict.redacted)
 

@@ -306,16 +306,17 @@ def flush(fd: int, path: StrPath) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(  # noqa: PLR0913 - each is a fact about the new file
+def replace_file(
     path: StrPath,
     data: Content,
     may_replace: Callable[[], bool] = lambda: True,
     *,
     private: bool = False,
     durable: bool = True,
-    keep_rights: bool = True,
 ) -> bool:
     """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
+
+    It gets the rights of the old file, if there is one, or those that its folder gives.
 
     Args:
         path: The file.
@@ -323,7 +324,6 @@ def replace_file(  # noqa: PLR0913 - each is a fact about the new file
         may_replace: Called right before the rename; returns whether the old file may be replaced.
         private: Whether only this user may read it, even in a shared folder.
         durable: Whether the file and the folder are flushed.
-        keep_rights: Whether it gets the rights of the old file, if there is one, or those that its folder gives.
 
     Returns:
         Whether it was replaced.
@@ -337,7 +337,7 @@ def replace_file(  # noqa: PLR0913 - each is a fact about the new file
         # A killed process with the same number may have left one, or someone planted a link: removed, not followed.
         with suppress(FileNotFoundError):
             os.unlink(fresh)
-        with closing(create_file(fresh, like=path if keep_rights else None)) as fd:
+        with closing(create_file(fresh, like=path)) as fd:
             if private:
                 os.chmod(fresh, FILE_MODE)
             write_all(fd, data if isinstance(data, bytes) else data(fd), path)
@@ -360,12 +360,9 @@ def replace_file(  # noqa: PLR0913 - each is a fact about the new file
 
 
 def replace_cache_file(path: StrPath, data: bytes) -> None:
-    """Put a file that may be lost in place of another, whole but not flushed; a refusal of the disk is ignored.
-
-    It gets the rights of a file that is created in its folder.
-    """
+    """Put a file that may be lost in place of another, whole but not flushed; a refusal of the disk is ignored."""
     with suppress(CannotWriteError):
-        replace_file(path, data, durable=False, keep_rights=False)
+        replace_file(path, data, durable=False)
 
 
 def _folder_of(path: StrPath) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import suppress
 import os
 
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, Problem
+from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
 from tallybook.ledger.line import (
     BY_FIELDS,
@@ -31,7 +31,7 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.fast_stdlib import StrPath
@@ -121,25 +121,6 @@ def _fill(fd: int, offset: int, length: int, first: bytes, path: StrPath) -> Non
         disk.write_all(fd, piece, path)
         length -= len(piece)
         first = b""
-
-
-def check_erased(batch: RawBatch, redacted: Collection[str], find: Callable[[], Collection[str]]) -> Collection[str]:
-    """Return the events that are known to be redacted, after checking that they explain each missing text of a batch.
-
-    Args:
-        batch: The batch.
-        redacted: The events known so far.
-        find: Returns all of them; mostly no text is missing, so they are looked for only once one is.
-
-    Raises:
-        DamagedLedgerError: A text is missing without a redaction.
-    """
-    erased = find_erased(batch)
-    if any(id_ not in redacted for _, id_ in erased):
-        redacted = find()
-    if problems := find_unexplained(erased, redacted):
-        raise DamagedLedgerError(problems)
-    return redacted
 
 
 def find_unexplained(erased: Iterable[tuple[int, str]], explained: Collection[str]) -> list[Problem]:

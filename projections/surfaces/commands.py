@@ -365,9 +365,7 @@ def spool_notes(project: Project) -> tuple[str, ...]:
     return (f"{files} in the spool; the next command that writes records {them}",) if number else ()
 
 
-def verify_and_fold(
-    project: Project, progress: Callable[[int, int], None] = lambda _done, _size: None, expect: str | None = None
-) -> tuple[Verification, Playbook | None]:
+def verify_and_fold(project: Project, expect: str | None = None) -> tuple[Verification, Playbook | None]:
     """Verify the ledger from its first byte to its last, and against a ``SEQ:CHAIN`` that was noted elsewhere.
 
     In the same pass the playbook is folded; it is None for a shared book, whose events are not in one file.
@@ -392,13 +390,14 @@ def verify_and_fold(
             state = fold_history(PLAYBOOK, lambda: next(reads) or reading.batches(project))
 
     if not reading.has_book(log):
-        verdict = verify_log(log, progress, noted, fold_batches)
+        verdict = verify_log(log, noted, fold_batches)
         # The verdict comes first: a missing log whose head is left is damage.
         if verdict.ok:
             _require_ledger(log)
         return verdict, state
-    verdict = verify_log(log, progress, noted)
-    copy = verify_log(log.copy.log, progress)
+    verdict = verify_log(log, noted)
+    log.copy.log.watch = log.watch
+    copy = verify_log(log.copy.log)
     problems = (problem._replace(source=f"copy of the book: {problem.source}", seq=None) for problem in copy.problems)
     return attrs.evolve(verdict, problems=(*verdict.problems, *problems)), None
 

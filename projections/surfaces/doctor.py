@@ -36,7 +36,7 @@ from tallybook.projections.surfaces import commands, selection
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli import review
 from tallybook.projections.surfaces.cli.scores import gate_options
-from tallybook.projections.surfaces.console.output import METER, find_controls, format_count, reply, write
+from tallybook.projections.surfaces.console.output import find_controls, format_count, reply, write
 from tallybook.projections.surfaces.console.parameters import Verb
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
@@ -85,7 +85,7 @@ def check_ledger(project: Project) -> Iterator[Finding]:
     if not log.exists():
         yield Finding(NOTE, f"there is no ledger yet in {project.root}", "`tallybook add TEXT` begins one")
         return
-    verdict = verify(log, METER.update)
+    verdict = verify(log)
     # What git did to a log reads like damage, and has a command of its own.
     division = ledger_copies.recognize(project) if verdict.problems else None
     if division is not None:

@@ -17,7 +17,7 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
-from tallybook.projections.surfaces.console.output import METER, format_count, note, reply, say
+from tallybook.projections.surfaces.console.output import format_count, note, reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, read_input
 from tallybook.projections.surfaces.history import stories
 from tallybook.projections.surfaces.history.reading import Opened
@@ -40,7 +40,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     --json answers {ok, events, head, problems, unknown_kinds, redacted, drift}, with draws of lift also draws;
     --salvage: also {missing, salvaged}
     """
-    verdict, state = commands.verify_and_fold(project, METER.update, expect)
+    verdict, state = commands.verify_and_fold(project, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project, state) if verdict.ok else None
     from tallybook.projections.surfaces.lift import draw_again
