@@ -435,9 +435,6 @@ def _read_benchmark(fields: Mapping[str, Any], *, is_part: bool = False) -> even
     summary = fields.get("summary")
     inner = summary if isinstance(summary, dict) else {}
     passed, total, failed = (_read_count(fields.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
-    if isinstance(fields.get("passed"), bool) and total is None:
-        # A benchmark of a single case, with true or false as its result.
-        passed, total = int(fields["passed"]), 1
     if total is None and passed is not None and failed is not None:
         total = passed + failed
     if passed is None or total is None or passed > total:

@@ -444,18 +444,11 @@ def _read(value: Any, type_: Any, keys: Keys) -> Any:
 
 
 def _read_zone(_: type, name: Any) -> tzinfo:
-    zone = find_zone(name) if isinstance(name, str) else None
-    if zone is None:
-        raise ValueError("not a known time zone; use one such as Europe/Berlin")
-    return zone
-
-
-def find_zone(name: str) -> tzinfo | None:
-    """Return the time zone of a name, such as Europe/Berlin; None where no zone has the name."""
+    """Return the time zone of a name, such as Europe/Berlin."""
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - slow to load, and few need it
 
     try:
         # UTC works without an installed time zone database.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
+    except (ZoneInfoNotFoundError, AttributeError, TypeError, ValueError, OSError) as error:
+        raise ValueError("not a known time zone; use one such as Europe/Berlin") from error

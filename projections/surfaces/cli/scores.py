@@ -72,7 +72,6 @@ def _report_lines(report: IngestReport) -> Iterator[str]:
 @click.argument("files", metavar="[FILE|NAME=VALUE]...", nargs=-1)
 @click.option("--session", metavar="ID", help="Use this session for items without one.")
 @click.option("--component", metavar="ID", help="Use this component for items without one.")
-@click.option("--tz", metavar="ZONE", help="Use this time zone for times without one; default UTC.")
 def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **options: str | None) -> int:
     """Record metrics and benchmarks of the agent.
 
@@ -90,7 +89,7 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     if "-" in names:
         common.announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(read.parse_typed(words)), *map(read.items, names)]
-    given = read.defaults(options["session"], options["component"], options["tz"])
+    given = read.defaults(options["session"], options["component"])
     report = read.feed(project, sources, given, lambda done: METER.update(done, 0))
     code = 0 if report.read_count else EXIT_BAD_INPUT
     if as_json:

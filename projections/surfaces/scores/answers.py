@@ -178,7 +178,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 # Answers
 
 VARIABLE: Final = "CLAUDE_SESSION_ID"
-_FOCUS_SHOWN: Final = 5
 REASONS_SHOWN: Final = 4
 # The summary of the specification says last week.
 _BEFORE: Final = {7: "last week", 30: "last month"}
@@ -246,7 +245,7 @@ def find_component(components: Mapping[str, Component], name: str) -> Component:
 
 
 def _show_summary(query: ScoreQuery) -> Answer:
-    """Return the summary, in the box of "Summary Format"; with details also composites and every focus area."""
+    """Return the summary, in the box of "Summary Format"; with details also composites."""
     state, config = query.state, query.state.config
     scores = summary.current_scores(state)
     areas = summary.focus(scores.values(), config)
@@ -255,8 +254,6 @@ def _show_summary(query: ScoreQuery) -> Answer:
     if answer["date"] is None:
         return answer, _make_empty_page(state, framed=True)
     whole, display = scores[OVERALL_ID].latest, config.display
-    lines = [_focus_line(area) for area in areas[: None if query.detail else _FOCUS_SHOWN]]
-    more = [f"and {len(areas) - len(lines)} more; --detail names them."] if len(lines) < len(areas) else []
     # The scores may be of any day: the box alone would look like today's.
     day = answer["date"] if whole is None else whole.period
     bars = []
@@ -270,7 +267,7 @@ def _show_summary(query: ScoreQuery) -> Answer:
         _headline("Overall", whole, trend["trend"], config),
         tuple(bars),
         sentences=tuple(_omissions(state)) if query.detail else (),
-        focus=(*lines, *more) if display.show_recommendations else (),
+        focus=tuple(map(_focus_line, areas)) if display.show_recommendations else (),
         framed=True,
         day=f"Scores of {day}.",
         alerts=tuple(_alert_lines(scores, config)),
@@ -299,11 +296,9 @@ def _focus_line(area: Fields) -> str:
 def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
     """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45 on 2026-01-16, below …``."""
     reached = sorted(summary.low_scores(scores, config, USER), key=lambda alert: int(alert["value"]))
-    for alert in reached[:_FOCUS_SHOWN]:
+    for alert in reached:
         name, bound = scores[alert["score"]].name, scoring.number(alert["below"])
         yield f"{name} is {alert['value']} on {alert['day']}, below {bound} ({alert['level']})."
-    if len(reached) > _FOCUS_SHOWN:
-        yield f"and {len(reached) - _FOCUS_SHOWN} more."
 
 
 # Where nothing has a score
@@ -520,7 +515,10 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         tables.append(_parts_table(why, f"In session {why['session_id']}, {format_time(why['timestamp'])}", config))
         rows = tuple((row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"])
         tables += [Table("Events", ("event", "when", "what", "values"), rows)] if rows else []
-    on = "" if latest is None else f" on {latest.period}{_advice(score, config)}"
+    on = "" if latest is None else f" on {latest.period}"
+    if latest is not None and score.is_shown and config.display.show_recommendations:
+        grade = scoring.grade_of(latest.value, config)
+        on += f": {grade.status}. {grade.action}"
     page = ScorePage(
         score.name,
         f"{format_level(latest, config)}{on}.",
@@ -528,16 +526,6 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         tables=tuple(tables),
     )
     return answer, page
-
-
-def _advice(score: CurrentScore, config: Config) -> str:
-    """Return the status and action of the grade, where they are shown: ``: Good. Minor improvements``."""
-    if score.latest is None or not score.is_shown:
-        return ""
-    display, grade = config.display, scoring.grade_of(score.latest.value, config)
-    status = grade.status if display.show_grades else ""
-    advice = ". ".join(filter(None, (status, grade.action if display.show_recommendations else "")))
-    return f": {advice}" if advice else ""
 
 
 def _explain(query: ScoreQuery, session: Session, components: Sequence[Component]) -> dict[str, dict[str, Any]]:

@@ -85,12 +85,7 @@ def score_named(config: Config, score_name: str, where: str) -> str:
     for id_ in (score_id(score_name), f"{SESSION}{score_name}"):
         if id_ in config.scores:
             return id_
-    # Slow to load, and every replay loads this module.
-    from difflib import get_close_matches
-
-    near = get_close_matches(score_name, config.scores, 1)
-    hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(config.scores)}"
-    raise BadInputError(f"{where} {score_name}", "is not a score", hint)
+    raise BadInputError(f"{where} {score_name}", "is not a score", f"there are {', '.join(config.scores)}")
 
 
 def default() -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import datetime
 from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
@@ -34,7 +33,7 @@ from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.telemetry import read as telemetry
-from tallybook.projections.scores.config import Config, find_zone
+from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.console.parameters import provenance_of
 from tallybook.projections.surfaces.history import checkpoints
@@ -45,7 +44,7 @@ from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.record import former_ledger
 
 if TYPE_CHECKING:
-    Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
+    Fill = Callable[..., dict[str, Any]]
     """Adds the defaults that an object lacks."""
 
 MAX_DOCUMENT_BYTES: Final = MAX_PAYLOAD_BYTES
@@ -56,8 +55,6 @@ _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 # 2^53 has sixteen digits; with its sign, no number within the bound is longer.
 _MOST_DIGITS = 17
-# An array that has each of its objects on a line of its own is read line by line, however long it is.
-_BRACKETS = frozenset((b"", b"[", b"]", b"],"))
 _NO_OBJECT = "is not a JSON object; it is not recorded"
 _BLANK = " \t\r\n"
 _BLANKS = frozenset(_BLANK)
@@ -147,9 +144,9 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[SentItem 
 
 def _line(text: bytes, place: str, file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of a line: two writers may have welded theirs."""
-    if text in _BRACKETS:
+    if not text:
         return
-    values, fault = _values(text.removesuffix(b","))
+    values, fault = _values(text)
     yield from _spread(values, place, file)
     if fault:
         yield Problem(place, f"{fault}; it is not recorded")
@@ -211,7 +208,7 @@ CHUNK_OBJECTS: Final = 1_000
 """Objects that are appended in one transaction, or spooled together, at most."""
 
 PROBLEMS_SHOWN: Final = 200
-_FUTURE: Final = "the time is in the future, so it counts for now; --tz gives the zone of a time without one, else UTC"
+_FUTURE: Final = "the time is in the future, so it counts for now; one without a zone is of scoring.timezone, else UTC"
 _SAME_SHOWN = 20
 _KEPT = "telemetry.kept"
 _FREE_TEXT: Final[dict[type[Any], str]] = {
@@ -316,8 +313,8 @@ def is_typed(word: str) -> bool:
     return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
 
 
-def defaults(session: str | None = None, component: str | None = None, zone: str | None = None) -> Fill:
-    """Return what adds the session and component of objects that name none, and the time zone of their times.
+def defaults(session: str | None = None, component: str | None = None) -> Fill:
+    """Return what adds the session and component of objects that name none.
 
     Raises:
         BadInputError: One of them is not a valid name.
@@ -327,13 +324,7 @@ def defaults(session: str | None = None, component: str | None = None, zone: str
     if component is not None and (not name or name.startswith(telemetry.DIGEST_PREFIX)):
         most = telemetry.MAX_NAME_CHARS
         raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
-    found, zone = None, "UTC" if zone is None else zone
-    with suppress(ValueError):
-        found = datetime.strptime(zone, "%z").tzinfo if zone[:1] in {"+", "-"} else find_zone(zone)
-    if found is None:
-        hint = "give a name such as Europe/Berlin, or an offset such as +02:00; nothing was recorded"
-        raise BadInputError(f"--tz {zone}", "is not a time zone", hint)
-    return partial(telemetry.fill_defaults, session=session or "", component=component or "", zone=found)
+    return partial(telemetry.fill_defaults, session=session or "", component=component or "")
 
 
 def feed(
@@ -357,6 +348,7 @@ def feed(
     # `doctor` and `score` report a configuration that is invalid.
     with suppress(BadInputError):
         config = configuration.load(project)
+        fill = partial(fill, zone=config.timezone)
     prepared_objects = (prepared for source in sources for prepared in _prepare(source, fill, report, config))
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
