@@ -19,11 +19,10 @@ import pytest
 
 from helpers.azure_server import Containers
 from helpers.browser import chromium
-from helpers.command_line import Answer, Run, run_here
-from helpers.installation import lay_out
+from helpers.commands import Answer, Run, lay_out, run_here
 from helpers.postgres_server import Database
 from helpers.s3_server import Buckets
-from helpers.sharing_projects import Team, make_team
+from helpers.shared_machines import Team, make_team
 from helpers.sweep import slice_of
 from helpers.transcripts import Client, client_in
 import tallybook

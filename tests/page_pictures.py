@@ -12,8 +12,7 @@ import zlib
 
 import attrs
 
-from helpers.browser import Tab, chromium, write_page
-from helpers.page_example import write_example
+from helpers.browser import Tab, chromium, write_example, write_page
 from tallybook.ledger.codec import decode
 
 _MAGIC = b"\x89PNG\r\n\x1a\n"

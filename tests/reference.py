@@ -12,7 +12,7 @@ import textwrap
 
 import click
 
-from helpers.command_line import verbs
+from helpers.commands import verbs
 from tallybook.ledger.telemetry.mapping import FLAG, STATED, SUCCESS, TABLE, Row
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.surfaces.cli.main import ANSWERS, GROUPS

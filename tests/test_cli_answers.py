@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Answer, Run, verbs
-from helpers.events import list_events
-from helpers.real_command import assert_refused
+from helpers.commands import ROOT, Answer, Run, assert_refused, verbs
+from helpers.events import HUMAN, list_events
 from helpers.reference_model import book, extraction
-from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project

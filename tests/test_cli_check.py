@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from helpers.authors import HUMAN
+from helpers.commands import ROOT
 from helpers.documentation import FILES, chapter
+from helpers.events import HUMAN
 from helpers.git_repositories import git
-from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores.answers import ScorePage, Table, markdown
 from tallybook.projections.surfaces.workspace.project import Project

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from tallybook.ledger.codec import decode
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main

@@ -16,9 +16,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
-from helpers.repository import ROOT
+from helpers.commands import ROOT, Run
+from helpers.events import HUMAN
 from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft

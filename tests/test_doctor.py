@@ -14,11 +14,10 @@ import sys
 import pytest
 
 from helpers.agent_settings import CLAUDE
-from helpers.authors import HUMAN
+from helpers.commands import ROOT, run, run_unprivileged
 from helpers.doctor import examine, file_states, levels, lines_of, posix
-from helpers.real_command import run, run_unprivileged
-from helpers.repository import ROOT
-from helpers.spool_files import held
+from helpers.events import HUMAN
+from helpers.ledger_files import held
 from helpers.transcripts import Client, Script, asked_for, choose, kept
 from tallybook.ledger import clock
 from tallybook.ledger.errors import OutcomeUnknownError

@@ -13,7 +13,7 @@ import pytest
 
 from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
 from faults.scenes import CHANGING, SCENES, SHORT, Answer, Call, Fault, Scene, run, three_entries, why_not
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.projections.surfaces import commands

@@ -13,13 +13,11 @@ import subprocess
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Answer
-from helpers.git_ledgers import counts, make_repository, save, switch
-from helpers.git_repositories import git
+from helpers.commands import Answer, assert_refused
+from helpers.commands import run as real_run
+from helpers.events import HUMAN
+from helpers.git_repositories import counts, git, make_repository, save, switch
 from helpers.hook_calls import HOOK, START, call, told
-from helpers.real_command import assert_refused
-from helpers.real_command import run as real_run
 from tallybook.ledger import damage
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands

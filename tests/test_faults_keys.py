@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import json
+import os
 from pathlib import Path
 import shutil
 import subprocess
@@ -14,12 +15,15 @@ import attrs
 import pytest
 
 from benchmarks import data
-from helpers.cache_places import caches_of
+from faults.scenes import ROOT, here, three_entries
+from helpers.events import HUMAN, list_events
 from helpers.hook_calls import START, events, told
+from helpers.ledger_files import caches_of
 from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.ledger.line import MAX_LINE_BYTES
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.hooks.handler import SETTLED
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 EVENTS = 20_000
 # Of ours, what reads, decodes and verifies batches.
@@ -91,3 +95,58 @@ def test_a_hook_at_a_long_ledger_without_caches_gives_the_playbook(
     assert log_bytes <= stopped[0].read_bytes < 1.5 * log_bytes
     assert stopped[1].read_bytes < 1024 * 1024 + 4 * MAX_LINE_BYTES < log_bytes
     assert 1 == len(events(long_project, PointCited))
+
+
+# A long ledger where no cache folder can be used: every command and hook works without one.
+
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
+TEXT = "Test the edges"
+QUESTIONS = (("show",), ("why", "kpt_003"), ("log",), ("score",), ("doctor",))
+WRITING = (("rate", "kpt_001", "helpful"), ("replay",), ("show",))
+CACHE = "cache"
+"""Where an archive can have a cache: in the ledger's folder, which no command reads for one."""
+
+
+def write_long(root: Path) -> Project:
+    """Make a project whose ledger is long enough for a checkpoint, with settings of its own."""
+    project = three_entries(root)
+    # No process is left behind that would reflect while the test looks.
+    (project.ledger / MARKS).mkdir()
+    (project.ledger / MARKS / SETTLED).write_text("none", encoding="utf-8")
+    (project.claude / "config").mkdir()
+    (project.claude / "config" / "tallybook.toml").write_text("[playbook]\nbudget_chars = 7000\n", encoding="utf-8")
+    commands.record(project, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
+    commands.show(project)
+    return project
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return a project with a long ledger, where no cache folder can be used."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
+    monkeypatch.setenv("TALLYBOOK_CACHE_DIR", str(tmp_path / "open"))
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "project"))
+    return write_long(tmp_path / "project")
+
+
+def start_hook(event: str, text: str = "") -> str:
+    """Return the answer of a hook that gets its cache folder from the environment."""
+    said = {"hook_event_name": event, "source": "startup", "session_id": "s1", "last_assistant_message": text}
+    words = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
+    done = subprocess.run(words, input=json.dumps(said), capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout
+
+
+def test_without_a_cache_folder_every_command_and_hook_works(closed: Project, tmp_path: Path) -> None:
+    """Their answers are those with a cache folder, and they write nothing to the folder."""
+    assert TEXT in start_hook("SessionStart")
+    assert ["", "", ""] == [start_hook("SessionStart"), start_hook("UserPromptSubmit"), start_hook("Stop", "[kpt_003]")]
+    assert "" == start_hook("Stop", "[kpt_003]")
+    for words in (*QUESTIONS, *WRITING):
+        assert (words, 0) == (words, here(closed, *words).code)
+    kinds = [row["kind"] for row in list_events(closed)]
+    assert (1, 1) == (kinds.count("playbook.injected"), kinds.count("point.cited"))
+    assert [] == list((tmp_path / "open").iterdir())
+    assert not (closed.ledger / CACHE).exists()

@@ -13,8 +13,7 @@ import sys
 import pytest
 
 from faults.scenes import PRIVATE, REDACTING, ROOT, TOLD, three_entries, with_secret
-from helpers.authors import HUMAN
-from helpers.events import list_events
+from helpers.events import HUMAN, list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from faults.at_calls import kills, some
-from faults.scenes import CHANGING, Scene, Staged, here, lock_held, three_entries, why_not
-from helpers.injections import give
+from faults.scenes import CHANGING, Scene, Staged, here, three_entries, why_not
+from helpers.events import give
+from helpers.ledger_files import held
 from helpers.transcripts import Client, Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
@@ -137,17 +138,17 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
     commands.add(place, "Name things well", {"rater": "human"})
     client.plans(TEXT)
     judge = raters.ask_rater
-    held: list[Any] = []
+    locks: list[Any] = []
 
     def hold(*asked: Any) -> Any:
         answered = judge(*asked)
-        held.append(lock_held(place))
-        held[0].__enter__()
+        locks.append(held(place))
+        locks[0].__enter__()
         return answered
 
     monkeypatch.setattr(raters, "ask_rater", hold)
     assert worker.HELD == worker.work(place, worker.Plan(Settings(rater="claude")))
-    held[0].__exit__(None, None, None)
+    locks[0].__exit__(None, None, None)
     assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude")))
     assert (ONCE, 1) == (counted(place), len(client.asked))
     assert Project(project).ledger.exists()

@@ -12,8 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from helpers.installation import lay_out
-from helpers.repository import ROOT
+from helpers.commands import ROOT, lay_out
 
 MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
 ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}

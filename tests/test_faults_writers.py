@@ -15,10 +15,9 @@ import sys
 import pytest
 
 from faults import writers
-from helpers.authors import HUMAN
+from helpers.commands import ROOT, replay_bytes
+from helpers.events import HUMAN
 from helpers.ledger_logs import Clock, append, lines, names
-from helpers.real_command import replay_bytes
-from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.log import JsonlLog

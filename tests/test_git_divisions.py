@@ -13,17 +13,13 @@ import sys
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Answer, Run
+from helpers.commands import ROOT, Answer, Run, assert_refused
+from helpers.commands import run as real_run
 from helpers.doctor import findings_of
 from helpers.documentation import examples
-from helpers.events import list_events
-from helpers.git_ledgers import LOG, add_branches, counts, make_repository, save, switch, try_git
-from helpers.git_repositories import git
-from helpers.real_command import assert_refused
-from helpers.real_command import run as real_run
+from helpers.events import HUMAN, list_events
+from helpers.git_repositories import LOG, add_branches, counts, git, make_repository, save, switch, try_git
 from helpers.reference_model import extraction
-from helpers.repository import ROOT
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from helpers.long_ledgers import (
     CLOSED,
     LEARNED,

@@ -13,9 +13,9 @@ import attrs
 import msgspec
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.cache_places import caches_of, make_caches
-from helpers.command_line import Run
+from helpers.commands import Run
+from helpers.events import HUMAN
+from helpers.ledger_files import caches_of, make_caches
 from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
 from helpers.score_histories import metrics
 from helpers.view_histories import plain

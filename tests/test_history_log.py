@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.cache_places import caches_of
-from helpers.command_line import Answer, Run
+from helpers.commands import Answer, Run
+from helpers.events import HUMAN
 from helpers.ledger_codec import sample
+from helpers.ledger_files import caches_of
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from helpers.view_histories import KNOWN

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
-from helpers.events import list_events
+from helpers.commands import Run
+from helpers.events import HUMAN, list_events
 from helpers.git_repositories import commit, git, keep
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError

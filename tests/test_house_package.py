@@ -17,8 +17,7 @@ import zipfile
 import click
 import pytest
 
-from helpers.installation import package_folders
-from helpers.repository import ROOT
+from helpers.commands import ROOT, package_folders
 from tallybook.projections.surfaces.cli.main import tallybook as command_line
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from helpers.repository import ROOT
+from helpers.commands import ROOT
 
 FOLDERS = ("ledger", "projections", "prompts")
 MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))

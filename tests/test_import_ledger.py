@@ -9,9 +9,9 @@ import shutil
 
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from helpers.example_secrets import GITHUB
-from helpers.git_ledgers import counts
+from helpers.git_repositories import counts
 from helpers.shared_machines import make_machines
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands

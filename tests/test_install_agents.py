@@ -17,11 +17,9 @@ import attrs
 import pytest
 
 from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
-from helpers.authors import HUMAN
-from helpers.command_line import Answer
+from helpers.commands import MAIN, Answer, installed
+from helpers.events import HUMAN
 from helpers.git_repositories import git
-from helpers.installation import installed
-from helpers.real_command import MAIN
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from helpers.agent_settings import BACKUP, CLAUDE, OURS, THEIRS, claude, on_path, tree
-from helpers.command_line import Answer
+from helpers.commands import Answer
 from tallybook.projections.surfaces.install import hook_entries, plan
 from tallybook.projections.surfaces.install.hook_entries import install_command, tool_command
 

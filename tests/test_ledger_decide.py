@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.command_line import Run
+from helpers.commands import Run
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
 from tallybook.ledger.decisions.curation import APPLY, PROPOSE, Translation, translate
 from tallybook.ledger.decisions.update import (

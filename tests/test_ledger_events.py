@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+import json
+from uuid import RFC_4122, UUID
+
+from hypothesis import example, given
+from hypothesis import strategies as st
 import pytest
 
-from tallybook.ledger import events
+from tallybook.ledger import clock, events, strict_json
+from tallybook.ledger.clock import clamp_time, moment, to_unix_us
+from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
+from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     EVENT_TYPES,
     KIND_OF,
@@ -16,6 +25,7 @@ from tallybook.ledger.events import (
     UnknownEvent,
 )
 from tallybook.ledger.line import CONTINUED
+from tallybook.ledger.names import format_name, generate_keypoint_name, is_usable_name
 
 CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
 
@@ -61,3 +71,162 @@ def test_an_impossible_measurement_of_a_session_is_refused(numbers: dict[str, fl
     assert Numbers({}) == SessionMeasured(Numbers({})).numbers
     with pytest.raises(ValueError, match=r"^numbers must be from 0, and no more can fail than there are: "):
         SessionMeasured(Numbers(numbers))
+
+
+# The names of entries: numbered ones, the next one, valid ones, and those that an import assigns.
+
+
+NAMES = st.one_of(
+    st.integers(0, 1200).map(format_name), st.sampled_from(["kpt_999999999", "kpt_1000000000"]), st.text()
+)
+
+
+@pytest.mark.parametrize(
+    ("existing", "generated"),
+    [
+        ([], "kpt_001"),
+        (["my rule"], "kpt_001"),
+        (["kpt_001"], "kpt_002"),
+        (["kpt_007", "kpt_003"], "kpt_008"),
+        (["kpt_999"], "kpt_1000"),
+        (["kpt_1"], "kpt_002"),
+        (["kpt_999999999", "kpt_1000000000"], "kpt_1000000001"),
+    ],
+)
+def test_the_next_name_is_one_more_than_the_highest(existing: list[str], generated: str) -> None:
+    """REQ-SCORE-004: a name is generated from the names that exist."""
+    assert generated == generate_keypoint_name(existing)
+
+
+@given(st.lists(NAMES))
+def test_a_generated_name_is_new_and_usable(existing: list[str]) -> None:
+    """Whatever names there are, hostile ones included, the generated name is new."""
+    name = generate_keypoint_name(existing)
+    assert name not in existing
+    assert is_usable_name(name)
+
+
+def read(*items: object, taken: tuple[str, ...] = ()) -> LegacyFile:
+    """Return the entries read from a playbook of these items."""
+    return read_legacy(json.dumps({"key_points": items}).encode(), reserved=taken)
+
+
+def names_of(legacy: LegacyFile) -> list[str]:
+    """Return the names of a file's entries."""
+    return [item.entry.name for item in legacy.items]
+
+
+@pytest.mark.parametrize(
+    ("items", "names"),
+    [
+        (["a", {"name": "kpt_001", "text": "b"}], ["kpt_002", "kpt_001"]),
+        (["a", {"name": "kpt_005", "text": "b"}, "c"], ["kpt_001", "kpt_005", "kpt_006"]),
+        ([{"name": "kpt_005", "text": ""}, "a"], ["kpt_006"]),
+        (["a", {"name": "kpt_001"}], ["kpt_002"]),
+        ([{"name": "kpt_999999999", "text": "a"}, "b", "c"], ["kpt_999999999", "kpt_1000000000", "kpt_1000000001"]),
+        ([{"name": "my rule", "text": "a"}, "b"], ["my rule", "kpt_001"]),
+    ],
+)
+def test_a_generated_name_is_never_one_of_the_file(items: list[object], names: list[str]) -> None:
+    """REQ-SCORE-004: it is one more than the highest so far, and skips a name that a later item has."""
+    assert names == names_of(read(*items))
+
+
+# Strict JSON: input with one meaning to every reader is accepted, everything else is refused in one line.
+
+
+NESTED = [("[", "]"), ('{"a":', "}")]
+
+
+@pytest.mark.parametrize(("opened", "closed"), NESTED, ids=["lists", "objects"])
+def test_a_hundred_levels_are_accepted(opened: str, closed: str) -> None:
+    """A value nested a hundred times is read, one level more is refused, however short it is."""
+    value = 1
+    for _ in range(100):
+        value = json.loads(f"{opened}{json.dumps(value)}{closed}")
+    assert value == strict_json.loads((opened * 100 + "1" + closed * 100).encode(), "payload")
+    beside = strict_json.loads(f"[[],[],{opened * 99}1{closed * 99},[]]".encode(), "payload")
+    assert [[], [], []] == [beside[0], beside[1], beside[3]]
+    for data in (opened * 101 + "1" + closed * 101, f"[0,{opened * 100}1{closed * 100},2]"):
+        with pytest.raises(BadInputError, match=r"^payload: is nested more than 100 deep; nothing was recorded$"):
+            strict_json.loads(data.encode(), "payload")
+
+
+def test_a_payload_has_a_greatest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload of that size is accepted, one byte more is not, and is not even parsed."""
+    monkeypatch.setattr(strict_json, "MAX_PAYLOAD_BYTES", 4)
+    assert [10] == strict_json.loads(b"[10]", "payload")
+    with pytest.raises(BadInputError, match=r"^payload: has more than 4 bytes; nothing was recorded$"):
+        strict_json.loads(b"[10] ", "payload")
+
+
+# Moments as the ledger writes them, a clock that runs back, and ids that sort by time.
+
+
+# From 1970 to the end of 9999, the last year of four digits.
+MOMENTS = st.integers(0, 253_402_300_799_999_999)
+HOUR_US = 3600 * 1_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@given(MOMENTS)
+def test_a_moment_is_written_in_utc_with_microseconds(us: int) -> None:
+    """The text is the UTC time, always of the same length, and is read as the same moment."""
+    now = moment(us)
+    assert (EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0") == now.at
+    assert (us, us) == (now.unix_us, to_unix_us(now.at))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2026-11-21",
+        "2026-11-21T20:17:03Z",
+        "2026-11-21T20:17:03.123Z",
+        "2026-11-21T20:17:03.12345Z",
+        "2026-11-21T20:17:03.123456",
+        "2026-11-21T20:17:03 123456Z",
+        "2026-11-21T20:17:03.123456+02:00",
+        "2026-11-21T20:17:03.1_3456Z",
+        "2026-11-21T20:17:03.+12345Z",
+        "2026-11-21 20:17:03.123456Z",
+        "2026-13-21T20:17:03.123456Z",
+        "2026-1-021T20:17:03.123456Z",
+    ],
+)
+def test_a_moment_in_another_form_is_refused(text: str) -> None:
+    """Only the ledger's own form is read; nothing is guessed."""
+    with pytest.raises(ValueError, match=r"\btime\b"):
+        to_unix_us(text)
+
+
+@given(MOMENTS, st.integers(-3 * HOUR_US, 3 * HOUR_US))
+@example(0, HOUR_US)
+@example(0, HOUR_US + 1)
+def test_a_clock_that_ran_back_is_raised_within_an_hour(us: int, drift: int) -> None:
+    """Up to an hour back, the last event's time is used; further back, or ahead, the clock's."""
+    before = min(max(us + drift, 0), 253_402_300_799_999_999)
+    behind = before - us
+    expected = before if 0 < behind <= HOUR_US else us
+    assert moment(expected).at == clamp_time(moment(us).at, moment(before).at)
+
+
+@given(MOMENTS)
+def test_an_id_is_a_uuid_of_version_7(us: int) -> None:
+    """RFC 9562: milliseconds in the first 48 bits, version 7, the RFC's variant, canonical text."""
+    text = clock.new_id(us)
+    uuid = UUID(text)
+    assert text == str(uuid)
+    assert (7, RFC_4122, us // 1000) == (uuid.version, uuid.variant, uuid.int >> 80)
+
+
+def test_every_random_bit_of_an_id_is_random() -> None:
+    """No id repeats, and each of the 74 random bits is sometimes set and sometimes not."""
+    ids = [UUID(clock.new_id(0)).int for _ in range(1000)]
+    assert 1000 == len(set(ids))
+    ever, always = 0, ~0
+    for number in ids:
+        ever |= number
+        always &= number
+    assert 74 == (ever & ~always & (1 << 128) - 1).bit_count()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from contextlib import suppress
 import os
 from pathlib import Path
 from threading import Event, Thread
@@ -12,13 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
-from helpers.ledger_logs import append, names
+from helpers.ledger_files import Flushes, Killed, append_failing, die, fail, head_of
+from helpers.ledger_logs import BEGIN_US, BY, append, lines, names, rated
 from tallybook.ledger import damage, scan
+from tallybook.ledger.clock import moment
+from tallybook.ledger.damage import ByteRange
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.line import Position
+from tallybook.ledger.line import Position, RawBatch, Stamp, frame
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 from tallybook.ledger.verification import verify
 
@@ -293,3 +297,135 @@ def test_a_flush_does_not_acknowledge_later_writes(log: JsonlLog, monkeypatch: p
     append(log, "a")
     assert ["first", "before", "a", "behind"] == names(log)
     assert own == [log.head().offset]
+
+
+# Recovery: torn ends, holes and damage, and that acknowledged batches read the same after each of them.
+
+
+def batch_at(mark: Position, *some: str) -> RawBatch:
+    """Return a batch that fits after a position, always of the same bytes."""
+    ids = iter(range(100))
+    stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
+    return frame(rated(*some), stamp)
+
+
+def acknowledged_log(folder: Path, *some: str) -> JsonlLog:
+    """Return a ledger in which a process that has ended acknowledged each of some ratings."""
+    torn_log = JsonlLog(folder, lambda: moment(BEGIN_US))
+    for name in some:
+        append(torn_log, name)
+    torn_log.close()
+    return torn_log
+
+
+def add(torn_log: JsonlLog, tail: bytes) -> int:
+    """Add unacknowledged bytes, and return where they begin."""
+    begin = torn_log.path.stat().st_size
+    with torn_log.path.open("ab") as file:
+        file.write(tail)
+    return begin
+
+
+def quarantined(torn_log: JsonlLog) -> dict[str, bytes]:
+    """Return the files in quarantine."""
+    folder = torn_log.folder / "quarantine"
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of the ledger."""
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def torn_log(folder: Path) -> JsonlLog:
+    """Return a ledger with the ratings a and b."""
+    return acknowledged_log(folder, "a", "b")
+
+
+@pytest.fixture(autouse=True)
+def flushed(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
+    """Replace the disk's flush, the slowest part of these tests; return the content of each file at its last flush."""
+    held: dict[int, bytes] = {}
+
+    def flush(fd: int) -> None:
+        found = os.fstat(fd)
+        # A copy in quarantine is open for writing alone, and nobody asks for it.
+        with suppress(OSError):
+            held[found.st_ino] = os.pread(fd, found.st_size, 0)
+
+    monkeypatch.setattr(disk, "flush_data", flush)
+    monkeypatch.setattr(os, "fsync", flush)
+    return held
+
+
+def assert_sealed(torn_log: JsonlLog, before: bytes, tail: bytes) -> None:
+    """Append, and check that the tail is sealed: left in place, copied to quarantine, named by range and digest."""
+    acknowledged = names(torn_log)
+    append(torn_log, "after")
+    assert [*acknowledged, "after"] == names(JsonlLog(torn_log.folder))
+    data = torn_log.path.read_bytes()
+    assert data.startswith(before + tail)
+    seal = next(line for line in lines(torn_log) if line["kind"] == "log.recovered")
+    begin, end = seal["body"]["begin"], seal["body"]["end"]
+    assert (len(before), {"rater": "tallybook"}) == (begin, seal["by"])
+    # What the writer adds so that the sealing line stands on a line of its own belongs to the range.
+    assert data[begin:end].startswith(tail)
+    assert b"\n" == data[end - 1 : end]
+    fd = os.open(torn_log.path, os.O_RDONLY)
+    assert ByteRange(fd, begin).digest(end) == seal["body"]["digest"]
+    os.close(fd)
+    assert {f"{begin}-{begin + len(tail)}.bin": tail} == quarantined(torn_log)
+
+
+def test_an_end_torn_at_any_byte_is_sealed(tmp_path: Path) -> None:
+    """Wherever a batch of two lines breaks off, even before its last byte, the next writer seals it and continues."""
+    sample = acknowledged_log(tmp_path / "sample", "a", "b")
+    before, head = sample.path.read_bytes(), (sample.folder / "head").read_bytes()
+    batch = batch_at(sample.head(), "torn", "torn").raw
+    for cut in range(1, len(batch)):
+        torn_log = JsonlLog(tmp_path / str(cut), lambda: moment(BEGIN_US))
+        torn_log.folder.mkdir()
+        torn_log.path.write_bytes(before + batch[:cut])
+        (torn_log.folder / "head").write_bytes(head)
+        assert ["a", "b"] == names(torn_log)
+        assert_sealed(torn_log, before, batch[:cut])
+        torn_log.close()
+
+
+def test_a_whole_batch_after_the_head_counts(torn_log: JsonlLog) -> None:
+    """Its writer died between the write and the acknowledgement: it is read and continued, and nothing is sealed."""
+    add(torn_log, batch_at(torn_log.head(), "c", "d").raw)
+    assert ["a", "b", "c", "d"] == names(torn_log)
+    append(torn_log, "after")
+    assert ["a", "b", "c", "d", "after"] == names(torn_log)
+    assert {} == quarantined(torn_log)
+
+
+@pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
+def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
+    """An unfinished batch at the end was never acknowledged, even without a head."""
+    sample = acknowledged_log(tmp_path / "sample", "a", "b")
+    before, batch = sample.path.read_bytes(), batch_at(sample.head(), "torn", "torn").raw
+    # An invalid head is no head: every eleventh byte is enough for it.
+    for cut in range(1, len(batch), 1 if head is None else 11):
+        torn_log = JsonlLog(tmp_path / str(cut), lambda: moment(BEGIN_US))
+        torn_log.folder.mkdir()
+        torn_log.path.write_bytes(before + batch[:cut])
+        if head is not None:
+            (torn_log.folder / "head").write_bytes(head)
+        assert ["a", "b"] == names(torn_log), cut
+        assert_sealed(torn_log, before, batch[:cut])
+        torn_log.close()
+
+
+def test_without_a_head_a_changed_batch_is_damage(torn_log: JsonlLog) -> None:
+    """If whole batches follow the bad place, whether they were acknowledged is unknown."""
+    (torn_log.folder / "head").unlink()
+    damaged = torn_log.path.read_bytes().replace(b'"name":"a"', b'"name":"x"')
+    torn_log.path.write_bytes(damaged)
+    for act in (lambda: names(torn_log), torn_log.transaction().__enter__):
+        with pytest.raises(DamagedLedgerError):
+            act()
+    assert (damaged, {}) == (torn_log.path.read_bytes(), quarantined(torn_log))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from tallybook.ledger import histories
 from tallybook.ledger.errors import CannotWriteError, LockHeldError
 from tallybook.ledger.histories import Histories, write_history

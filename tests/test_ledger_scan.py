@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_lines import Read, read
-from helpers.ledger_scan import BATCHES, LINES, LOG, flips, seal_of, sealed_log
+from helpers.ledger_logs import BATCHES, LINES, LOG, flips, seal_of, sealed_log
 from tallybook.ledger.line import CHAIN_MARK, START
 
 

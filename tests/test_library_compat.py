@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.commands import ROOT
+from helpers.events import HUMAN
 from helpers.hook_calls import events
 from helpers.reference_model import Model, book, extraction, next_name, point
-from helpers.repository import ROOT
 from helpers.sweep import slice_of
 from helpers.transcripts import Client, Script, answer, choose, kept
 from tallybook import compat

@@ -17,8 +17,7 @@ from typing import Any, get_args
 
 import pytest
 
-from helpers.installation import installed
-from helpers.repository import ROOT
+from helpers.commands import ROOT, installed
 import tallybook
 from tallybook import compat
 from tallybook.ledger.events import EVENT_TYPES, RATINGS

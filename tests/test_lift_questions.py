@@ -38,7 +38,7 @@ from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
-    from helpers.command_line import Run
+    from helpers.commands import Run
     from helpers.transcripts import Client
     from tallybook.projections.history.lift import Lineage, Question
 

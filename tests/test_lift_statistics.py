@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.commands import ROOT
 from helpers.lift_worlds import clean_outcomes, first_claim, judge, opposed, plain
-from helpers.repository import ROOT
 from helpers.sweep import slice_of
 import lift_simulation
 from tallybook.projections.history import lift_verdict as verdict

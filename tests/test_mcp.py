@@ -14,8 +14,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.events import list_events
+from helpers.events import HUMAN, list_events
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.mcp import MAX_LINE_BYTES, TOOLS
 from tallybook.projections.surfaces.workspace.project import Project

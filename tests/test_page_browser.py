@@ -13,11 +13,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from helpers.browser import Tab, append, opened, write_history, write_page
-from helpers.injections import injected
-from helpers.page_example import write_example
-from helpers.real_command import run
-from helpers.repository import ROOT
+from helpers.browser import Tab, append, opened, write_example, write_history, write_page
+from helpers.commands import ROOT, run
+from helpers.events import injected
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.film_reader import play, read_page
+from helpers.browser import play, read_page
+from helpers.events import HUMAN
 from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
 from helpers.view_histories import FUTURES, history
@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.command_line import Run
+    from helpers.commands import Run
     from tallybook.ledger.line import Position
     from tallybook.ledger.records import Batch
     from tallybook.projections.playbook.entry import Policy

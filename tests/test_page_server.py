@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
-from helpers.film_reader import bytes_of, read_page
+from helpers.browser import bytes_of, read_page
+from helpers.commands import Run
+from helpers.events import HUMAN
 from helpers.reference_model import extraction
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces import commands

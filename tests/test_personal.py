@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from helpers.command_line import Run
+from helpers.commands import ROOT, Run
+from helpers.events import give
 from helpers.git_repositories import git
 from helpers.hook_calls import START, call, events, here, told
-from helpers.injections import give
-from helpers.repository import ROOT
 from helpers.shared_clones import make_clones
 from helpers.transcripts import Client, Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode

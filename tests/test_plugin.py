@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from helpers.agent_settings import CLAUDE
+from helpers.commands import ROOT
 from helpers.documentation import HOOKS, chapter
 from helpers.events import list_events
-from helpers.repository import ROOT
 from helpers.stub_models import Reply, Request, StubModel, stub_model
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import gemini

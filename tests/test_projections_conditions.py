@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.undo_histories import folded
-from helpers.view_histories import KNOWN, history
+from helpers.view_histories import KNOWN, folded, history
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     PlaybookUpdated,

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import msgspec
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
-from helpers.undo_histories import CLOSE, SAID, A, B, folded, followed_by, playbook
-from helpers.view_histories import HISTORIES, history, plain
+from helpers.view_histories import CLOSE, HISTORIES, SAID, A, B, folded, followed_by, history, plain, playbook
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry, PointRated
 from tallybook.projections.fold import fold

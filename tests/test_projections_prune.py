@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.undo_histories import CLOSE, A, B
-from helpers.view_histories import history
+from helpers.view_histories import CLOSE, A, B, history
 from tallybook.ledger.events import (
     Entry,
     PlaybookEdited,

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.undo_histories import folded, shown, without
-from helpers.view_histories import HISTORIES, history, plain
+from helpers.view_histories import HISTORIES, folded, history, plain, shown, without
 from tallybook.ledger.records import Batch
 from tallybook.projections.playbook.comparisons import Alternative, Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy

@@ -16,7 +16,7 @@ import tomllib
 import click
 import pytest
 
-from helpers.command_line import verbs
+from helpers.commands import ROOT, package_folders, verbs
 from helpers.documentation import (
     COMMANDS,
     CONTRIBUTING,
@@ -35,9 +35,7 @@ from helpers.documentation import (
     prose,
     section,
 )
-from helpers.installation import package_folders
 from helpers.reference_model import extraction
-from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, run
 from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES

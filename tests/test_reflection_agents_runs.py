@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS, RecordedSession
-from helpers.authors import HUMAN
+from helpers.events import HUMAN, give, injected
 from helpers.hook_calls import call, events, here
-from helpers.injections import give, injected
 from helpers.transcripts import Client, answer
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.agent_sessions import SESSIONS
-from helpers.command_line import Run
+from helpers.commands import Run
 from helpers.hook_calls import events
 from helpers.lift import measured, observe
 from helpers.transcripts import Script, kept

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from helpers.commands import ROOT
+from helpers.events import give
 from helpers.hook_calls import call
-from helpers.injections import give
-from helpers.repository import ROOT
 from helpers.transcripts import COMMAND, RECORDED, Client, Script, answer, asked_for, choose, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode

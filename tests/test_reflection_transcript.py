@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.agent_sessions import CODEX, GEMINI, SESSIONS, RecordedSession
-from helpers.authors import HUMAN
-from helpers.command_line import Run
-from helpers.events import list_events
+from helpers.commands import Run
+from helpers.events import HUMAN, give, list_events
 from helpers.hook_calls import call, events
-from helpers.injections import give
 from helpers.json_values import JSON
 from helpers.sweep import slice_of
 from helpers.transcripts import RECORDED, Client, Script, answer, asked_for, kept

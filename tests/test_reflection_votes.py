@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from helpers.agent_sessions import CODEX, COPILOT, GEMINI, RecordedSession
-from helpers.authors import HUMAN
-from helpers.command_line import Run
+from helpers.commands import Run
+from helpers.events import HUMAN, continued, give, injected
 from helpers.hook_calls import START, call, events, here, set_to, told
-from helpers.injections import continued, give, injected
 from helpers.reviews import Terminal, items
 from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines

@@ -19,7 +19,7 @@ import yaml
 from benchmarks import __main__ as command
 from benchmarks import table
 from benchmarks.table import Row
-from helpers.repository import ROOT
+from helpers.commands import ROOT
 from lift_simulation import chances
 import month
 from mutation.__main__ import explained

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.command_line import Run
-from helpers.events import list_events
+from helpers.commands import Run
+from helpers.events import continued, injected, list_events
 from helpers.git_repositories import commit, git
-from helpers.injections import continued, injected
 from helpers.reviews import DAY_US, Terminal, events, give, items, record
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger import clock

@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.scores import configuration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from helpers.command_line import Run
+    from helpers.commands import Run
 
 TAPE = Path(__file__).parent / "tape" / "scores"
 NOW_US = 1_785_000_000_000_000

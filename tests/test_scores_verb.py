@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pytest
 from rich.cells import cell_len
 
-from helpers.command_line import Run
+from helpers.commands import Run
 from helpers.score_histories import (
     AT,
     EXAMPLE,

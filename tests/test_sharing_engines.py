@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 import pytest
 
-from helpers.books import AT, make_run, make_runs, plain
+from helpers.commands import ROOT
 from helpers.engines import ENGINES, Fixtures, append, held
-from helpers.memory_store import MemoryStore
-from helpers.repository import ROOT
+from helpers.memory_store import AT, MemoryStore, make_run, make_runs, plain
 from helpers.sweep import slice_of
 from share import stores
 from tallybook.ledger import events

@@ -12,11 +12,11 @@ import subprocess
 
 import pytest
 
-from helpers.books import make_run, make_runs, plain
 from helpers.documentation import PAGES
 from helpers.engines import append, git_engine, held
 from helpers.git_repositories import delete_damage, git, make_remote, push_files
-from helpers.sharing_projects import Team
+from helpers.memory_store import make_run, make_runs, plain
+from helpers.shared_machines import Team
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engine import (

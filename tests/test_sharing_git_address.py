@@ -13,11 +13,11 @@ import time
 
 import pytest
 
-from helpers.books import make_runs, plain
-from helpers.command_line import Run as RunCommand
+from helpers.commands import Run as RunCommand
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.git_servers import make_ssh, serve_https
+from helpers.memory_store import make_runs, plain
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import digest
 from tallybook.ledger.sharing import git_remote

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.documentation import FILES, section
 from helpers.memory_store import MemoryStore
-from helpers.sharing_projects import Team
+from helpers.shared_machines import Team
 from tallybook.ledger.line import START
 from tallybook.ledger.sharing import git_remote
 from tallybook.ledger.sharing.book import cut_runs

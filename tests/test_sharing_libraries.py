@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from helpers.command_line import Run
+from helpers.commands import Run
 from tallybook.ledger import clock
 from tallybook.ledger.sharing.engine import UnreachableError
 from tallybook.ledger.storage import caches

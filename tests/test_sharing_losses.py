@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from helpers.books import make_run
 from helpers.hook_calls import call, told
-from helpers.sharing_projects import Team
+from helpers.memory_store import make_run
+from helpers.shared_machines import Team
 from tallybook import Author, Ledger, compat
 from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.scan import choose_digest, verify_run

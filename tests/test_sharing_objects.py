@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from helpers.books import make_runs, plain
-from helpers.command_line import Run
+from helpers.commands import Run
 from helpers.engines import objects_engine
 from helpers.git_repositories import git
-from helpers.memory_store import MemoryStore
+from helpers.memory_store import MemoryStore, make_runs, plain
 from helpers.s3_server import Buckets
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.sharing import engine as engines

@@ -13,7 +13,7 @@ import pytest
 from helpers.git_repositories import git, make_remote
 from helpers.hook_calls import START, call
 from helpers.shared_clones import Machine, make_clones, share_all
-from helpers.sharing_projects import Team
+from helpers.shared_machines import Team
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="plants links and shell commands")
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from helpers.cache_places import caches_of
 from helpers.hook_calls import START
+from helpers.ledger_files import caches_of
 from helpers.long_ledgers import make_long
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair, make_part
 from tallybook.ledger.codec import decode

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from helpers.command_line import Run
+from helpers.commands import Run
 from helpers.git_repositories import git, make_remote
-from helpers.sharing_projects import Team
+from helpers.shared_machines import Team
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.writing import redact

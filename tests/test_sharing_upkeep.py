@@ -13,12 +13,11 @@ from typing import Any
 import click
 import pytest
 
-from helpers.books import make_run
-from helpers.command_line import Run
+from helpers.commands import Run, lay_out
 from helpers.engines import git_engine
 from helpers.example_secrets import EXAMPLES
-from helpers.installation import lay_out
-from helpers.sharing_projects import Team, make_team
+from helpers.memory_store import make_run
+from helpers.shared_machines import Team, make_team
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import Stamp, frame

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from helpers.film_reader import play, read_page
-from helpers.injections import injected
+from helpers.browser import play, read_page
+from helpers.events import injected
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Author, Ledger, compat
 from tallybook.ledger.codec import decode

@@ -22,7 +22,7 @@ import time
 
 import pytest
 
-from helpers.command_line import Run
+from helpers.commands import Run
 from helpers.shared_machines import make_pair
 
 TAPE = Path(__file__).parent / "tape"

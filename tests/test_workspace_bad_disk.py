@@ -11,11 +11,10 @@ import subprocess
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
+from helpers.commands import BY_HAND, Run, assert_refused, run
 from helpers.doctor import findings_of
+from helpers.events import HUMAN
 from helpers.git_repositories import git
-from helpers.real_command import BY_HAND, assert_refused, run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.ledger_locks import IS_ROOT, held
-from helpers.repository import ROOT
+from helpers.commands import ROOT
+from helpers.events import HUMAN
+from helpers.ledger_files import IS_ROOT, held
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 

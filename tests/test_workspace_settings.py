@@ -11,9 +11,9 @@ from hypothesis import settings as options
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.cache_places import caches_of
 from helpers.doctor import findings_of
+from helpers.events import HUMAN
+from helpers.ledger_files import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project

@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from helpers.authors import HUMAN
 from helpers.doctor import findings_of
+from helpers.events import HUMAN
 from helpers.git_repositories import git
 from helpers.transcripts import run
 from tallybook.ledger.errors import BadInputError

@@ -11,9 +11,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
-from helpers.events import list_events
+from helpers.commands import Run
+from helpers.events import HUMAN, list_events
 from helpers.later_model import SLUGS, LaterPlaybook
 from helpers.reference_model import extraction, point
 from helpers.sweep import slice_of

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.repository import ROOT
+from helpers.commands import ROOT
+from helpers.events import HUMAN
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.events import list_events
-from helpers.real_command import replay_bytes
+from helpers.commands import ROOT, replay_bytes
+from helpers.events import HUMAN, list_events
+from helpers.ledger_files import held
 from helpers.reference_model import book, point
-from helpers.repository import ROOT
-from helpers.spool_files import held
 from helpers.sweep import slice_of
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
 from tallybook.projections.surfaces import commands

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.events import list_events
+from helpers.events import HUMAN, list_events
 from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat

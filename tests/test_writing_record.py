@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 import pytest
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
+from helpers.commands import Run
+from helpers.events import HUMAN
+from helpers.ledger_files import held, spooled
 from helpers.memory_store import MemoryStore
 from helpers.reference_model import extraction
 from helpers.shared_machines import make_part
-from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger import line
 from tallybook.ledger.codec import decode, encode

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block
+from helpers.ledger_files import held
 from helpers.reference_model import extraction
-from helpers.spool_files import held
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands

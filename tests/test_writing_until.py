@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from helpers.authors import HUMAN
-from helpers.command_line import Run
+from helpers.commands import Run
+from helpers.events import HUMAN
 from helpers.hook_calls import here
 from helpers.shared_machines import make_machines
 from tallybook.projections.surfaces import commands

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from faults import Setting, Tally
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from helpers.ledger_codec import BAD, CONTINUATION, line_of, sections
 from helpers.ledger_lines import compute_chain, forge
 from helpers.memory_store import MemoryStore

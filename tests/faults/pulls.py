@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from faults import NoToolError, Setting, Tally
 from faults.crash_states import OTHER_BOOT, names, sealed_ranges
-from helpers.installation import installed
+from helpers.commands import installed
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog

@@ -6,8 +6,8 @@ A new command is tested by one row of SCENES.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
 import json
@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import attrs
 
-from helpers.authors import HUMAN
-from helpers.injections import give
+from helpers.events import HUMAN, give
+from helpers.ledger_files import held
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
-from tallybook.ledger.storage import caches, disk
+from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
@@ -175,7 +175,7 @@ def suspect(root: Path) -> Project:
 def waiting(root: Path) -> Project:
     """Make a project with a spooled payload, so that the command has to record it and remove its file."""
     project = three_entries(root)
-    with lock_held(project):
+    with held(project):
         commands.rate(project, "kpt_003", "helpful", HUMAN)
     return project
 
@@ -260,18 +260,6 @@ SCENES = {
 """Name of a scene → what happens in it. Whatever a command changes on disk wants a row here."""
 
 
-@contextmanager
-def lock_held(project: Project) -> Iterator[None]:
-    """Hold the ledger's lock in this process."""
-    fd = os.open(project.ledger / "lock", os.O_RDWR)
-    try:
-        if not disk.try_lock(fd):
-            raise AssertionError("somebody else holds the lock")
-        yield
-    finally:
-        os.close(fd)
-
-
 def run(
     project: Project,
     scene: Scene,
@@ -301,7 +289,7 @@ def run(
     env = os.environ | {"PROJECT": f"{project.root}", "SHORT": short, caches.VARIABLE: f"{project.root}.cache"}
     env |= {"STANDING": "1"} if scene.standing else {}
     env |= {"CLAUDE_PROJECT_DIR": str(project.root)} if scene.silent else {}
-    with lock_held(project) if scene.held else nullcontext():
+    with held(project) if scene.held else nullcontext():
         # In a group of its own it does not hear a Control-C that is meant for the run.
         done = subprocess.run(
             command,

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from faults import Setting, Tally
-from helpers.installation import installed
+from helpers.commands import installed
 from tallybook.ledger.errors import LockHeldError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from helpers.commands import ROOT
+from helpers.events import give
 from helpers.hook_calls import call_hook
-from helpers.injections import give
-from helpers.repository import ROOT
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import KIND_OF
 from tallybook.projections.surfaces.history.reading import open_log

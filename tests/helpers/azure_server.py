@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from helpers.repository import ROOT
+from helpers.commands import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.command_line import Answer
+from helpers.commands import Answer
 from tallybook.projections.surfaces.doctor import CHECKS, Finding, run_checks
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from helpers.repository import ROOT
+from helpers.commands import ROOT
 
 FIRST: Final = "README.md"
 COMMANDS: Final = "projections/surfaces/COMMANDS.md"

@@ -11,9 +11,8 @@ from typing import Any, cast
 import pytest
 
 from helpers.azure_server import serve_containers
-from helpers.books import plain
 from helpers.git_repositories import make_remote
-from helpers.memory_store import MemoryStore
+from helpers.memory_store import MemoryStore, plain
 from helpers.postgres_server import Database, start_database
 from helpers.s3_server import serve_buckets
 from tallybook.ledger.sharing.engine import End, Engine, Run

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from tallybook.ledger.codec import decode
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands

@@ -1,13 +1,18 @@
-"""Helpers of tests: logs of each back end, and their content."""
+"""Logs for tests: a clock, appends, lines, and what breaks them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from hashlib import sha256
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
+from helpers.ledger_lines import batches_of, raw, stamp
 from helpers.memory_log import AnyLog
 from tallybook.ledger.clock import MICROSECONDS, Now, moment
-from tallybook.ledger.line import Draft, RawBatch
+from tallybook.ledger.codec import encode
+from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
+from tallybook.ledger.line import Draft, Position, RawBatch, frame
 
 BY = {"rater": "test"}
 BEGIN_US = 1_795_000_000 * MICROSECONDS
@@ -60,3 +65,64 @@ def break_off(log: AnyLog) -> None:
     with log.transaction() as tx:
         tx.append(rated("lost"), BY, "k")
         tx.append([Draft("x.y", 1, {}, {"text": "\udc00"})], BY)
+
+
+# Helpers of tests: a log with all shapes of batches, and ways to damage it.
+
+
+def opening(ledger: str) -> list[Draft]:
+    """Return the drafts of a ledger's first batch."""
+    return [encode(LedgerOpened(ledger, 1))]
+
+
+# Texts with J and *: a single bit makes a line feed of them. Free text inside a batch and at its end.
+GROUPS = [
+    [
+        encode(PointAdded("kpt_001", "Just *one*")),
+        encode(PointRated("kpt_001", "helpful")),
+        encode(PlaybookUpdated(1, 1, 0)),
+    ],
+    [encode(PointRated("kpt_002", "harmful"))],
+    [encode(PointEdited("kpt_001", 1, 0, "J*")), encode(PlaybookEdited(None, None, '{"version":"J"}'))],
+]
+BATCHES = batches_of(opening("ledger-1"), *GROUPS)
+LOG = raw(BATCHES)
+LINES = LOG.splitlines(keepends=True)
+
+
+def flips(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield offset, bit and the changed bytes for every single bit of a range."""
+    for offset in range(begin, end):
+        for bit in range(8):
+            yield offset, bit, data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
+
+
+class Sealed(NamedTuple):
+    """A log with a torn range that a ``log.recovered`` line seals.
+
+    Attributes:
+        data: Its bytes.
+        batches: What can be read of it, the sealing line included.
+        range: The sealed range.
+    """
+
+    data: bytes
+    batches: list[RawBatch]
+    range: tuple[int, int]
+
+
+def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
+    """Return the line that seals ``torn`` after a position, or one with other fields."""
+    begin, end = mark.offset, mark.offset + len(torn)
+    body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
+    return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))
+
+
+def sealed_log(torn: bytes, **changed: object) -> Sealed:
+    """Return a log of two batches, a torn range on lines of its own, its seal, and two more batches."""
+    torn += b"" if torn.endswith(b"\n") else b"\n"
+    before = BATCHES[:2]
+    seal = seal_of(before[-1].position, torn, **changed)
+    after = batches_of(GROUPS[1], GROUPS[2], mark=seal.position)
+    data = raw(before) + torn + seal.raw + raw(after)
+    return Sealed(data, [*before, seal, *after], (before[-1].end, seal.offset))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from helpers.hook_calls import START, events
 from tallybook.ledger.events import Event, MetricsRecorded, Numbers, PlaybookInjected, SessionEnded, SessionMeasured
 from tallybook.projections.history.lift import Lift

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 import pytest
 
-from helpers.authors import HUMAN
+from helpers.events import HUMAN
 from helpers.reference_model import COUNTS
 from helpers.view_histories import KNOWN
 from tallybook.ledger import clock

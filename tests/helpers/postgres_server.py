@@ -23,9 +23,8 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
-from helpers.certificates import make_certificates
-from helpers.postgres_front import Front
-from helpers.repository import ROOT
+from helpers.commands import ROOT
+from helpers.postgres_front import Front, make_certificates
 from tallybook.ledger.sharing import postgres
 
 VARIABLE = "TALLYBOOK_POSTGRES_BIN"

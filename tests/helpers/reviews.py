@@ -14,8 +14,8 @@ import termios
 import time
 from typing import Any
 
-from helpers.command_line import Run
-from helpers.injections import injected
+from helpers.commands import Run
+from helpers.events import injected
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import (

@@ -13,9 +13,8 @@ import sys
 import time
 from typing import Any
 
-from helpers.command_line import Answer
+from helpers.commands import MAIN, Answer
 from helpers.git_repositories import git, make_remote
-from helpers.real_command import MAIN
 from tallybook.projections.surfaces.workspace.project import Project
 
 WAIT_S = 60

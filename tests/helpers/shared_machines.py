@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 import json
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
-from helpers.command_line import Answer
+from helpers.commands import Answer, Run
+from helpers.engines import git_engine
+from helpers.git_repositories import git, make_remote
 from helpers.memory_store import MemoryStore
+from tallybook.ledger.codec import decode
+from tallybook.ledger.line import START, RawBatch
+from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.replica import Replica, read_current
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
@@ -107,3 +115,119 @@ def make_pair(folder: Path) -> tuple[SharedMachine, SharedMachine]:
         machine.sync()
     commands.rate(anna.project, "kpt_003", "helpful", HUMAN | {"session": "s1"})
     return anna, ben
+
+
+# Projects of several users that share one book, through git or an engine in memory, by the commands themselves.
+
+
+@attrs.define
+class Team:
+    """Machines of one book; each has a project and a home folder of its own.
+
+    Attributes:
+        folder: Where they are.
+        run_command: Runs the command line.
+        patch: Changes the environment.
+        engine: Name of the engine.
+        address: Its address.
+        book: Name of the book.
+        memory: The store in memory.
+    """
+
+    folder: Path
+    run_command: Run
+    patch: pytest.MonkeyPatch
+    engine: str
+    address: str
+    book: str = "main"
+    memory: MemoryStore = attrs.field(factory=MemoryStore)
+
+    def run(self, machine: str, *words: str, code: int | None = 0, stdin: bytes = b"") -> Answer:
+        """Run a command on a machine, and check its exit code; None for any."""
+        root = self.root(machine)
+        self.patch.setenv("HOME", str(self.home(machine)))
+        self.patch.setenv("CLAUDE_PROJECT_DIR", str(root))
+        done = self.run_command("--project", str(root), *words, stdin=stdin)
+        assert code in {None, done.code}, done
+        return done
+
+    def root(self, machine: str) -> Path:
+        """Return the project's folder of a machine."""
+        root = self.folder / machine
+        (root / ".claude").mkdir(parents=True, exist_ok=True)
+        return root
+
+    def home(self, machine: str) -> Path:
+        """Return the home folder of a machine's user."""
+        home = self.folder / f"home-{machine.partition('.')[0]}"
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+
+    def ledger(self, machine: str) -> Path:
+        """Return the ledger's folder of a machine."""
+        return self.root(machine) / ".claude" / "ledger"
+
+    def share(self, machine: str, *words: str, code: int = 0) -> Answer:
+        """Join the book."""
+        return self.run(machine, "share", self.engine, self.address, "--book", self.book, "--yes", *words, code=code)
+
+    def sync(self, *machines: str) -> None:
+        """Sync machines, one after another."""
+        for machine in machines:
+            self.run(machine, "sync")
+
+    def entries(self, machine: str, when: str | None = None) -> dict[str, tuple[str, int, int]]:
+        """Return the entries that a machine shows, or showed at a moment: name → text, helpful and harmful."""
+        words = ("show", "--json", *(("--at", when) if when else ()))
+        rows: list[dict[str, Any]] = json.loads(self.run(machine, *words).out)["key_points"]
+        return {row["name"]: (row["text"], row["helpful"], row["harmful"]) for row in rows}
+
+    @contextmanager
+    def open_engine(self) -> Iterator[Engine]:
+        """Open the engine as another machine would."""
+        if self.engine == "memory":
+            yield Engine(self.memory)
+            return
+        engine = git_engine(self.address, self.book, str(self.folder / "other-cache"))
+        yield engine
+        engine.close()
+
+    def batches(self) -> list[RawBatch]:
+        """Return what counts in the engine."""
+        with self.open_engine() as engine:
+            return count(engine.read(0).runs, START, set()).batches
+
+    def ids(self) -> list[str]:
+        """Return the id of each event in the engine that counts."""
+        return [record.id for batch in decode(self.batches()) for record in batch.records]
+
+    def force(self, batches: list[RawBatch]) -> None:
+        """Put other content in the engine's place, as somebody with its rights could."""
+        if not batches:
+            self.empty()
+            return
+        with self.open_engine() as engine:
+            engine.replace(engine.read(0).end, cut_runs(batches, START, engine.run_bytes))
+
+    def empty(self) -> None:
+        """Empty the engine."""
+        if self.engine == "memory":
+            self.memory.runs.clear()
+        else:
+            git(Path(self.address), "update-ref", "-d", f"refs/tallybook/{self.book}")
+
+
+def make_team(engine: str, folder: Path, run: Run, patch: pytest.MonkeyPatch) -> Team:
+    """Return a team on a new engine."""
+    patch.delenv("XDG_CACHE_HOME", raising=False)
+    if engine == "git":
+        return Team(folder, run, patch, "git", str(make_remote(folder / "remote.git")))
+    team = Team(folder, run, patch, "memory", "memory")
+    open_store = membership.open_store
+    patch.setitem(membership.ENGINES, "memory", "")
+    patch.setattr(
+        membership,
+        "open_store",
+        lambda part, *words: team.memory if part.engine == "memory" else open_store(part, *words),
+    )
+    return team

@@ -8,8 +8,7 @@ from pathlib import Path
 import random
 from typing import Any
 
-from helpers.books import plain
-from helpers.memory_store import FaultyStore, MemoryStore
+from helpers.memory_store import FaultyStore, MemoryStore, plain
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.log import Transaction
 from tallybook.ledger.scan import choose_digest, verify_run

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from helpers import sharing_steps
-from helpers.ledger_head import head_of
+from helpers.ledger_files import head_of
 from helpers.memory_store import FAULTS
 from helpers.sharing_faults import CrashError, ShakyEngine, crashing
 from helpers.sharing_machines import Site

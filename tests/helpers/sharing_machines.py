@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from helpers.ledger_head import head_of
+from helpers.ledger_files import head_of
 from helpers.shared_machines import make_part
 from helpers.sharing_faults import ShakyEngine
 from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Model, Seen, look

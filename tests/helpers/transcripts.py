@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 
-from helpers.injections import give
-from helpers.repository import ROOT
+from helpers.commands import ROOT
+from helpers.events import give
 from tallybook.ledger.events import ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project

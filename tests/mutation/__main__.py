@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from helpers.installation import lay_out
+from helpers.commands import lay_out
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 EXPLAINED: Final = Path(__file__).with_name("survivors.toml")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from helpers.books import make_runs
 from helpers.engines import Fixtures
 from helpers.git_repositories import git, push_files
+from helpers.memory_store import make_runs
 from tallybook.ledger.line import Position
 from tallybook.ledger.sharing.engine import NOTHING, End, Engine, _encode
 from tallybook.ledger.sharing.git import REFERENCES, path_of

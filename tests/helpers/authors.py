@@ -1,3 +1,0 @@
-"""Authors of events."""
-
-HUMAN = {"rater": "human"}
