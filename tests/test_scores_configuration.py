@@ -248,7 +248,7 @@ def here(project: Path) -> Project:
 
 
 @pytest.fixture
-def run(project: Path, run: Run) -> Run:
+def record_scores(project: Path, run: Run) -> Run:
     """Return a function that runs the verb in this process, on the project."""
 
     def run_(*arguments: object, stdin: str = "") -> Answer:
@@ -269,14 +269,14 @@ SECRET = GITHUB.secret
         {"baseline": 50, "score": "ac06", "reason": SECRET},
     ],
 )
-def test_a_secret_in_a_file_is_masked(here: Project, run: Run, tmp_path: Path, said: object) -> None:
+def test_a_secret_in_a_file_is_masked(here: Project, record_scores: Run, tmp_path: Path, said: object) -> None:
     """Free text of a program is masked; the note names its place, and the same file adds nothing."""
     file = written(tmp_path / "a.jsonl", [said])
-    answer = json.loads(run(file, "--json").out)
+    answer = json.loads(record_scores(file, "--json").out)
     assert {"source": f"{file}:1", "message": "a secret was masked (GitHub Token)"} in answer["problems"]
     assert SECRET not in here.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
     assert "[masked: GitHub Token]" in json.dumps(rows(here))
-    assert 1 == json.loads(run(file, "--json").out)["repeated"]
+    assert 1 == json.loads(record_scores(file, "--json").out)["repeated"]
 
 
 OBJECTS: list[dict[str, Any]] = [{"n": number, "text": 'a "{[]}", \u2028 line\nü'} for number in range(3)]
