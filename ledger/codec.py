@@ -144,6 +144,7 @@ _CHECKS: Final[dict[Any, Callable[[Any, object], Any]]] = {
     float: _check_number,
     str: check_text,
     str | None: lambda value, _: None if value is None else check_text(value),
+    int | None: lambda value, _: None if value is None else _check_int(value, None),
     float | None: lambda value, _: None if value is None else _check_number(value, None),
     tuple[str, ...]: _check_texts,
     Numbers: _check_numbers,
@@ -212,7 +213,7 @@ def encode(event: Event, when: str | None = None) -> Draft:
     cls = type(event)
     kind = KIND_OF[cls]
     # Not by cattrs: it would turn a text into a list of its characters where the class has a tuple of texts.
-    fields = attrs.asdict(event, recurse=False)
+    fields = {name: getattr(event, name) for name in _checks_of(cast("Hashable", cls))}
     try:
         structure_fields(fields, cls, "$")
     except UnfitError as error:

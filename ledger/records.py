@@ -92,6 +92,11 @@ class Batch:
     _records: Sequence[EventRecord] | None = None
 
     @property
+    def first(self) -> int:
+        """Return the event number of its first line."""
+        return self.records[0].seq if self._raw is None else self._raw.first
+
+    @property
     def begin(self) -> int:
         """Return the offset of its first byte in the log, 0 where it does not come from one; cheaper than ``end``."""
         return 0 if self._raw is None else self._raw.offset

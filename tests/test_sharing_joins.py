@@ -182,7 +182,7 @@ class KnowingStore(MemoryStore):
 
     def list(self, after: int) -> Sequence[StoredRun]:
         """Return the numbers with an author."""
-        return [entry._replace(author="role_of_all") for entry in super().list(after)]
+        return [entry._replace(author="anna") for entry in super().list(after)]
 
 
 def test_members_are_listed_with_what_they_published(team: Team) -> None:
@@ -201,8 +201,8 @@ def test_members_are_listed_with_what_they_published(team: Team) -> None:
     knowing = KnowingStore()
     knowing.runs = team.memory.runs
     team.memory = knowing
-    assert "logged in as role_of_all" in team.run("ben", "share", "members").out
-    assert "role_of_all" == json.loads(team.run("ben", "share", "members", "--json").out)[0]["author"]
+    assert 2 == team.run("ben", "share", "members").out.count("logged in as anna")
+    assert "anna" == json.loads(team.run("ben", "share", "members", "--json").out)[0]["author"]
 
 
 def test_the_more_write_the_longer_a_push_may_wait(team: Team) -> None:
@@ -338,3 +338,20 @@ def test_a_killed_sync_keeps_its_copy(begun: Team, step: str, monkeypatch: pytes
     assert "" == done["set_aside"]
     begun.sync("anna")
     assert ("Run the tests first", 1, 0) == begun.entries("ben")["kpt_001"] == begun.entries("anna")["kpt_001"]
+
+
+def test_a_sync_that_another_overtook_leaves_the_copy(begun: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync whose process goes on only after the next one has appended to the copy does not note an older end."""
+    begun.share("ben")
+    sync = syncing.sync
+
+    def sync_twice(*words: Any) -> syncing.SyncResult:
+        result = sync(*words)
+        monkeypatch.setattr(syncing, "sync", sync)
+        begun.run("ben", "add", "Write tests")
+        begun.sync("ben", "anna")
+        return result
+
+    monkeypatch.setattr(syncing, "sync", sync_twice)
+    begun.sync("anna")
+    assert "" == json.loads(begun.run("anna", "sync", "--json").out)["set_aside"]

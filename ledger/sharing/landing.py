@@ -41,14 +41,19 @@ class Sent:
     """A batch as its machine recorded it.
 
     Attributes:
-        records: Its events.
+        batch: The batch, with the ids of what it undoes of a session.
         means: Name in it → id of the event that made the entry; with the entries that it makes.
         frontier: Number and chain value of the book's last event that the machine's playbook contained then.
     """
 
-    records: tuple[EventRecord, ...]
+    batch: Batch
     means: Mapping[str, str]
     frontier: tuple[int, str] = (0, "")
+
+    @property
+    def records(self) -> Sequence[EventRecord]:
+        """Return its events; their heads are decoded only now."""
+        return self.batch.records
 
     @property
     def ids(self) -> list[str]:
@@ -93,24 +98,25 @@ class Reader:
     def read(self, batch: Batch) -> Sent:
         """Return the next batch."""
         means: dict[str, str] = {}
-        records = [self._with_ids(record) for record in batch.records]
-        for record in records:
-            event: Any = record.event
+        for event in batch.events:
             if isinstance(event, events.NamesMeant):
                 means |= zip(event.names, event.ids, strict=False)
             elif isinstance(event, events.BookTaken):
                 self.frontier = event.seq, event.chain
-        made: dict[str, str] = {}
+            elif isinstance(event, events.EventsVoided) and event.session and not event.ids:
+                batch = batch.with_records([*map(self._with_ids, batch.records)])
         if not means:
             # In a book an entry that is new has no entry before it, even where the ledger once made one of its name.
-            new = {record.event.name for record in records if self.frontier[0] and _is_new(record.event)}
-            means = self._own_entries({name for record in records for name in names_in(record.event)} - new)
-        for record in records:
-            event = record.event
-            if isinstance(event, events.MAKERS) and not (isinstance(event, events.PointEdited) and event.name in means):
-                made[event.name] = record.id
+            new = {event.name for event in batch.events if self.frontier[0] and _is_new(event)}
+            means = self._own_entries({name for event in batch.events for name in names_in(event)} - new)
+        made: dict[str, str] = {}
+        # Mostly none is made, and no head is decoded.
+        for record in batch.records if any(isinstance(event, events.MAKERS) for event in batch.events) else ():
+            maker: Any = record.event
+            if isinstance(maker, events.MAKERS) and not (isinstance(maker, events.PointEdited) and maker.name in means):
+                made[maker.name] = record.id
         self.made |= made
-        return Sent(tuple(records), means | made, self.frontier)
+        return Sent(batch, means | made, self.frontier)
 
     def _own_entries(self, names: set[str]) -> dict[str, str]:
         """Return the entries that the ledger made under names: name → id."""

@@ -664,7 +664,7 @@ class Landing:
                 first = sent.records[0]
                 # The first line has the key of all of them.
                 records[0] = attrs.evolve(records[0], key=first.key, payload=first.payload)
-                yield attrs.evolve(sent, records=tuple(records))
+                yield attrs.evolve(sent, batch=sent.batch.with_records(records))
 
     def _check_frontier(self, batch: Batch) -> None:
         for event in batch.events:

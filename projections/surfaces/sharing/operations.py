@@ -34,6 +34,7 @@ from tallybook.projections.history.event_rows import summary
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time, note
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
@@ -64,14 +65,13 @@ def preview(project: Project, engine: Engine, part: Membership) -> dict[str, Any
     contents = engine.read(0, syncing.PIECE_BYTES)
     batches = book.count(contents.runs, START, set()).batches
     opened: Any = next(decode(batches)).events[0] if batches else None
-    log, former = SharedLog(project.ledger), membership.last_known(project)
+    log, former = open_log(project), membership.last_known(project)
     exists = log.exists()
-    landed = log.landed() if exists else []
+    # As they were recorded: landing a long history takes as long as publishing it.
+    outgoing = [event for sent in SharedLog(project.ledger).history.pending for event in sent.batch.events]
     # Recorded before it publishes: playbook.json of a project without a ledger, and what waits in the spool.
     is_first = not exists or bool(spool.read_files(project.ledger)[0])
-    waiting = decode(record.preview(project, open_log(project)) if is_first else ())
-    outgoing = [event.event for batch, _ in landed for event in batch.events]
-    outgoing += [event for batch in waiting for event in batch.events if type(event) in SHARED]
+    outgoing += [event for batch in decode(record.preview(project, log) if is_first else ()) for event in batch.events]
     return {
         "address": engine.address,
         "name": part.name,
@@ -79,8 +79,8 @@ def preview(project: Project, engine: Engine, part: Membership) -> dict[str, Any
         "project": opened.name if opened else "",
         "events": batches[-1].last if batches else 0,
         "entries": None if contents.more else len(fold_history(PLAYBOOK, lambda: decode(batches)).entries),
-        "outgoing": dict(Counter(KIND_OF[type(event)] for event in outgoing)),
-        "own_entries": len((log.playbook() if exists else commands.playbook(project).state).entries),
+        "outgoing": dict(Counter(KIND_OF[type(event)] for event in outgoing if type(event) in SHARED)),
+        "own_entries": len((reading.current(log) if exists else commands.playbook(project).state).entries),
         "former": former.shown_address if former is not None and moves(former, part) else "",
     }
 
@@ -150,7 +150,7 @@ def moves(before: Membership, part: Membership) -> bool:
 
 
 def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.0) -> syncing.SyncResult:
-    """Sync, note in the user's settings how far the replica goes, and render the playbook.
+    """Sync, and render the playbook.
 
     What waits in the spool is recorded before; where lines of the book are missing, once they are here.
     """
@@ -160,11 +160,11 @@ def run(project: Project, part: Membership, engine: Engine, limit_s: float = 60.
         with suppress(MissingLinesError):
             record.write(project, [])
     result = syncing.sync(project, part, engine, limit_s)
-    _finish(project, part, result.end)
+    record.write(project, [])
     # What waited for lines of the book was recorded only after the first sync brought them.
     if has_spool and SharedLog(project.ledger).history.pending:
         result = syncing.sync(project, part, engine, limit_s, result)
-        _finish(project, part, result.end)
+        record.write(project, [])
     # A manual edit is recorded only now, so that nothing leaves that a preview did not show.
     return attrs.evolve(result, pending=SharedLog(project.ledger).count_pending())
 
@@ -185,7 +185,7 @@ def rejoin(project: Project, part: Membership, engine: Engine) -> dict[str, Any]
     """Take another history of the same book, append what it lacks, and render the playbook; as ``syncing.rejoin``."""
     _refuse_tracked(project)
     done = syncing.rejoin(project, part, engine)
-    _finish(project, part, done["end"])
+    record.write(project, [])
     return done
 
 
@@ -218,20 +218,12 @@ def _masked_text(project: Project, event: str) -> str:
         for noted in batch.records:
             if event in {noted.id, str(noted.seq)}:
                 text = getattr(noted.event, "text", None)
-                if "text" not in FREE_FIELDS.get(type(noted.event), ()):
+                if "text" not in FREE_FIELDS.get(type(noted.event), ()) or text is None:
                     raise BadInputError(f"event {event}", "has no text that is published", _LOG_HINT)
-                if text is None:
-                    raise BadInputError(f"event {event}", "its text was redacted", "nothing was published")
                 if secrets.mask(text) == text:
                     raise BadInputError(f"event {event}", "its text was published as it is", "nothing is left to do")
                 return str(text)
     raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
-
-
-def _finish(project: Project, part: Membership, end: tuple[int, str]) -> None:
-    """Note in the user's settings how far the replica goes, and render the playbook."""
-    syncing.note_ends(project, part, end, end)
-    record.write(project, [])
 
 
 def _moved_meanwhile(address: str, verb: str) -> engines.EngineError:
@@ -634,8 +626,10 @@ def find_members(copy: replica.Replica, writer: str, engine: Engine | None) -> l
             member["behind"] = 0 if member["is_this"] else end - batch.last
     if engine is not None and engine.store.knows_authors:
         for run in engine.read(0).runs:
-            for label in find_writers(run.data) & members.keys():
-                members[label]["author"] = run.author
+            labels = find_writers(run.data) & members.keys()
+            # A machine publishes its own events alone; a repair and a move store those of all.
+            if len(labels) == 1 and run.fresh is None:
+                members[labels.pop()]["author"] = run.author
     return sorted(members.values(), key=lambda member: member["behind"])
 
 
@@ -651,7 +645,7 @@ def member_lines(members: Sequence[Mapping[str, Any]]) -> list[str]:
         f"last seen {format_time(row['last_seen'])}"
         + ("" if row["is_this"] else f", {format_count(row['behind'], 'event')} behind at most")
         # A label is what its user calls it; the engine knows who logged in.
-        + (f", logged in as {row['author']}" if row["author"] not in {"", row["writer"].rpartition("-")[0]} else "")
+        + (f", logged in as {row['author']}" if row["author"] else "")
         for row in members
     ]
 

@@ -114,19 +114,18 @@ def read_history(
     found: list[tuple[Position, landing.Sent]] = []
     for batch in decode(read(start)):
         # What its names mean is never shown, so the event before that ends a batch for people.
-        meanings = sum(isinstance(event, NamesMeant) for event in batch.events)
-        if until is not None and batch.last - meanings > until:
+        if until is not None and batch.last - sum(isinstance(event, NamesMeant) for event in batch.events) > until:
             break
-        taken_here = [event for event in batch.events if isinstance(event, BookTaken)]
-        for event in taken_here:
-            frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
-        is_shared = any(type(event) in landing.SHARED for event in batch.events)
-        if is_shared or taken_here:
+        for event in batch.events:
+            if isinstance(event, BookTaken):
+                frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
+        kinds = {*map(type, batch.events)}
+        if BookTaken in kinds or kinds & landing.SHARED:
             sent, stamp = reader.read(batch), (batch.last, batch.chain)
-            if is_shared:
+            if kinds & landing.SHARED:
                 found.append((end, sent))
         end = Position(batch.last, batch.chain, batch.end)
-    waiting = [(position, sent) for position, sent in found if sent.records[-1].seq > frontier.upto]
+    waiting = [(position, sent) for position, sent in found if sent.batch.first > frontier.upto]
     begin = waiting[0][0] if waiting else end
     return OwnHistory(frontier, tuple(sent for _, sent in waiting), begin, end, stamp)
 
@@ -249,60 +248,11 @@ _BODY: Final = b'"body":'
 _DECODER: Final = json.JSONDecoder()
 
 
-class OwnNames:
-    """The names in one reading of the own ledger.
-
-    A name means what it meant when its event was recorded: an own entry, unless the book had the name by then.
-
-    Attributes:
-        has_renames: Whether an entry was published under another name.
-    """
-
-    def __init__(self, own: JsonlLog, until: int | None, names_at: Callable[[int], Collection[str]]) -> None:
-        """Read which entries were renamed.
-
-        Args:
-            own: The own ledger.
-            until: The own event number of the moment; None for the end.
-            names_at: Returns the names that the book had at one of its event numbers.
-        """
-        self._names_at = names_at
-        self._syncs = [sync for sync in read_syncs(own) if until is None or sync.number <= until]
-        self.has_renames = any(sync.renamed for sync in self._syncs)
-
-    def rename(self, batch: RawBatch) -> RawBatch:
-        """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
-        if not self.has_renames or not any(kind in raw_line for raw_line in batch.lines for kind in _NAMING):
-            return batch
-        return batch._replace(lines=[self._line(raw_line, batch.first) for raw_line in batch.lines])
-
-    def _line(self, raw_line: bytes, number: int) -> bytes:
-        if not any(kind in raw_line for kind in _NAMING):
-            return raw_line
-        begin = raw_line.index(_BODY) + len(_BODY)
-        text = raw_line[begin:].decode()
-        body, end = _DECODER.raw_decode(text)
-        if "name" in body:
-            body["name"] = self._name(body["name"], number)
-        for field in ("names", "held", "units", "merged"):
-            if field in body:
-                body[field] = [self._name(name, number) for name in body[field]]
-        return raw_line[:begin] + dumps(body).encode() + text[end:].encode()
-
-    def _name(self, name: str, number: int) -> str:
-        """Return the present name of the entry that a name meant at an own event."""
-        later = next((sync for sync in self._syncs if sync.number > number and name in sync.renamed), None)
-        if later is None:
-            return name
-        taken = max((sync.taken for sync in self._syncs if sync.number < number), default=0)
-        had = taken and name in self._names_at(taken)
-        return name if had else later.renamed[name]
-
-
 # ---- The history ----
 
 _NO_REASON: Final = b'"reason":""'
-_REASONED: Final = tuple(bytes_of("kind", KIND_OF[cls]) for cls in landing.SHARED if "reason" in attrs.fields_dict(cls))
+# Few events have a reason, and no text holds these bytes: a quote in it would be escaped.
+_REASON: Final = b'"reason":"'
 
 
 @attrs.define
@@ -384,6 +334,7 @@ class SharedLog(JsonlLog):
     def _forget(self) -> None:
         """Forget what was read, because the own ledger has grown."""
         self._history: OwnHistory | None = None
+        self._past_syncs: list[PastSync] | None = None
         self._landing: tuple[landing.Ground, Landing] | None = None
 
     @property
@@ -436,7 +387,7 @@ class SharedLog(JsonlLog):
             MissingLinesError: As for ``read``.
         """
         # A name in the own ledger can be another one here, and the end of a history is short.
-        is_read = self._names.has_renames or self._starts != (START, START)
+        is_read = self._has_renames or self._starts != (START, START)
         found = self.read() if is_read else self._join(find_batches(self.own, needles), self._find_in_book(needles))
         yield from (batch for batch in found if any(needle in batch.data for needle in needles))
 
@@ -487,7 +438,7 @@ class SharedLog(JsonlLog):
     @cached_property
     def _reasons(self) -> dict[str, str]:
         """Return id → reason of the events of the own ledger that give one."""
-        batches = decode(find_or_read(self.own, _REASONED))
+        batches = decode(find_or_read(self.own, (_REASON,)))
         records: Iterator[tuple[str, Any]] = (
             (record.id, record.event) for batch in batches for record in batch.records
         )
@@ -495,15 +446,55 @@ class SharedLog(JsonlLog):
 
     def _own_part(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
         """Yield what the book does not share of batches of the own ledger, with the names of the book."""
-        names = self._names
         for batch in batches:
             if self.until is not None and last_shown(batch) > self.until:
                 break
-            yield from map(names.rename, without_shared(batch))
+            yield from map(self._rename, without_shared(batch))
+
+    # ---- Names in own events that the book does not share ----
 
     @property
-    def _names(self) -> OwnNames:
-        return OwnNames(self.own, self.until, lambda seq: self.book_playbook(seq).used)
+    def _syncs(self) -> list[PastSync]:
+        """Return the syncs of this machine up to this moment, in order."""
+        if self._past_syncs is None:
+            syncs = read_syncs(self.own)
+            self._past_syncs = [sync for sync in syncs if self.until is None or sync.number <= self.until]
+        return self._past_syncs
+
+    @property
+    def _has_renames(self) -> bool:
+        """Return whether an entry was published under another name."""
+        return any(sync.renamed for sync in self._syncs)
+
+    def _rename(self, batch: RawBatch) -> RawBatch:
+        """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
+        if not any(kind in raw_line for raw_line in batch.lines for kind in _NAMING) or not self._has_renames:
+            return batch
+        return batch._replace(lines=[self._rename_in_line(raw_line, batch.first) for raw_line in batch.lines])
+
+    def _rename_in_line(self, raw_line: bytes, number: int) -> bytes:
+        if not any(kind in raw_line for kind in _NAMING):
+            return raw_line
+        begin = raw_line.index(_BODY) + len(_BODY)
+        text = raw_line[begin:].decode()
+        body, end = _DECODER.raw_decode(text)
+        if "name" in body:
+            body["name"] = self._name_now(body["name"], number)
+        for field in ("names", "held", "units", "merged"):
+            if field in body:
+                body[field] = [self._name_now(name, number) for name in body[field]]
+        return raw_line[:begin] + dumps(body).encode() + text[end:].encode()
+
+    def _name_now(self, name: str, number: int) -> str:
+        """Return the present name of the entry that a name meant at an own event.
+
+        A name means what it meant when its event was recorded: an own entry, unless the book had the name by then.
+        """
+        later = next((sync for sync in self._syncs if sync.number > number and name in sync.renamed), None)
+        if later is None:
+            return name
+        taken = max((sync.taken for sync in self._syncs if sync.number < number), default=0)
+        return name if taken and name in self.book_playbook(taken).used else later.renamed[name]
 
     def read_book(self, until: int | None = None, after: Position | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
@@ -541,6 +532,8 @@ class SharedLog(JsonlLog):
 
     def count_pending(self) -> int:
         """Return how many own batches are not in the book."""
+        if not self.history.pending:
+            return 0
         return sum(not landed.is_here and (bool(landed.events) or landed.lacks) for landed, _ in self.landed())
 
     # ---- Views ----
@@ -623,7 +616,10 @@ class SharedLog(JsonlLog):
             # Without one it would leave the text of its entry, as an edit does that was redacted before publication.
             return attrs.evolve(record, event=event.evolve(text=REDACTED))
 
-        return [attrs.evolve(sent, records=tuple(map(restore, sent.records))) for sent in self.history.pending]
+        return [
+            attrs.evolve(sent, batch=sent.batch.with_records([*map(restore, sent.records)]))
+            for sent in self.history.pending
+        ]
 
     @cached_property
     def _redacted_then(self) -> set[str]:
@@ -706,7 +702,7 @@ class SharedLog(JsonlLog):
         log._history = attrs.evolve(
             history,
             frontier=Frontier(end.seq, end.chain, upto, history.frontier.number),
-            pending=tuple(sent for sent in history.pending if sent.records[-1].seq > upto),
+            pending=tuple(sent for sent in history.pending if sent.batch.first > upto),
         )
         return log
 

@@ -309,6 +309,8 @@ class Sync:
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
         self.result.pending = self.log.refreshed().count_pending()
+        # While the lock is held: the next sync may have appended to the copy by the time that a caller goes on.
+        note_ends(self.project, self.part, self.result.end, self.result.end)
         return self.result
 
     # ---- (a) and (b): read, verify, append to the replica ----
@@ -408,8 +410,8 @@ class Sync:
 
     def _append(self, contents: engines.Contents) -> bool:
         """Append what is pending; False where another machine was quicker or the outcome is unknown."""
-        records = (record for batch in self.log.history.pending for record in batch.records)
-        if ids := [record.event.id for record in records if isinstance(record.event, EventRedacted)]:
+        pending = (event for sent in self.log.history.pending for event in sent.batch.events)
+        if ids := [event.id for event in pending if isinstance(event, EventRedacted)]:
             # An imported ledger also redacts what came in before it was imported, or only now.
             redact.redact_linked(self.project, ids, _BY)
             self.log.refreshed()
@@ -451,7 +453,7 @@ class Sync:
             self.has_gap = self.has_gap or landing.lacks
             # What is after a batch that cannot land yet is known by its ids.
             if not self.has_gap:
-                self.upto = max(self.upto, landing.sent.records[-1].seq)
+                self.upto = max(self.upto, landing.sent.batch.last)
             if not landing.lacks and not (landing.is_here and self.has_gap):
                 # A redaction that the book had already concerns nobody else.
                 self.result.published += bool(landing.events) or landing.is_here
@@ -471,7 +473,7 @@ class Sync:
         last = prelude[-1].position if prelude else end
         pending = log.history.pending
         # A redaction names no entry.
-        naming = [sent for sent in pending if any(type(record.event) is not EventRedacted for record in sent.records)]
+        naming = [sent for sent in pending if {*map(type, sent.batch.events)} - {EventRedacted}]
         block = self._next_block(state.used, len(naming))
         if block is not None:
             prelude.append(frame_system(last, BookBlock(*block), writer, now))
@@ -483,7 +485,7 @@ class Sync:
             # Every machine would skip it, this one too, and it would be sent again for ever.
             faults = filter(None, map(table.find_event_fault, (event.event for event in landed.events)))
             if fault := next(faults, ""):
-                seq = landed.sent.records[0].seq
+                seq = landed.sent.batch.first
                 self.result.refusal = f"event {seq} of the own ledger does not fit a book and stays here: {fault}"
                 return None
             raw = publisher.frame(landed, last) if landed.events else None
@@ -519,7 +521,7 @@ class Sync:
             return
         self._append_taken(end, self.upto, self.renamed)
         self.log.refreshed()
-        if before.pending and before.pending[-1].records[-1].seq > self.upto:
+        if before.pending and before.pending[-1].batch.last > self.upto:
             # The event just appended says what the frontier is, so it must be read again.
             after = self.log.history
             self._note(upto=after.begin, taken=self.log.known_end(after.pending[0]))
