@@ -209,7 +209,7 @@ def test_what_a_person_should_know_of_a_line(monkeypatch: pytest.MonkeyPatch, tm
     program.parent.mkdir()
     program.write_text("")
     program.chmod(0o755)
-    assert works.format(f"the hooks name {program}, and ") == remark(f"{program} hook")
+    assert works.format("") == remark(f"{program} hook")
     shutil.copy(program, tmp_path)
     assert ["", "", "", ""] == [remark(line) for line in (direct, DIRECT, "tallybook hook", "mine")]
 

@@ -17,17 +17,8 @@ def read(document: table.Document) -> table.Payload:
 
 # Transcripts: rollout-TIME-ID.jsonl in a folder for the day
 
-PROGRAM_TEXTS = (
-    "# AGENTS.md instructions",
-    "<environment_context>",
-    "<user_instructions>",
-    "<user_shell_command>",
-    "<subagent_notification>",
-    "<turn_aborted>",
-    "<skill>",
-    "<hook_prompt",
-)
-"""How the texts begin that the program writes in a person's name; newer versions say for each who wrote it."""
+PROGRAM_TEXTS = ("# AGENTS.md instructions", "<")
+"""How the texts begin that the program of an earlier version writes in a person's name; newer ones say who wrote it."""
 USES = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 """Kind of an item → its field with a tool's input."""
 ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -97,12 +88,11 @@ def _blocks(item: table.Document) -> list[table.Block]:
         # The hook of a stop is given the parts as one text.
         return [{"type": "text", "text": "".join(texts)}]
     kinds = table.list_of(table.object_of(item, _PASSED_ON), "content_item_kinds")
-    is_known = len(kinds) == len(texts)
-    return [
-        {"type": "text", "text": text}
-        for number, text in enumerate(texts)
-        if not text.lstrip().startswith(PROGRAM_TEXTS) and (not is_known or str(kinds[number]).startswith("user."))
-    ]
+    if len(kinds) == len(texts):
+        texts = [text for text, kind in zip(texts, kinds, strict=True) if str(kind).startswith("user.")]
+    else:
+        texts = [text for text in texts if not text.lstrip().startswith(PROGRAM_TEXTS)]
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def session_of(path: str) -> str:

@@ -169,10 +169,8 @@ def remark(command: str) -> str:
     why = why_not_found()
     if not why:
         return ""
-    works = f"slash commands work once `{tool_command()}` has put it there for every shell"
-    if not call.python or fault:
-        works = f"the hooks name {call.program}, and {works}" if call.program != COMMAND else f"hooks and {works}"
-    return f"`{COMMAND}` {why}: {works}"
+    what = "hooks and slash commands" if fault and call.program == COMMAND else "slash commands"
+    return f"`{COMMAND}` {why}: {what} work once `{tool_command()}` has put it there for every shell"
 
 
 _MARK = "\ufeff"
