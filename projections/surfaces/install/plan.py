@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from tallybook.ledger.errors import CannotWriteError, TallybookError
+from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.agents import table
@@ -278,10 +278,12 @@ def _uninstall_hooks(target: InstallTarget, files: Installation) -> Iterator[Ste
         return
     after = hook_entries.remove(before, files, str(path))
     # Without a backup the file came with the hooks, and goes with them unless others added to it.
-    original = json.dumps(files.document).encode() if saved is None else saved
-    # Empty lists and objects of the original went with our hooks.
-    original = hook_entries.remove(original, files, str(backup))
-    if hook_entries.read(after, files, str(path)) == hook_entries.read(original, files, str(backup)):
+    data, original = json.dumps(files.document).encode() if saved is None else saved, None
+    # A backup that is not readable is not put back.
+    with contextlib.suppress(BadInputError):
+        # Empty lists and objects of the original went with our hooks.
+        original = hook_entries.read(hook_entries.remove(data, files, str(backup)), files, str(backup))
+    if hook_entries.read(after, files, str(path)) == original:
         result = "deleted" if saved is None else "restored"
         yield Step(path, result, "as it was before", before, saved, has_diff=True)
         yield from [delete_backup] if saved is not None else ()
