@@ -267,7 +267,8 @@ def fill_defaults(
         if (when := read_time(fields.get(key), zone)) is not None:
             fields |= {} if when == read_time(fields[key]) else {key: when}
             break
-    for keys, default in ((SESSION_KEYS, _find_session(fields) or session), (COMPONENT_KEYS, component)):
+    session = _find_name(fields, SESSION_KEYS, *_find_data(fields)) or session
+    for keys, default in ((SESSION_KEYS, session), (COMPONENT_KEYS, component)):
         if default and not _find_name(value, keys):
             fields[keys[0]] = default
     return fields
@@ -289,7 +290,8 @@ def idempotency_key(fields: Mapping[str, Any], place: str | None = None, before:
 
 def read_object(fields: Mapping[str, Any]) -> Intake:
     """Translate an object into events."""
-    type_, component, session = _find_type(fields), _find_name(fields, COMPONENT_KEYS), _find_session(fields)
+    type_, component = _find_type(fields), _find_name(fields, COMPONENT_KEYS)
+    session = _find_name(fields, SESSION_KEYS, *_find_data(fields))
     when = next(filter(None, (read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
     notes: list[str] = []
     try:
@@ -329,14 +331,10 @@ def encode_original(fields: Any) -> str:
     return text if len(text) <= MAX_ORIGINAL_CHARS else json.dumps(text[:MAX_ORIGINAL_CHARS], ensure_ascii=False)
 
 
-def _find_name(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    """Return the first name under one of these keys; empty without one."""
-    return next(filter(None, (read_name(fields[key]) for key in keys if key in fields)), "")
-
-
-def _find_session(fields: Mapping[str, Any]) -> str:
-    """Return the session that an object names, at its top or in its data; empty without one."""
-    return next(filter(None, (_find_name(area, SESSION_KEYS) for area in (fields, *_find_data(fields)))), "")
+def _find_name(fields: Mapping[str, Any], keys: tuple[str, ...], *inner: Mapping[str, Any]) -> str:
+    """Return the first name under one of these keys, in an object or else in one within it; empty without one."""
+    names = (read_name(area[key]) for area in (fields, *inner) for key in keys if key in area)
+    return next(filter(None, names), "")
 
 
 def _find_data(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -207,10 +207,6 @@ MOST_UNCOUNTED: Final = 2_000
 """Most changed sessions to hold before counting them. Few sessions run at once, and counting each event is slow."""
 
 
-UNSCORED_TYPE: Final = "telemetry of type "
-"""Prefix of the reason under which unknown telemetry counts as unscored."""
-
-
 @attrs.frozen
 class Baseline:
     """The baseline of a score, as set last.
@@ -240,7 +236,6 @@ class Scores(State):
         last_at: Time of the latest event, empty before the first.
         unscored: Reason why measurements have no effect → number of events: no session, no component, unknown
             component, a name that no metric of its component reads, or an unknown type of telemetry.
-        rewrites: How often earlier events were redacted or undone, as in the playbook view.
         playbook: The playbook, where the configuration scores it as a component; else an empty one.
     """
 
@@ -252,7 +247,6 @@ class Scores(State):
     uncounted: dict[str, scoring.Session] = attrs.field(factory=dict)
     last_at: str = ""
     unscored: Counter[str] = attrs.field(factory=Counter)
-    rewrites: int = 0
     playbook: ScoredPlaybook = attrs.field(factory=ScoredPlaybook)
 
     def seal(self) -> None:
@@ -328,7 +322,7 @@ def unknown_parts(config: Config, event: Any) -> Iterator[str]:
         yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.value_names)
 
 
-_ALL_KINDS: Final = (*KINDS, events.BaselineSet, events.TelemetryKept, events.EventRedacted, events.EventsVoided)
+_ALL_KINDS: Final = (*KINDS, events.BaselineSet, events.TelemetryKept)
 
 
 def _apply_batch(state: Scores, batch: Batch) -> None:
@@ -339,9 +333,7 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
                 day = date.fromisoformat(day_of(scoring.time_of(record), state.config.timezone))
                 state.baselines[score_id(score)] = Baseline(value, record.seq, day)
             case events.TelemetryKept(type=type_):
-                state.unscored[f"{UNSCORED_TYPE}{type_ or 'unknown'}"] += 1
-            case events.EventRedacted() | events.EventsVoided():
-                state.rewrites += 1
+                state.unscored[f"telemetry of type {type_ or 'unknown'}"] += 1
             case event if isinstance(event, KINDS):
                 _add_to_session(state, record)
     # Uncounted sessions are unpacked, and a long history has very many.

@@ -18,7 +18,7 @@ from tallybook.projections.scores.config import USER, Component, Config, compone
 from tallybook.projections.scores.scoring import Level, Session, is_enough
 from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import OVERALL_ID, PLAYBOOK, UNSCORED_TYPE, Scores
+from tallybook.projections.scores.view import OVERALL_ID, PLAYBOOK, Scores
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import escape, format_count, format_time
 from tallybook.projections.surfaces.scores.configuration import score_named, state_of
@@ -178,18 +178,13 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 # Answers
 
 VARIABLE: Final = "CLAUDE_SESSION_ID"
-REASONS_SHOWN: Final = 4
+REASONS_SHOWN: Final = 8
 # The summary of the specification says last week.
 _BEFORE: Final = {7: "last week", 30: "last month"}
 _NOTHING: Final = "No scores yet: `tallybook score record` records what they are made of."
 _UNSCORED: Final = (
     "No scores yet: what was recorded is in no score; `tallybook score --config` shows what a score is made of."
 )
-_HINTS: Final = {
-    "no session": "`tallybook score record --session ID` names the session",
-    "no component": "`tallybook score record --component ID` names the component",
-}
-"""Why an event is in no score → what to do."""
 
 
 class ScoreQuery(NamedTuple):
@@ -266,7 +261,7 @@ def _show_summary(query: ScoreQuery) -> Answer:
         config.title,
         _headline("Overall", whole, trend["trend"], config),
         tuple(bars),
-        sentences=tuple(_omissions(state)) if query.detail else (),
+        sentences=_omissions(state) if query.detail else (),
         focus=tuple(map(_focus_line, areas)) if display.show_recommendations else (),
         framed=True,
         day=f"Scores of {day}.",
@@ -306,8 +301,8 @@ def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator
 
 def _make_empty_page(state: Scores, *, framed: bool = False) -> ScorePage:
     """Return the page for a ledger without scores: what was recorded, and why none of it is scored."""
-    why = tuple(_explain_absence(state))
-    return ScorePage(state.config.title, _UNSCORED if why or state.sessions else _NOTHING, sentences=why, framed=framed)
+    heading = _UNSCORED if state.unscored or state.sessions else _NOTHING
+    return ScorePage(state.config.title, heading, sentences=_omissions(state), framed=framed)
 
 
 def list_counts(counts: Mapping[str, int], most: int, others: str) -> str:
@@ -318,19 +313,11 @@ def list_counts(counts: Mapping[str, int], most: int, others: str) -> str:
     return ", ".join([*shown, *more])
 
 
-def _omissions(state: Scores) -> Iterator[str]:
-    """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
-    # Most telemetry measures no score, so it is no omission.
-    measured = {why: count for why, count in state.unscored.items() if not why.startswith(UNSCORED_TYPE)}
-    if measured:
-        yield f"Measured, and in no score: {list_counts(measured, REASONS_SHOWN, 'reasons')}."
-
-
-def _explain_absence(state: Scores) -> Iterator[str]:
-    yield from _omissions(state)
-    if others := {why: count for why, count in state.unscored.items() if why.startswith(UNSCORED_TYPE)}:
-        yield f"Recorded, and no measurement: {list_counts(others, REASONS_SHOWN, 'reasons')}."
-    yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
+def _omissions(state: Scores) -> tuple[str, ...]:
+    """Return how many events are in no score, and why, the most frequent reason first; empty where all are."""
+    if not state.unscored:
+        return ()
+    return (f"Recorded, and in no score: {list_counts(state.unscored, REASONS_SHOWN, 'reasons')}.",)
 
 
 # A session, and a day
