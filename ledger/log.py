@@ -243,26 +243,25 @@ class JsonlLog:
         """Return the head, None if there is none or it is torn."""
         return heads.load(os.path.join(self.ledger_folder, "head"))
 
-    def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.
 
         A torn tail that was never acknowledged is omitted: the next writer seals it.
 
         Args:
             after: The position.
-            verify: False if the caller verifies the batches: only their form is checked.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return scan.Batches(self._runs(after, verify=verify))
+        return scan.Batches(self._runs(after))
 
-    def _runs(self, after: Position, *, verify: bool) -> Iterator[list[RawBatch]]:
+    def _runs(self, after: Position) -> Iterator[list[RawBatch]]:
         size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
         self.watch(0, size)
         try:
-            for run in scan.read_log(self, after, verify=verify):
+            for run in scan.read_log(self, after):
                 yield run
                 self.watch(run[-1].end if run else 0, size)
         finally:

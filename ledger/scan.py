@@ -78,24 +78,21 @@ class Scan:
         sealed_ranges: The ranges that were skipped, as (begin, end) offsets.
     """
 
-    def __init__(  # noqa: PLR0913 - what to read, how, and for whom are separate facts
+    def __init__(
         self,
         fd: int,
         start: Position,
         end: int,
         pending: Collection[str] = (),
         *,
-        verify: bool = True,
         index: damage.DamageIndex | None = None,
     ) -> None:
         """Scan ``fd`` from ``start`` to the offset ``end``. Exactly the line break before it may be missing.
 
-        Texts of the events ``pending`` are treated as erased, because their redaction is in progress. Without
-        ``verify`` only the form is checked: the number of lines of each batch, and their event numbers. Several scans
-        of a damaged log can share an ``index``, so that it is searched once.
+        Texts of the events ``pending`` are treated as erased, because their redaction is in progress. Several
+        scans of a damaged log can share an ``index``, so that it is searched once.
         """
         self._given_index = index
-        self._verify = verify
         self.position = start
         self.stop: Stop | None = None
         self.sealed_ranges: list[tuple[int, int]] = []
@@ -135,7 +132,7 @@ class Scan:
 
     def _verified_runs(self) -> Iterator[list[RawBatch]]:
         """Yield batches up to the first that is incomplete or does not verify."""
-        digest = choose_digest(self.end - self.position.offset) if self._verify else None
+        digest = choose_digest(self.end - self.position.offset)
         position, buffer, most = self.position.offset, b"", line.MAX_BATCH_BYTES + FRAME_BYTES
         step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self.end:
@@ -196,19 +193,18 @@ class Scan:
 # ---- The log up to its present end ----
 
 
-def read_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
+def read_log(log: JsonlLog, after: Position) -> Iterator[list[RawBatch]]:
     """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
 
     Args:
         log: The log.
         after: The position.
-        verify: False if the caller verifies the batches.
 
     Raises:
         DamagedLedgerError: Acknowledged bytes are missing or changed.
         NewerLedgerError: The ledger has a newer format.
     """
-    return _explain_erased(log, _scan_log(log, after, verify=verify))
+    return _explain_erased(log, _scan_log(log, after))
 
 
 def _explain_erased(log: JsonlLog, runs: Iterable[list[RawBatch]]) -> Iterator[list[RawBatch]]:
@@ -224,7 +220,7 @@ def _explain_erased(log: JsonlLog, runs: Iterable[list[RawBatch]]) -> Iterator[l
         yield run
 
 
-def _scan_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterator[list[RawBatch]]:
+def _scan_log(log: JsonlLog, after: Position) -> Iterator[list[RawBatch]]:
     """Yield what ``read_log`` does, without asking why a text is missing."""
     # Read before the file is opened, so the file must contain what it covers.
     head = log.read_head()
@@ -240,7 +236,7 @@ def _scan_log(log: JsonlLog, after: Position, *, verify: bool = True) -> Iterato
             raise DamagedLedgerError([damage.head_problem(fd, size, head)])
         check_format(fd, log.log_file)
         while True:
-            scan = Scan(fd, after, size, redaction.pending_ids(log.ledger_folder), verify=verify)
+            scan = Scan(fd, after, size, redaction.pending_ids(log.ledger_folder))
             yield from scan.runs()
             # Another process may be erasing a text at this moment. So a batch that does not verify is read once more,
             # when the redaction is pending or finished.
@@ -338,11 +334,8 @@ def choose_digest(size: int) -> Digest:
     return hashlib.sha256
 
 
-def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest | None) -> list[RawBatch]:
-    """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
-
-    ``digest`` verifies the chain; None skips that.
-    """
+def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest: Digest) -> list[RawBatch]:
+    """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify."""
     # No line holds a NUL byte: they are what a power loss leaves. So a batch with one never verifies, however the
     # chunks are cut.
     hole = buffer.find(b"\0")
@@ -351,8 +344,6 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
     if has_text and pending:
         # A text whose redaction is in progress may be overwritten in part.
         batches = [batch._replace(lines=redaction.mask(batch.lines, pending)) for batch in batches]
-    if digest is None:
-        return batches
     for index, batch in enumerate(batches):
         if has_text:
             proof, lacks_text = line.prove(proof, batch.lines, digest)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-import re
-import shutil
 from typing import Any
 
 import attrs
@@ -17,7 +15,6 @@ import pytest
 from helpers.commands import Answer, Run
 from helpers.events import HUMAN
 from helpers.ledger_codec import sample
-from helpers.ledger_files import caches_of
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from helpers.view_histories import KNOWN
@@ -166,7 +163,7 @@ def test_the_last_events_are_those_of_the_whole_list(here: Project, run: Run, ta
     assert people[-4:] == run("log", "-n", "4").out.splitlines()
 
 
-# `verify`: a head noted elsewhere, read once; and `replay --no-verify`, without a proof and a stored checkpoint.
+# `verify`: a head noted elsewhere, and the log read once
 
 
 @pytest.fixture
@@ -207,57 +204,3 @@ def test_verify_reads_the_log_once(changed: Project, run: Run, monkeypatch: pyte
     monkeypatch.setattr(os, "pread", counting)
     assert 0 == run("--project", str(changed.root), "verify").code
     assert 1.0 <= sum(sizes) / log.stat().st_size < 1.2
-
-
-# Without a proof
-
-
-UNVERIFIED = "note: the chain was not verified"
-
-
-@pytest.fixture
-def undone(project: Path, run: Run) -> Project:
-    """Return a project with a ledger long enough for a checkpoint, without one; a rating is undone."""
-    place = Project(project)
-    commands.record(place, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
-    commands.rate(place, "kpt_001", "helpful", HUMAN)
-    commands.rate(place, "kpt_002", "harmful", HUMAN)
-    assert 0 == run("undo").code
-    shutil.rmtree(caches_of(place.ledger))
-    return place
-
-
-def change(undone: Project, expression: bytes, other: bytes) -> None:
-    """Change the first match in the ledger."""
-    path = undone.ledger / "events.jsonl"
-    data, number = re.subn(expression, other, path.read_bytes(), count=1)
-    assert 1 == number
-    path.write_bytes(data)
-
-
-def files(undone: Project) -> dict[Path, bytes]:
-    """Return the bytes of every file of the project."""
-    return {path: path.read_bytes() for path in undone.claude.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("when", [[], ["--at", "9"], ["--at", "11"], ["--at", "~1"], ["--at", "1d"]], ids=" ".join)
-def test_an_unchanged_ledger_gives_the_same_replay(undone: Project, run: Run, when: list[str]) -> None:
-    """Now and at any moment the bytes are those of a verified replay, and a note says that this one was not."""
-    expected = run("replay", "--output", "-", *when)
-    shutil.rmtree(caches_of(undone.ledger), ignore_errors=True)
-    before = files(undone)
-    answer = run("replay", "--no-verify", *when)
-    assert (0, expected.out) == (answer.code, answer.out)
-    assert (len(expected.err.splitlines()) + 1, 1) == (len(answer.err.splitlines()), answer.err.count(UNVERIFIED))
-    assert before == files(undone)
-
-
-def test_a_changed_event_is_shown_and_nothing_is_stored(undone: Project, run: Run) -> None:
-    """The replay shows the changed event; no checkpoint is stored, and verifying commands still refuse the ledger."""
-    change(undone, rb'"kpt_001","rating":"helpful"', b'"kpt_001","rating":"harmful"')
-    before = files(undone)
-    answer = run("replay", "--no-verify")
-    (point,) = (point for point in json.loads(answer.out)["key_points"] if point["name"] == "kpt_001")
-    assert (0, 0, 1) == (answer.code, point["helpful"], point["harmful"])
-    assert before == files(undone)
-    assert [3, 3, 3] == [run(*words).code for words in (["replay"], ["replay", "--check"], ["verify"])]

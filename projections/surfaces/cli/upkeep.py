@@ -19,7 +19,6 @@ from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
 from tallybook.projections.surfaces.console.output import format_count, note, reply, say
 from tallybook.projections.surfaces.console.parameters import Verb, at_when, read_input
-from tallybook.projections.surfaces.history import stories
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.workspace.project import Project
@@ -105,21 +104,16 @@ def _verdict_lines(verdict: Verification, drift: str | None, redrawn: Mapping[st
 @at_when
 @click.option("--output", metavar="FILE", help="Write to FILE instead; - is standard output.")
 @click.option("--check", "checking", is_flag=True, help="Write nothing; exit with 1 if a file differs.")
-@click.option("--no-verify", "unverified", is_flag=True, help="Skip the chain: faster, but changes go unnoticed.")
-def replay(project: Project, /, *, when: str | None, output: str | None, as_json: bool, **how: bool) -> None:
+def replay(project: Project, /, *, when: str | None, output: str | None, as_json: bool, checking: bool) -> None:
     """Rebuild playbook.json from the ledger.
 
-    With --at, the playbook as of that moment is printed, or written to --output. So it is with --no-verify, which
-    never writes playbook.json.
+    With --at, the playbook as of that moment is printed, or written to --output.
 
-    --json answers {path, result}; --no-verify: also verified, which is false
+    --json answers {path, result}
     """
-    unverified = how["unverified"]
-    if how["checking"]:
+    if checking:
         if not (when is None and output is None):
             raise BadInputError("--check", "excludes --at and --output", "leave them out")
-        if unverified:
-            raise BadInputError("--check", "verifies the ledger first", "leave out --no-verify")
         # Slow to load, and only verbs that look at all files need it.
         from tallybook.projections.surfaces.scores import files as score_files
 
@@ -127,11 +121,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
         score_files.check(project)
         _reply_result(project, "is what the ledger says", as_json=as_json)
         return
-    moment = None
-    if unverified:
-        moment = stories.ask_unverified(project, when)
-    elif when is not None:
-        moment = commands.playbook(project, when)
+    moment = None if when is None else commands.playbook(project, when)
     note(*(() if moment is None else moment.notes))
 
     def data() -> bytes:
@@ -139,14 +129,12 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
         state = opened.playbook(cold=True) if moment is None else moment.state
         return playbook_bytes(state, opened.settings.format)
 
-    # What did not verify never becomes playbook.json, on which others build.
     if output == "-" or (moment is not None and output is None):
         sys.stdout.buffer.write(data())
     elif output is not None:
         commands.write_copy(project, Path(output), data)
-        value = {"path": output, "result": "written"} | ({"verified": False} if unverified else {})
         as_of = "" if moment is None else f", as of {moment.moment}"
-        reply(value, [f"{output} written{as_of}{', not verified' if unverified else ''}"], as_json=as_json)
+        reply({"path": output, "result": "written"}, [f"{output} written{as_of}"], as_json=as_json)
     else:
         _rebuild(project, as_json=as_json)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -26,7 +25,7 @@ from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_
 from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
 from tallybook.projections.history import entry_history
 from tallybook.projections.playbook.comparisons import diff
-from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
+from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.console.output import format_counts, format_time
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long
 from tallybook.projections.surfaces.history.reading import Opened, fold_view, has_book, open_log, search
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=State)
 WITH_EDIT: Final = "now, with a manual edit of playbook.json that is not recorded yet"
-UNVERIFIED: Final = (
-    "the chain was not verified, so a changed ledger is shown as it is; `tallybook verify` finds changes"
-)
 
 
 @attrs.frozen
@@ -108,38 +104,6 @@ def as_of(project: Project, form: Form[S], when: str | None = None, option: str 
         return AsOf(state, describe(state, state.seq), (says,) if file.unreadable else ())
     end = PENDING + state.seq if has_book(log) else state.seq
     return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT)
-
-
-def ask_unverified(project: Project, when: str | None) -> AsOf[Playbook]:
-    """Return the playbook now or as of a moment without comparing any chain value.
-
-    It is not stored as a checkpoint, from which others would go on, and has no manual edit of ``playbook.json``.
-
-    Raises:
-        BadInputError: There is no such moment, or it is one of a commit's own history.
-        DamagedLedgerError: Lines are missing, or cannot be read at all.
-    """
-    from tallybook.projections.surfaces.history import moments
-
-    log = open_log(project)
-    # Moments other than numbers are looked up with proof, as ever.
-    moment = None if when is None else moments.find_here(project, when, "--at")
-    read = partial(log.read, verify=False)
-    try:
-        until = None if moment is None else moment.seq
-        if until is not None and has_book(log):
-            read, until = partial(log.at(until).read, verify=False), None
-        state = fold_history(PLAYBOOK, lambda: decode(read()), until)
-        end = state.seq if moment is None else moment.seq
-        description = describe(state, end, "" if moment is None else moment.named)
-        # It is in the head of a batch, and heads are decoded when they are asked for.
-        str(state.last_updated)
-    except DamagedLedgerError as error:
-        # The decoder says that the chain fits, which was not verified.
-        messages = (problem.message.removeprefix("its chain fits, but ") for problem in error.problems)
-        unproven = [problem._replace(message=text) for problem, text in zip(error.problems, messages, strict=True)]
-        raise DamagedLedgerError(unproven) from error
-    return AsOf(state, description, (*(() if moment is None else moment.notes), UNVERIFIED))
 
 
 # Two moments compared

@@ -368,7 +368,7 @@ class SharedLog(JsonlLog):
 
     # ---- The whole history ----
 
-    def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield own batches that the book does not share, then the book, then pending batches as they land.
 
         Raises:
@@ -377,7 +377,7 @@ class SharedLog(JsonlLog):
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
-        yield from self._join(super().read(self._starts[0], verify=verify), self.read_book())
+        yield from self._join(super().read(self._starts[0]), self.read_book())
 
     def find(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
         """Yield the batches of ``read`` that hold one of these byte strings; others are not read where that is safe.
