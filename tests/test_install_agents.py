@@ -221,8 +221,9 @@ IGNORED = "/.claude/playbook.json\n"
 
 
 @pytest.fixture
-def clone(project: Path) -> Path:
+def clone(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the project as a repository with one commit."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{SYSTEM_PATH}")
     git(project, "init", "--quiet", "--initial-branch=main")
     git(project, "commit", "--quiet", "--allow-empty", "--message", "first")
     return project
@@ -332,8 +333,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def inside(project: Path, environment: Path) -> Environment:
+def inside(project: Path, environment: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """Return that environment, and a project with an entry."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{SYSTEM_PATH}")
     git(project, "init", "--quiet")
     made = Environment(environment, project)
     assert 0 == made.run("add", "Quote ids as strings.")[0]
