@@ -26,9 +26,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointRetired,
 )
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.page.document import ALTERNATIVES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -78,42 +76,6 @@ def test_a_sample_of_moments_shows_what_show_at_prints(long: tuple[Tab, Project]
         keys = ("name", "text", "helpful", "harmful")
         expected = [{key: point[key] for key in keys} for point in answer["key_points"]]
         assert expected == [{key: row[key] for key in keys} for row in saved(tab, event)]
-
-
-@pytest.mark.parametrize("stream", ["--policy final", "--margin 4"])
-def test_a_policy_shows_its_own_playbook_and_marks_the_differences(
-    long: tuple[Tab, Project], stream: str, tmp_path: Path
-) -> None:
-    """Under another policy the entries are those of the command that is shown, and each difference is marked."""
-    tab, project = long
-    book = commands.playbook(project).state
-    rows = saved(tab, book.seq, f"&policy={stream}")
-    command = tab.text("#command")
-    assert 0 == run(project, *command.split()[1:], "--output", str(tmp_path / "a.json")).code
-    other = json.loads((tmp_path / "a.json").read_bytes())["key_points"]
-    keys = ("name", "text", "helpful", "harmful")
-    assert [{key: point[key] for key in keys} for point in other] == [{key: row[key] for key in keys} for row in rows]
-    marks = tab.page.locator("#entries .tag", has_text="only").all_inner_texts()
-    assert bool({row["name"] for row in rows} ^ set(book.entries)) == bool(marks)
-    # The page says what was computed, and the list of policies has each once.
-    assert "What if: " in tab.text("#panel-note")
-    names = tab.page.locator("#policy option").all_inner_texts()
-    assert len(names) == len(set(names)) == len(ALTERNATIVES) + 1
-
-
-@pytest.mark.parametrize(
-    ("stream", "says"),
-    [
-        ("--floor 1", "an entry needs 1 harmful rating to be pruned, not 3. Rule: harmful >= 1 AND"),
-        ("--margin 2", "an entry needs 2 more harmful than helpful ratings to be pruned, not 1. Rule: harmful"),
-    ],
-)
-def test_a_policy_is_explained_in_words(tab: Tab, stream: str, says: str) -> None:
-    """The note under the tabs says what another policy means, and how many entries differ."""
-    tab.open(f"event=3&policy={stream}")
-    note = tab.text("#panel-note")
-    assert f"What if: {says}" in note
-    assert "No entry of this moment differs." in note
 
 
 # Keys, links, search, and what can be copied and saved
@@ -174,11 +136,11 @@ def fragment(tab: Tab) -> dict[str, str]:
 
 
 def test_every_state_has_a_link_that_opens_it_again(tab: Tab) -> None:
-    """Moment, entry, view, policy, comparison and filters are in the fragment, and a new page opens at them."""
-    link = "event=12&entry=kpt_001&tab=former&since=4&policy=--policy+final&q=kpt_001&kind=point.rated"
+    """Moment, entry, view, comparison and filters are in the fragment, and a new page opens at them."""
+    link = "event=12&entry=kpt_001&tab=former&since=4&q=kpt_001&kind=point.rated"
     tab.open(link)
     tab.page.reload()
-    tab.at(12, entry="kpt_001", tab="former", policy="--policy final")
+    tab.at(12, entry="kpt_001", tab="former")
     tab.page.keyboard.press("k")
     expected = {key: values[0] for key, values in parse_qs(link).items()}
     assert expected | {"event": "10"} == fragment(tab)
@@ -222,7 +184,6 @@ def test_one_search_finds_names_texts_sessions_raters_and_kinds(tab: Tab) -> Non
         ("event=10&since=4", "tallybook diff 4 10"),
         ("event=10&tab=former", "tallybook show --gone --at 10"),
         ("event=10&tab=lives&entry=kpt_001", "tallybook why --at 10 kpt_001"),
-        ("event=10&policy=--policy+final", "tallybook what-if --policy final --at 10"),
         ("event=10&tab=sessions", "tallybook log --since 8 --until 10"),
         ("event=10&tab=sessions&session=s3", "tallybook log --session=s3"),
     ],
@@ -246,7 +207,7 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped(tab: Tab) -> None:
     with tab.page.expect_download() as download:
         tab.page.click("#save-json")
     answer = json.loads(download.value.path().read_bytes())
-    assert (4, "own", "playbook") == (answer["event"], answer["policy"], answer["view"])
+    assert (4, "playbook") == (answer["event"], answer["view"])
 
 
 # What a moment says that it did, and the commands that undo it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from helpers.reference_model import extraction
 from helpers.view_histories import FUTURES, history
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import entries_view
-from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
 from tallybook.projections.surfaces.workspace.project import Project
@@ -27,12 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.commands import Run
-    from tallybook.ledger.line import Position
     from tallybook.ledger.records import Batch
-    from tallybook.projections.playbook.entry import Policy
-
-
-OTHERS = {**POLICIES, "floor-1": attrs.evolve(SPEC_POLICY, floor=1)}
 
 
 def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:
@@ -41,22 +34,13 @@ def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:
     return [(name, rows[name]["text"], rows[name]["helpful"], rows[name]["harmful"]) for _, name in kept]
 
 
-def film_of(batches: list[Batch], policy: Policy, most: int = MAX_MOMENTS) -> dict[str, Any]:
-    """Return the film of a history under its own policy and another."""
-
-    def read(position: Position) -> list[Batch]:
-        return [batch for batch in batches if batch.last > position.seq]
-
-    return fold_film(read, {"other": policy}, most).part(with_texts=True)
-
-
-def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, most: int = MAX_MOMENTS) -> None:
+def check_every_moment(batches: list[Batch], most: int = MAX_MOMENTS) -> None:
     """Compare the film with a fold up to each moment: entries, order, texts, counts, and where each other name is."""
-    film = film_of(batches, policy, most)
-    moments = {last: {**rows} for last, rows in play(film, film["policies"]["other"])}
+    film = fold_film(lambda: batches, most).part(with_texts=True)
+    moments = {last: {**rows} for last, rows in play(film)}
     assert [batch.last for batch in batches[-most - 1 :]] == [*moments]
     for last, rows in moments.items():
-        state = fold_history(entries_view(policy=policy), lambda: batches, last)
+        state = fold_history(entries_view(), lambda: batches, last)
         book = state.book
         assert (last, [attrs.astuple(point) for point in book.entries.values()]) == (last, shown(rows))
         for name in {*state.names, *rows}:
@@ -69,14 +53,10 @@ def check_every_moment(batches: list[Batch], policy: Policy = SPEC_POLICY, most:
                 assert attrs.astuple(book.gone[name]) == (name, row["text"] or "", row["helpful"], row["harmful"])
 
 
-@given(stretches=FUTURES, most=st.integers(1, 9), stride=st.integers(1, 5), name=st.sampled_from([*OTHERS]))
-def test_every_moment_shows_what_a_fold_up_to_it_shows(
-    stretches: list[list[Any]], most: int, stride: int, name: str
-) -> None:
-    """However few moments a page has, and copies for undos are held, it agrees with a fold under each policy."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallybook.projections.surfaces.page.film._STRIDE", stride)
-        check_every_moment(history(stretches), OTHERS[name], most)
+@given(stretches=FUTURES, most=st.integers(1, 9))
+def test_every_moment_shows_what_a_fold_up_to_it_shows(stretches: list[list[Any]], most: int) -> None:
+    """However few moments a page has, it agrees with a fold up to each of them."""
+    check_every_moment(history(stretches), most)
 
 
 STEPS = 60
@@ -112,10 +92,10 @@ def live(here: Project, run: Run, chance: Random) -> None:
             commands.record(here, extraction(*rated), by)
 
 
-def playbooks(film: dict[str, Any], stream: str = "") -> dict[int, list[dict[str, Any]]]:
+def playbooks(film: dict[str, Any]) -> dict[int, list[dict[str, Any]]]:
     """Return the entries that a film shows after each event at which a moment ends."""
     result = {}
-    for last, rows in play(film, film["policies"].get(stream)):
+    for last, rows in play(film):
         kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
         fields = ("text", "helpful", "harmful")
         result[last] = [{"name": name, **{key: rows[name][key] for key in fields}} for _, name in kept]
@@ -143,10 +123,3 @@ def test_the_page_at_a_moment_is_what_show_prints_at_it(
         older = meta["counts"]["moments"] - 8
         snapshot = f"{older} older moments, up to event {min(shown)}, are one snapshot"
         assert (9, True) == (len(shown), f"the page has the last 8 moments; {snapshot}" in meta["warnings"])
-    for policy in meta["policies"]:
-        last, entries = chance.choice([*playbooks(film, policy["stream"]).items()])
-        words = policy["command"].format(event=last).split()[1:]
-        output = here.root / f"{policy['stream']}.json"
-        assert 0 == run(*words, "--output", str(output)).code
-        points = json.loads(output.read_bytes())["key_points"]
-        assert [{key: point[key] for key in keys} for point in points] == entries, (policy["stream"], last)

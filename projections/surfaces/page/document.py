@@ -26,13 +26,13 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import START, Position, RawBatch
+from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import BOOK, PREFIX, shared_number
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
-from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.entry import SPEC_POLICY
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
 from tallybook.projections.scores.scoring import Level, alerts
@@ -146,28 +146,6 @@ MAX_STORIES: Final = 500
 """Most stories: each entry is compared with every name, to find the same guidance under other names."""
 
 
-ALTERNATIVES: Final[dict[str, Policy]] = {
-    **{f"--policy {name}": policy for name, policy in POLICIES.items() if policy is not SPEC_POLICY},
-    **{
-        f"--floor {floor}": attrs.evolve(
-            SPEC_POLICY,
-            floor=floor,
-            about=f"an entry needs {format_count(floor, 'harmful rating')} to be pruned, not {SPEC_POLICY.floor}",
-        )
-        for floor in (1, 2, 5, 8)
-    },
-    **{
-        f"--margin {margin}": attrs.evolve(
-            SPEC_POLICY,
-            margin=margin,
-            about=f"an entry needs {margin} more harmful than helpful ratings to be pruned, not {SPEC_POLICY.margin}",
-        )
-        for margin in (2, 4)
-    },
-}
-"""Options of `what-if` → another policy that is computed for the page."""
-
-
 @attrs.frozen
 class Choices:
     """What a page is asked to show.
@@ -200,17 +178,12 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     # A commit's history may be another than the project's own.
     commit = moment if moment is not None and moment.commit else None
 
-    def read(position: Position) -> Iterator[Batch]:
+    def read() -> Iterator[Batch]:
         if commit is not None:
-            batches = commit.history()
-        elif has_book(log):
-            batches = _numbered_history(log, numbers)
-        else:
-            return decode(log.read(position))
-        # These can be read from the beginning only.
-        return (batch for batch in batches if batch.last > position.seq)
+            return commit.history()
+        return _numbered_history(log, numbers) if has_book(log) else decode(log.read())
 
-    film = fold_film(read, ALTERNATIVES, MAX_MOMENTS)
+    film = fold_film(read, MAX_MOMENTS)
     if not film.last:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
@@ -224,7 +197,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     content = {
         "film": film.part(with_texts=choices.with_texts),
         "sessions": {"ids": list(film.sessions), "agents": agents} if choices.with_texts else {},
-        "stories": _stories_part(film, lambda: read(START), choices),
+        "stories": _stories_part(film, read, choices),
         "quotes": {"event": [seq for seq, _, _ in film.quotes], "quotes": quotes} if choices.with_quotes else None,
         "scores": None,
     }
@@ -290,16 +263,6 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         older = format_count(len(film.lasts) - len(film.moment_authors), "older moment")
         shown = format_count(len(film.moment_authors), "moment")
         warnings.append(f"the page has the last {shown}; {older}, up to event {film.base}, are one snapshot")
-    policies = [
-        {
-            "stream": options,
-            "policy": policy.name,
-            "rule": policy.rule,
-            "about": policy.about,
-            "command": f"tallybook what-if {options} --at {{event}}" if has_commands else "",
-        }
-        for options, policy in ALTERNATIVES.items()
-    ]
     return {
         "tallybook": version("tallybook"),
         "project": project.root.name if choices.with_texts else "",
@@ -312,7 +275,7 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         "counts": {
             "events": film.last,
             "moments": len(film.lasts),
-            "entries": len(film.tracks[""].book.entries),
+            "entries": len(film.book.entries),
             "names": len(numbers),
             "sessions": len(film.sessions),
         },
@@ -322,7 +285,6 @@ def _meta(film: Film, project: Project, choices: Choices, *, has_commands: bool)
         },
         "statuses": STATUSES,
         "rule": SPEC_POLICY.rule,
-        "policies": policies,
         # The commands read the project's ledger, and not the one of a commit.
         "commands": has_commands,
         "undo": {

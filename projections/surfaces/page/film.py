@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import islice, pairwise, takewhile
+from itertools import islice, pairwise
 from operator import itemgetter
-import pickle
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -15,29 +14,22 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
-from tallybook.ledger.line import CONTINUED, START, Position
+from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.projections.fold import UndoneIds, View, find_undone, fold, mark_undone, undos_in
+from tallybook.projections.fold import UndoneIds, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.history.entry_history import affected_names
-from tallybook.projections.playbook.entry import SPEC_POLICY, Policy
 from tallybook.projections.playbook.inject import interval
-from tallybook.projections.playbook.view import UNDONE, Playbook, playbook_view
+from tallybook.projections.playbook.view import PLAYBOOK, UNDONE, Playbook
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    Read = Callable[[Position], Iterable[Batch]]
+    Read = Callable[[], Iterable[Batch]]
 
 MAX_MOMENTS: Final = 50_000
 """Most moments of a page; the ones before them are one snapshot."""
 
-_STRIDE: Final = 1024
-"""Batches between two copies of the playbooks, from which history is folded again after an undo."""
-
 STATUSES: Final = ("absent", "kept", "pruned", "retired", "merged", UNDONE)
-"""Status of a name in a row, by its number; the number after the last one means: as under the playbook's own policy."""
-
-_PLACES: Final = 2**16
-"""Places for the entries that one moment brings."""
+"""Status of a name in a row, by its number."""
 
 _AT: Final = " at "
 """Between a rater and the machine, in a shared playbook."""
@@ -86,102 +78,6 @@ class EntryRow(NamedTuple):
 
 
 ABSENT: Final = EntryRow()
-_LIKE_OWN: Final = EntryRow(len(STATUSES))
-
-
-@attrs.define
-class Track:
-    """A playbook under one policy, and what the page shows of it.
-
-    Attributes:
-        policy: The policy.
-        own: The playbook under its own policy, to which another is compared; None for that itself.
-        book: The playbook.
-        rows: Name → what the page shows of it.
-        last_rows: Name → what the page last had of it.
-        changes: Event, name and row of each change.
-        changed: The names that changed in the last moment, in order.
-    """
-
-    policy: Policy
-    own: Track | None = None
-    book: Playbook = attrs.field(init=False)
-    rows: dict[str, EntryRow] = attrs.field(factory=dict)
-    last_rows: dict[str, EntryRow] = attrs.field(factory=dict)
-    changes: list[tuple[int, str, EntryRow]] = attrs.field(factory=list)
-    changed: list[str] = attrs.field(factory=list)
-    view: View[Playbook] = attrs.field(init=False)
-    _last_place: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        """Begin before the first event."""
-        self.view = playbook_view(self.policy)
-        self.book = self.view.start()
-
-    def names_in(self, batch: Batch) -> Iterator[str]:
-        """Yield the names that a batch can change; what it makes prunable, its events name."""
-        book = self.book
-        for event in batch.events:
-            yield from affected_names(book, event)
-            if isinstance(event, events.PlaybookUpdated) and not self.policy.is_permanent:
-                yield from book.pruned
-            elif isinstance(event, events.PlaybookOrdered):
-                yield from book.entries
-            elif isinstance(event, events.PointMatched):
-                yield book.merged.get(event.to, event.to)
-            elif isinstance(event, events.PointMerged):
-                # Names merged earlier into one that is merged now get another target.
-                yield from (name for name, into in book.merged.items() if into in event.merged)
-
-    def note(self, names: Iterable[str], named: Mapping[str, int], seq: int) -> None:
-        """Note what changed of these names, and under another policy of those that changed under the own one.
-
-        Args:
-            names: The names that may have changed.
-            named: Name → the event that changed it, where it is not the last one.
-            seq: The last event.
-        """
-        names = dict.fromkeys(names if self.own is None else [*names, *self.own.changed])
-        rows = {name: row for name in names if (row := self._row(name)) != self.rows.get(name, ABSENT)}
-        self.rows |= rows
-        # An entry that comes in or comes back is the last one.
-        if next(reversed(self.book.entries), None) in names:
-            rows |= self._place(seq)
-        own = None if self.own is None else self.own.rows
-        for name in rows if own is None else {**names, **rows}:
-            row = self.rows.get(name, ABSENT)
-            if own is not None and row == own.get(name, ABSENT):
-                row = _LIKE_OWN
-            if row != self.last_rows.get(name, ABSENT if own is None else _LIKE_OWN):
-                self.last_rows[name] = row
-                # What prunes an entry is the update at the end of a batch.
-                event = seq if row.status == STATUSES.index("pruned") else named.get(name, seq)
-                self.changes.append((event, name, row))
-        self.changed = sorted(rows)
-
-    def _row(self, name: str) -> EntryRow:
-        """Return what the page shows of a name now, in its place so far."""
-        book, old = self.book, self.rows.get(name, ABSENT)
-        flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
-        status = book.status_of(name)
-        if status not in STATUSES:
-            return ABSENT._replace(flags=flags)
-        # Of an entry whose addition is undone the playbook has the name alone.
-        entry = book.entries.get(name) or book.gone.get(name) or Entry(name, old.text)
-        into = book.merged.get(name, "")
-        return EntryRow(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
-
-    def _place(self, seq: int) -> dict[str, EntryRow]:
-        """Give the entries that are not in rising places new ones, the same under each policy; return their rows."""
-        placed, last = {}, 0
-        for name in self.book.entries:
-            row = self.rows[name]
-            if row.place <= last:
-                # By the event's number: an entry then has one place, and so one row, under all policies.
-                self._last_place = max(self._last_place + 1, seq * _PLACES)
-                self.rows[name] = row = placed[name] = row._replace(place=self._last_place)
-            last = row.place
-        return placed
 
 
 def number_of(table: dict[Any, int], value: Hashable) -> int:
@@ -194,8 +90,7 @@ class Film:
     """The columns and tables of a history.
 
     Attributes:
-        read: Reads the history after a position.
-        tracks: Stream → the playbook under a policy; the real one has an empty stream, and is the first.
+        read: Reads the history.
         undos: The undos of the history.
         spans: Each undone event with the undos since which and up to which it is undone, 0 for none, in order.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
@@ -216,10 +111,12 @@ class Film:
         chain: The chain value there.
         ledger: Id of the ledger.
         redacted: How many events redact others.
+        book: The playbook.
+        rows: Name → what the page shows of it.
+        changes: Event, name and row of each change.
     """
 
     read: Read
-    tracks: dict[str, Track]
     undos: Sequence[EventRecord]
     spans: Sequence[tuple[int, int, int]]
     base: int
@@ -240,9 +137,12 @@ class Film:
     chain: str = ""
     ledger: str = ""
     redacted: int = 0
+    book: Playbook = attrs.field(factory=PLAYBOOK.start)
+    rows: dict[str, EntryRow] = attrs.field(factory=dict)
+    changes: list[tuple[int, str, EntryRow]] = attrs.field(factory=list)
+    _last_place: int = 0
     _injected: dict[str, None] = attrs.field(factory=dict)
     _author_numbers: dict[tuple[bytes, ...], int] = attrs.field(factory=dict)
-    _copies: list[tuple[Position, bytes]] = attrs.field(factory=list)
 
     def add(self, batch: Batch) -> None:
         """Add a batch: before the first moment of the page its time alone, and the last of those as a snapshot."""
@@ -259,7 +159,7 @@ class Film:
             self._note_event(seq, event)
         self.last, self.chain = batch.last, batch.chain
         if batch.last == self.base:
-            self._fold_again(0, self.base)
+            self._fold_again(self.base)
             self.quotes.clear()
             given = [number_of(self.names, name) for name in self._injected]
             # The first injection of the page tells what differs from this one.
@@ -269,19 +169,13 @@ class Film:
         self._add_author(batch)
         # Before the fold and after it: the batch can prune an entry that it rates, and rate one that it adds.
         rated = self._ratable(batch)
-        turned: list[int] = []
         if events.EventsVoided in map(type, batch.events):
-            turned = [seq for seq, *ends in self.spans if any(self.last < end <= batch.last for end in ends)]
-        if turned:
-            self._fold_again(turned[0], batch.last)
+            self._fold_again(batch.last)
         else:
-            named = {getattr(event, "name", ""): seq for seq, event in numbered}
-            for track in self.tracks.values():
-                # Taken before the fold: what an update prunes is not due after it.
-                names = list(track.names_in(batch))
-                fold(track.view, (batch,), track.book)
-                track.note(names, named, batch.last)
-            self._copy(batch, len(self.times))
+            # Taken before the fold: what an update prunes is not due after it.
+            names = list(self._names_in(batch))
+            fold(PLAYBOOK, (batch,), self.book)
+            self._note(names, {getattr(event, "name", ""): seq for seq, event in numbered}, batch.last)
         rated |= self._ratable(batch)
         # The lines on which a text goes on have numbers, and no event.
         size, continued = batch.last - self.last, number_of(self.kind_names, (CONTINUED, "text continued"))
@@ -295,8 +189,8 @@ class Film:
 
     def _ratable(self, batch: Batch) -> set[str]:
         """Return the names in a batch of which a rating counts for an entry of the playbook."""
-        book, names = self.tracks[""].book, {str(getattr(event, "name", "")) for event in batch.events}
-        return {name for name in names if name in book.entries or book.merged.get(name) in book.entries}
+        entries, names = self.book.entries, {str(getattr(event, "name", "")) for event in batch.events}
+        return {name for name in names if name in entries or self.book.merged.get(name) in entries}
 
     def _note_event(self, seq: int, event: Any) -> None:
         """Note what an event says of the ledger, of injections, and in quotes."""
@@ -327,45 +221,76 @@ class Film:
             self._author_numbers[key] = number_of(self.authors, (rater, session))
         self.moment_authors.append(self._author_numbers[key])
 
-    # Undos
+    # Changes
 
-    def _copy(self, batch: Batch, number: int) -> None:
-        """Keep a copy of the playbooks at every so many batches, where a later undo may go on from it."""
-        if number % _STRIDE == 0 and batch.last >= self.base:
-            books = [track.book for track in self.tracks.values()]
-            for book in books:
-                # The page asks no playbook for its last batch.
-                book.latest = book.latest_batch = None
-            self._copies.append((Position(batch.last, batch.chain, batch.end), pickle.dumps(books)))
+    def _names_in(self, batch: Batch) -> Iterator[str]:
+        """Yield the names that a batch can change; what it makes prunable, its events name."""
+        book = self.book
+        for event in batch.events:
+            yield from affected_names(book, event)
+            if isinstance(event, events.PlaybookOrdered):
+                yield from book.entries
+            elif isinstance(event, events.PointMatched):
+                yield book.merged.get(event.to, event.to)
+            elif isinstance(event, events.PointMerged):
+                # Names merged earlier into one that is merged now get another target.
+                yield from (name for name, into in book.merged.items() if into in event.merged)
 
-    def _fold_again(self, first: int, until: int) -> None:
-        """Fold the playbooks from the last copy before an event up to another one, as history reads then; note it."""
-        # A later copy has what is undone from here on.
-        while self._copies and self._copies[-1][0].seq >= first:
-            self._copies.pop()
-        begin, copy = self._copies[-1] if self._copies else (START, b"")
-        books = pickle.loads(copy) if copy else [track.view.start() for track in self.tracks.values()]  # noqa: S301 - pickled by this process
-        for track, book in zip(self.tracks.values(), books, strict=True):
-            track.book = book
+    def _note(self, names: Collection[str], named: Mapping[str, int], seq: int) -> None:
+        """Note what changed of these names.
+
+        Args:
+            names: The names that may have changed.
+            named: Name → the event that changed it, where it is not the last one.
+            seq: The last event.
+        """
+        rows = {name: row for name in dict.fromkeys(names) if (row := self._row(name)) != self.rows.get(name, ABSENT)}
+        self.rows |= rows
+        # An entry that comes in or comes back is the last one.
+        if next(reversed(self.book.entries), None) in names:
+            rows |= self._place()
+        for name, row in rows.items():
+            # What prunes an entry is the update at the end of a batch.
+            event = seq if row.status == STATUSES.index("pruned") else named.get(name, seq)
+            self.changes.append((event, name, row))
+
+    def _row(self, name: str) -> EntryRow:
+        """Return what the page shows of a name now, in its place so far."""
+        book, old = self.book, self.rows.get(name, ABSENT)
+        flags = PINNED * (name in book.pinned) + PARDONED * (name in book.pardons)
+        status = book.status_of(name)
+        if status not in STATUSES:
+            return ABSENT._replace(flags=flags)
+        # Of an entry whose addition is undone the playbook has the name alone.
+        entry = book.entries.get(name) or book.gone.get(name) or Entry(name, old.text)
+        into = book.merged.get(name, "")
+        return EntryRow(STATUSES.index(status), entry.helpful, entry.harmful, entry.text, flags, into, old.place)
+
+    def _place(self) -> dict[str, EntryRow]:
+        """Give the entries that are not in rising places new ones; return their rows."""
+        placed, last = {}, 0
+        for name in self.book.entries:
+            row = self.rows[name]
+            if row.place <= last:
+                self._last_place += 1
+                self.rows[name] = row = placed[name] = row._replace(place=self._last_place)
+            last = row.place
+        return placed
+
+    def _fold_again(self, until: int) -> None:
+        """Fold the playbook up to an event, as history reads then, and note it; an undo can change every name."""
         # An undo counts from its own moment on, as in show --at.
         undone = find_undone(undo for undo in self.undos if undo.seq <= until)
-        later = takewhile(lambda batch: batch.last <= until, mark_undone(self.read(begin), undone))
-        for number, batch in enumerate(later, 1):
-            for track in self.tracks.values():
-                fold(track.view, (batch,), track.book)
-            self._copy(batch, number)
-        for track in self.tracks.values():
-            book = track.book
-            # An undo can change every name.
-            track.note([*track.rows, *book.entries, *book.gone, *book.used, *book.pinned], {}, until)
+        book = self.book = fold(PLAYBOOK, mark_undone(self.read(), undone), until=until)
+        self._note([*self.rows, *book.entries, *book.gone, *book.used, *book.pinned], {}, until)
 
     def part(self, *, with_texts: bool) -> dict[str, Any]:
         """Return tables, moments, events and changes as the document has them; README.md has the format."""
         texts, shown = dict[str, int](), len(self.moment_authors)
         times = self.times[-shown:]
         start = times[0] if times else 0
-        policies = {stream: self._columns(track.changes, texts) for stream, track in self.tracks.items()}
-        own = policies.pop("")
+        # First: they add names and texts.
+        changes = self._columns(texts)
         part: dict[str, Any] = {
             "base": self.base,
             "names": list(self.names),
@@ -381,18 +306,17 @@ class Film:
             "e_entry": self.entries,
             "undone": [span for span in self.spans if span[1] > self.base or span[2] > self.base],
             "injections": self.injections,
-            "policies": policies,
-            **own,
+            **changes,
         }
         if with_texts:
             # What people typed is recorded as it is, and a page can be mailed.
             part["texts"] = [mask(text) for text in texts]
         return part
 
-    def _columns(self, rows: Iterable[tuple[int, str, EntryRow]], texts: dict[str, int]) -> dict[str, list[int]]:
-        """Return the rows of a policy in columns, each with the 95 % interval of the helpful share in thousandths."""
+    def _columns(self, texts: dict[str, int]) -> dict[str, list[int]]:
+        """Return the changes in columns, each with the 95 % interval of the helpful share in thousandths."""
         columns: list[tuple[int, ...]] = []
-        for seq, name, row in sorted(rows, key=itemgetter(0)):
+        for seq, name, row in sorted(self.changes, key=itemgetter(0)):
             text = number_of(texts, row.text) + 1 if row.text else 0
             into = number_of(self.names, row.into) + 1 if row.into else 0
             trust = _trust(row.helpful, row.harmful)
@@ -425,25 +349,22 @@ def kind_words(event: Any, rated: Container[str] = ()) -> tuple[str, ...]:
     return kind, f"rated {rating}, no effect" if rating != "neutral" else "rated neutral", rating
 
 
-def fold_film(read: Read, policies: Mapping[str, Policy], most: int = MAX_MOMENTS) -> Film:
-    """Return the film of a history under the playbook's own policy and others.
+def fold_film(read: Read, most: int = MAX_MOMENTS) -> Film:
+    """Return the film of a history.
 
     Args:
-        read: Reads the history after a position.
-        policies: Stream → another policy.
+        read: Reads the history.
         most: Most moments; those before them are one snapshot.
     """
     # History is read before it is folded: where the page begins, and what is undone, is known only at its end.
     lasts, undos = list[int](), list[EventRecord]()
-    for batch in read(START):
+    for batch in read():
         lasts.append(batch.last)
         undos += undos_in(batch)
-    own = Track(SPEC_POLICY)
-    tracks = {"": own} | {stream: Track(policy, own) for stream, policy in policies.items()}
     base = lasts[-most - 1] if len(lasts) > most else 0
-    film = Film(read, tracks, undos, _find_spans(undos, read), base)
+    film = Film(read, undos, _find_spans(undos, read), base)
     # What is appended meanwhile was not searched for undos.
-    for batch in islice(read(START), len(lasts)):
+    for batch in islice(read(), len(lasts)):
         film.add(batch)
     return film
 
@@ -454,7 +375,7 @@ def _find_spans(undos: Sequence[EventRecord], read: Read) -> list[tuple[int, int
     for undo in undos:
         if isinstance(undo.event, events.EventsVoided):
             named.add(undo, undo.event)
-    touched = [record for batch in read(START) if named.may_touch(batch) for record in batch.records] if undos else []
+    touched = [record for batch in read() if named.may_touch(batch) for record in batch.records] if undos else []
     since: dict[int, int] = {}
     spans: list[tuple[int, int, int]] = []
     for number, undo in enumerate(undos, 1):

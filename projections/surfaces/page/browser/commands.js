@@ -109,14 +109,10 @@ async function copy(text) {
 
 /** Return the command of what is shown. */
 function viewCommand() {
-  const { tab, policy, since, event } = view;
+  const { tab, since } = view;
   if (tab === "scores") return commandLine("score");
   if (tab === "sessions" && view.session >= 0) return commandLine("log_session");
   if (tab === "sessions") return commandLine("log");
-  if (policy)
-    return page.history.policies
-      .find(({ stream: name }) => name === policy)
-      .command.replace("{event}", page.history.moment(event));
   if (tab === "lives" && view.entry >= 0) return commandLine("why_at");
   if (tab === "former") return commandLine("former");
   return commandLine(since ? "diff" : "show");
@@ -155,12 +151,8 @@ const asCsv = (rows) => rows.map((row) => row.map(cell).join(",")).join("\r\n") 
 /** Return what is shown as JSON, with the moment and the head that it is of. */
 function asJson([names, ...rows]) {
   const items = rows.map((row) => Object.fromEntries(row.map((value, i) => [names[i], value])));
-  const { event, tab, policy } = view;
-  return JSON.stringify(
-    { project: META.project, head: META.head, event, policy: policy || "own", view: tab, rows: items },
-    null,
-    2,
-  );
+  const { event, tab } = view;
+  return JSON.stringify({ project: META.project, head: META.head, event, view: tab, rows: items }, null, 2);
 }
 
 /** Give the reader a file. */

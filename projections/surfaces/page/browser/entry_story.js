@@ -102,6 +102,6 @@ function stepWords(name, event) {
   if (history.entryOf(event) === name) return history.words(event);
   if (history.injections.has(event))
     return history.isInjected(name, event) ? "injected from here on" : "no longer injected";
-  const [change] = history.differences([name], event - 1, event, page.timeline);
+  const [change] = history.differences([name], event - 1, event);
   return change ? `${changeWords(change)}: ${eventText(event)}` : eventText(event);
 }

@@ -3,11 +3,10 @@
 const PINNED = 1,
   RESTORED = 2;
 
-/** The states of every entry under one policy: for each entry its rows, in order. */
+/** The states of every entry: for each entry its rows, in order. */
 class Timeline {
-  /** Index the rows; those of another policy are over those of the playbook's `own`. */
-  constructor(rows, names, own) {
-    Object.assign(this, { rows, own, size: names });
+  constructor(rows, names) {
+    Object.assign(this, { rows, size: names });
     this.rowsOf = Array.from({ length: names }, () => []);
     rows.c_entry.forEach((name, row) => this.rowsOf[name].push(row));
   }
@@ -17,7 +16,6 @@ class Timeline {
     const { rows } = this,
       own = this.rowsOf[name],
       row = own[above(own, event, 0, own.length, (number) => rows.c_event[number]) - 1] ?? -1;
-    if (this.own && (row < 0 || rows.c_status[row] === META.statuses.length)) return this.own.state(name, event);
     const of = (column) => (row < 0 ? 0 : column[row]);
     return {
       name,
@@ -35,8 +33,7 @@ class Timeline {
 
   /** Return the events at which an entry's state changed. */
   turns(name) {
-    const own = this.rowsOf[name].map((row) => this.rows.c_event[row]);
-    return this.own ? [...new Set([...own, ...this.own.turns(name)])].sort((one, other) => one - other) : own;
+    return this.rowsOf[name].map((row) => this.rows.c_event[row]);
   }
 
   /** Return the entries after an event: those in the playbook in its order, those that left, and the counts. */
@@ -60,7 +57,7 @@ class Timeline {
 class History {
   constructor(film) {
     this.film = film;
-    this.own = new Timeline(film, film.names.length);
+    this.timeline = new Timeline(film, film.names.length);
     // The events up to `base` are one snapshot, before the first moment.
     this.base = film.base;
     this.moments = film.m_size.length;
@@ -78,11 +75,6 @@ class History {
     }
     this.injections = new Map(film.injections);
     this.given = new Map();
-    this.policies = [
-      { stream: "", policy: "sticky", about: "the rule by which this playbook prunes", rule: META.rule },
-      ...(META.policies || []),
-    ];
-    this.timelines = new Map([["", this.own]]);
   }
 
   /** Return, for each entry, the events that touch it, in order. */
@@ -207,22 +199,22 @@ class History {
   }
 
   /** Return what changed in a moment: entry, state before, state after. */
-  changes(moment, timeline = this.own) {
+  changes(moment) {
     const first = this.firstOf(moment),
       last = this.last(moment),
       names = new Set();
-    const { c_event, c_entry } = timeline.rows;
+    const { c_event, c_entry } = this.timeline.rows;
     for (let e = first; e <= last; e++) if (this.entryOf(e) >= 0) names.add(this.entryOf(e));
     for (let r = above(c_event, first - 1); r < c_event.length && c_event[r] <= last; r++) names.add(c_entry[r]);
-    return this.differences(names, first - 1, last, timeline);
+    return this.differences(names, first - 1, last);
   }
 
   /** Return which of some entries differ between two events: entry, state before, state after. */
-  differences(names, from, to, timeline = this.own) {
+  differences(names, from, to) {
     const result = [];
     for (const name of names) {
-      const before = timeline.state(name, from),
-        after = timeline.state(name, to);
+      const before = this.timeline.state(name, from),
+        after = this.timeline.state(name, to);
       const same = ["status", "helpful", "harmful", "text", "flags", "into", "place"].every(
         (key) => before[key] === after[key],
       );
@@ -241,12 +233,5 @@ class History {
   /** Say whether an entry is among those that sessions are given, as of an event. */
   isInjected(name, event) {
     return above(this.injectionTurns(name), event) % 2 === 1;
-  }
-
-  /** Return the timeline under a policy: by its stream, "" for the playbook's own. */
-  timeline(name) {
-    const rows = this.film.policies[name];
-    if (!this.timelines.has(name)) this.timelines.set(name, rows ? new Timeline(rows, this.own.size, this.own) : this.own);
-    return this.timelines.get(name);
   }
 }

@@ -1,17 +1,13 @@
 // The playbook at a moment, and the former entries.
 
-const ONLY_REAL = "only in the real playbook";
-
 /** Return the entries to show, each with what makes it stand out. */
 function playbookRows() {
-  const { book, ownBook, changes, found } = page,
-    own = view.policy ? new Set(ownBook.kept) : null,
+  const { book, changes, found } = page,
     kept = new Set(book.kept),
     left = changes.filter(({ name, before }) => META.statuses[before.status] === "kept" && !kept.has(name));
   return [
     ...left.map(({ name }) => ({ name, left: "left in this moment" })),
-    ...(own ? ownBook.kept : []).filter((name) => !kept.has(name)).map((name) => ({ name, left: ONLY_REAL })),
-    ...book.kept.map((name) => ({ name, only: own && !own.has(name) ? "only under this policy" : "" })),
+    ...book.kept.map((name) => ({ name })),
   ].filter(({ name }) => found.entry(name));
 }
 
@@ -23,7 +19,7 @@ function entryRow(row, made) {
     text = history.text(state),
     tags = row.isFormer
       ? [leftWords(state)]
-      : [row.left, row.only, state.flags & PINNED && "pinned", change && !row.left && changeWords(change)];
+      : [row.left, state.flags & PINNED && "pinned", change && !row.left && changeWords(change)];
   const isBad = change && (row.isFormer || isWorse(change));
   made.className = ["entry", change && "changed", isBad && "worse", row.left && "left"].filter(Boolean).join(" ");
   made.title = text.slice(0, 600);
@@ -90,24 +86,11 @@ function makeList(label, height, row, { before = null, after = null, choose = ch
 function drawPlaybook() {
   const rows = playbookRows(),
     { kept } = page.book,
-    policy = page.history.policies.find(({ stream: name }) => name === view.policy),
     gone = rows.filter(({ left }) => left).length,
-    differ = rows.filter(({ left, only }) => only || left === ONLY_REAL).length,
     filtered = rows.length - gone < kept.length ? `${count(rows.length - gone)} of ` : "";
   setPanelRows(rows);
-  fill(
-    $("panel-note"),
-    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${momentName(view.event)}${view.policy ? "" : `, pruned by the rule ${META.rule}`}. The bar is the 95 % interval of the helpful share, the mark in it one half.`,
-    view.policy &&
-      el(
-        "p",
-        {},
-        "What if: ",
-        quoted(`${policy.about}.`),
-        policy.rule ? [" Rule: ", el("code", { text: policy.rule }), "."] : null,
-        ` ${differ ? plural(differ, "entry", "entries") : "No entry"} of this moment ${differ > 1 ? "differ" : "differs"}.`,
-      ),
-  );
+  $("panel-note").textContent =
+    `${filtered}${plural(kept.length, "entry", "entries")} as of event ${momentName(view.event)}, pruned by the rule ${META.rule}. The bar is the 95 % interval of the helpful share, the mark in it one half.`;
 }
 
 /** Show rows in the panel; the selected entry or session is marked. Return its row. */

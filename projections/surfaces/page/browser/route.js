@@ -10,7 +10,7 @@ const TABS = [
 const FILTERS = ["q", "kind", "rater", "session"];
 
 /** What is shown. `event` 0 is before the first event; `entry` and `session` are indexes, -1 for none. */
-const view = { event: 0, entry: -1, tab: "playbook", policy: "", since: 0, q: "", kind: "", rater: "", session: -1 };
+const view = { event: 0, entry: -1, tab: "playbook", since: 0, q: "", kind: "", rater: "", session: -1 };
 
 /** Read the fragment into `view`; what it does not name is as the page opens. */
 function readRoute() {
@@ -24,16 +24,15 @@ function readRoute() {
   view.since = number("since", 0);
   view.entry = words.has("entry") ? (page.names.get(words.get("entry")) ?? -1) : (opens?.entry ?? lastThatLeft());
   view.tab = TABS.some(([tab]) => tab === words.get("tab")) ? words.get("tab") : "playbook";
-  view.policy = page.history.policies.find(({ stream }) => stream === words.get("policy"))?.stream ?? "";
   for (const key of ["q", "kind", "rater"]) view[key] = words.get(key) ?? "";
   view.session = words.has("session") ? findSession(words.get("session")) : -1;
 }
 
 /** Return the entry that left the playbook last, -1 where none did. */
 function lastThatLeft() {
-  const { own } = page.history,
-    since = (name) => own.state(name, view.event).since;
-  return own.book(view.event).gone.reduce((latest, name) => (latest < 0 || since(name) > since(latest) ? name : latest), -1);
+  const { timeline } = page.history,
+    since = (name) => timeline.state(name, view.event).since;
+  return timeline.book(view.event).gone.reduce((latest, name) => (latest < 0 || since(name) > since(latest) ? name : latest), -1);
 }
 
 /** Return the fragment of the present view. */
@@ -43,7 +42,7 @@ function route() {
   words.set("entry", view.entry < 0 ? "" : page.history.name(view.entry));
   if (view.tab !== "playbook") words.set("tab", view.tab);
   if (view.since) words.set("since", view.since);
-  for (const key of ["policy", "q", "kind", "rater"]) if (view[key]) words.set(key, view[key]);
+  for (const key of ["q", "kind", "rater"]) if (view[key]) words.set(key, view[key]);
   if (view.session >= 0) words.set("session", sessionKey(view.session));
   return `#${words}`;
 }

@@ -76,16 +76,12 @@ function flagEvents(film, word, entries) {
   return flags;
 }
 
-/** Fill the lists of kinds, raters and policies to choose from. */
+/** Fill the lists of kinds and raters to choose from. */
 function fillFilters() {
-  const { film, policies } = page.history,
+  const { film } = page.history,
     option = (value, text = value) => el("option", { value, text }),
     used = [...new Set(film.kinds.map(([kind]) => kind))],
     families = [...new Set(used.map((kind) => `${kind.split(".")[0]}.*`))];
   fill($("kind"), option("", "Every kind"), [...families, ...used].sort().map((kind) => option(kind)));
   fill($("rater"), option("", "Every rater"), [...film.raters].sort().map((rater) => option(rater)));
-  fill(
-    $("policy"),
-    policies.map(({ stream, about }) => option(stream, stream ? `What if: ${about}` : "The rule in force")),
-  );
 }

@@ -48,15 +48,14 @@ function draw() {
   const { history } = page,
     filters = JSON.stringify(FILTERS.map((key) => view[key])),
     began = performance.now();
-  const timeline = history.timeline(view.policy);
+  const { timeline } = history;
   const anew = page.anew || filters !== page.filters;
   if (anew) page.found = new Found(view);
   Object.assign(page, { anew, filters, timeline, moment: history.momentOf(view.event) });
   page.book = timeline.book(view.event);
-  page.ownBook = view.policy ? history.own.book(view.event) : page.book;
   page.changes = view.since
-    ? history.differences(history.film.names.keys(), view.since, view.event, timeline)
-    : history.changes(page.moment, timeline);
+    ? history.differences(history.film.names.keys(), view.since, view.event)
+    : history.changes(page.moment);
   page.changeOf = new Map(page.changes.map((change) => [change.name, change]));
   drawFilm();
   drawEvents(anew);
@@ -71,7 +70,6 @@ function draw() {
     event: view.event,
     entry: view.entry < 0 ? "" : history.name(view.entry),
     tab: view.tab,
-    policy: view.policy,
   });
   body.dataset.took = (performance.now() - began).toFixed(2);
   const changed = page.changes
@@ -82,7 +80,7 @@ function draw() {
 }
 
 function drawFilters() {
-  for (const key of ["kind", "rater", "policy"]) $(key).value = view[key];
+  for (const key of ["kind", "rater"]) $(key).value = view[key];
   if ($("query") !== document.activeElement) $("query").value = view.q;
   const line = viewCommand();
   $("command").textContent = line || "There is no command for this view.";
@@ -141,7 +139,7 @@ function listen() {
   for (const [id, key] of Object.entries(BUTTONS)) on(id, "click", () => actionOf(key)());
   on("go-dialog", "submit", takeGo);
   on("query", "input", search);
-  for (const key of ["kind", "rater", "policy"]) on(key, "change", () => show({ [key]: $(key).value }));
+  for (const key of ["kind", "rater"]) on(key, "change", () => show({ [key]: $(key).value }));
   on("copy-command", "click", () => copy($("command").textContent));
   on("copy-link", "click", () => copy(location.href.split("#")[0] + route()));
   on("save-json", "click", () => save(`${view.tab}-${view.event}.json`, "application/json", asJson(shownRows())));
