@@ -70,14 +70,12 @@ class Histories:
 
     Attributes:
         links: Chain value after a batch → the batch.
-        marker: Number of the first line that is a conflict marker, 0 where no file has one.
         unproven: How many lines are in no batch that is proven, and are no markers.
         stray: The last of them, if all of them are intact: lines of a history that is not here. Else empty.
         former: Versions of batches with a text that another version lacks, because it was redacted.
     """
 
     links: dict[str, Link] = attrs.field(factory=dict)
-    marker: int = 0
     unproven: int = 0
     stray: bytes = b""
     former: list[RawBatch] = attrs.field(factory=list)
@@ -90,7 +88,7 @@ class Histories:
             size: Its size.
             pending: Events whose redaction is in progress: their texts are treated as erased.
         """
-        lines = self._read_lines(fd, size)
+        lines = _read_lines(fd, size)
         unproven = {offset: found for seq in lines for found, offset in lines[seq].items()}
         number = len(unproven)
         # A batch names the one before it by its chain value alone, so each end that is known is tried.
@@ -116,24 +114,6 @@ class Histories:
             self.stray = strays[-1]
         return len(unproven) < number
 
-    def _read_lines(self, fd: int, size: int) -> _Lines:
-        lines: _Lines = {}
-        number, offset = 0, 0
-        with os.fdopen(os.dup(fd), "rb") as file:
-            file.seek(0)
-            while offset < size and (data := file.readline(line.MAX_LINE_BYTES + 1)):
-                number, begin, offset = number + 1, offset, offset + len(data)
-                if data.startswith(_MARKERS) or data.rstrip(b"\r\n") == _MIDDLE:
-                    self.marker = self.marker or number
-                    continue
-                # The last line proves itself without its line break.
-                data += b"\n" if offset == size and not data.endswith(b"\n") else b""
-                seq, part, parts = line.place_of(data)
-                # Of what is no line of a ledger, only where it is matters.
-                found = _Line(part, parts, data) if part else _Line(0, begin, b"")
-                lines.setdefault(seq, {}).setdefault(found, begin)
-        return lines
-
     def _add(self, link: Link) -> None:
         present = self.links.get(link.batch.chain, link)
         # Of two versions the one counts whose text was redacted: a text does not come back.
@@ -154,6 +134,24 @@ class Histories:
             links.append(self.links[chain])
             chain = links[-1].before
         return links[::-1]
+
+
+def _read_lines(fd: int, size: int) -> _Lines:
+    """Return the lines of a file but its conflict markers."""
+    lines: _Lines = {}
+    offset = 0
+    with os.fdopen(os.dup(fd), "rb") as file:
+        file.seek(0)
+        while offset < size and (data := file.readline(line.MAX_LINE_BYTES + 1)):
+            begin, offset = offset, offset + len(data)
+            if not data.startswith(_MARKERS) and data.rstrip(b"\r\n") != _MIDDLE:
+                # The last line proves itself without its line break.
+                data += b"\n" if offset == size and not data.endswith(b"\n") else b""
+                seq, part, parts = line.place_of(data)
+                # Of what is no line of a ledger, only where it is matters.
+                found = _Line(part, parts, data) if part else _Line(0, begin, b"")
+                lines.setdefault(seq, {}).setdefault(found, begin)
+    return lines
 
 
 def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[_Line, ...]]:

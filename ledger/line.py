@@ -394,6 +394,8 @@ def has_checksum(line: bytes) -> bool:
 
 def line_fault(line: bytes, seq: int) -> str | None:
     """Return what is wrong with one line of a batch that does not verify; None where the line itself is intact."""
+    if line.startswith(b"<<<<<<< "):
+        return "is a conflict marker of a merge"
     if not line.startswith(b'{"crc":"') or SECTION not in line:
         return "is not a line of this ledger" if line.strip(b"\0") or not line else "is a hole of NUL bytes"
     if line.endswith(b"\r"):

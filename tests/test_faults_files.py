@@ -80,7 +80,7 @@ def merged(project: Path) -> Project:
 @has_git
 def test_a_union_merge_is_refused_and_never_sealed(merged: Project, run: Callable[..., Answer]) -> None:
     """The other side of a merge is no torn tail, although it follows the head: every verb names it."""
-    what = "has the lines of both sides of a merge, one after the other"
+    what = "lines were moved, repeated, removed or added"
     assert_refused_everywhere(merged, run, what, len(VERBS))
 
 
@@ -123,7 +123,7 @@ def test_a_long_other_side_is_refused(merged: Project, run: Callable[..., Answer
     (merged.root / ".gitattributes").write_text("events.jsonl merge=union\n")
     git(merged.root, "merge", "--quiet", "--no-edit", "side")
     assert 256 * 1024 < (merged.ledger / "events.jsonl").stat().st_size
-    assert_refused_everywhere(merged, run, "has the lines of both sides of a merge")
+    assert_refused_everywhere(merged, run, "lines were moved, repeated, removed or added")
 
 
 @has_git
@@ -138,7 +138,7 @@ def test_a_merge_of_two_sides_after_the_head_is_refused(merged: Project, run: Ca
     (merged.ledger / "events.jsonl").write_bytes(data)
     head = reading.open_log(merged).head()
     assert 3 == head.seq
-    assert_refused_everywhere(merged, run, "has the lines of both sides of a merge")
+    assert_refused_everywhere(merged, run, "lines were moved, repeated, removed or added")
 
 
 @pytest.mark.parametrize("head", [True, False])

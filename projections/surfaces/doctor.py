@@ -86,13 +86,9 @@ def check_ledger(project: Project) -> Iterator[Finding]:
         yield Finding(NOTE, f"there is no ledger yet in {project.root}", "`tallybook add TEXT` begins one")
         return
     verdict = verify(log)
-    # What git did to a log reads like damage, and has a command of its own.
-    division = ledger_copies.recognize(project) if verdict.problems else None
-    if division is not None:
-        yield Finding(BAD, f"{log.path.name}: {division.what}", division.fix, is_damage=True)
     for problem in verdict.problems:
         yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
-    if verdict.problems and division is None:
+    if verdict.problems:
         yield Finding(NOTE, "a damaged ledger takes no events", ledger_copies.repair_hint(project))
     for kind, number in verdict.unknown_kinds.items():
         message = f"{format_count(number, 'event')} of kind {kind}, of a later version of Tallybook, kept and ignored"

@@ -50,10 +50,9 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     if not verdict.ok:
         from tallybook.projections.surfaces.sharing import ledger_copies
 
-        # What git did to the log has a repair of its own; that of a person's own playbook has none.
-        division = ledger_copies.recognize(project)
-        if division is not None or not isinstance(project, PersonalPlaybook):
-            note(str(division or f"to go on, {ledger_copies.repair_hint(project)}"))
+        # A person's own playbook has no repair.
+        if not isinstance(project, PersonalPlaybook):
+            note(f"to go on, {ledger_copies.repair_hint(project)}")
     value: dict[str, Any] = {
         "ok": verdict.ok,
         "events": verdict.events,

@@ -109,7 +109,7 @@ class Verb(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; damage that a merge or a checkout explains is raised with the command that repairs it."""
+        """Run the verb; damage to a log that git tracks is raised with the command that repairs it."""
         try:
             return super().invoke(ctx)
         except UnknownEntryError as error:

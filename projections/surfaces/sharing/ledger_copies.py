@@ -6,10 +6,10 @@ has it once, whether this machine publishes it or the other ledger's own.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import product
+from itertools import islice, product
 import os
 from pathlib import Path
 import shlex
@@ -36,7 +36,7 @@ from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.surfaces.console.output import format_count, note, reply
 from tallybook.projections.surfaces.history import checkpoints, playbook_file
-from tallybook.projections.surfaces.history.reading import has_book, open_log
+from tallybook.projections.surfaces.history.reading import has_book, open_log, open_own_log
 from tallybook.projections.surfaces.sharing import shared_log
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME, Project
@@ -51,107 +51,59 @@ REASON: Final = "redacted on another branch"
 _MAX_VERSIONS = 100
 
 
-class DividedLedgerError(errors.DamagedLedgerError):
-    """The log file has events of two copies of the ledger, or of another copy.
-
-    Attributes:
-        what: What happened, without the name of the file.
-        fix: What to do.
-    """
+class RepairableLedgerError(errors.DamagedLedgerError):
+    """The log file is damaged, and a command puts it together again."""
 
     def __init__(self, what: str, fix: str) -> None:
         """Build the message from what happened and what to do."""
         super().__init__([errors.Problem(LOG_NAME, what)])
-        self.what, self.fix = what, fix
-        self.args = (f"{LOG_NAME}: {what}; {fix}",)
+        self.args = (f"{what}; {fix}",)
 
 
 def explain(project: Project, error: errors.DamagedLedgerError) -> errors.DamagedLedgerError:
-    """Return the error that says what happened to the log file; the given one where that is plain damage."""
-    return error if isinstance(error, DividedLedgerError) else recognize(project) or error
-
-
-def recognize(project: Project) -> DividedLedgerError | None:
-    """Return what happened to the log file; None where it is whole or plainly damaged, or cannot be read."""
-    with suppress(errors.CannotWriteError, errors.NewerLedgerError, *git.FAILURES):
-        return _recognize(project)
-    return None
-
-
-def _recognize(project: Project) -> DividedLedgerError | None:
-    log, own = open_log(project), Histories()
-    head, source = log.read_head(), _own_file(project)
-    is_there, is_tracked = add_own(project, own), git.is_tracked(log.path)
-    # The acknowledged end that the file lacks.
-    lost = head.position if head is not None and head.position.seq and head.position.chain not in own.links else None
-    if own.marker:
-        what = f"has the conflict of a merge at line {own.marker}"
-    elif len(own.last()) > 1:
-        what = "has the lines of both sides of a merge, one after the other"
-    elif own.stray and is_tracked:
-        what = "has some lines of another version, which git merged into it in part"
-    elif lost is None or own.unproven:
-        return None
-    elif not is_there and (revision := find_version(project, _end_of(lost.chain))):
-        what = f"is missing, and held {lost.seq:,} events: git checked out a commit without it"
-        source = _GIT + revision
-    elif own.links and is_tracked:
-        what = f"does not have event {lost.seq} as it was acknowledged: git put another version in its place"
-    else:
-        return None
-    return DividedLedgerError(what, f"run {import_command(source)}, which keeps every rating that it finds")
-
-
-def add_own(project: Project, every: Histories) -> bool:
-    """Add every history in the project's own log file; return whether there is one."""
-    with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
-        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
-        return True
-    return False
+    """Return the error that names the command which repairs the log file; the given one where git has no version."""
+    if isinstance(error, RepairableLedgerError) or not git.is_tracked(project.ledger / LOG_NAME):
+        return error
+    try:
+        # The damage can be elsewhere, as in a person's own playbook.
+        deque(open_own_log(project).read(), maxlen=0)
+    except errors.DamagedLedgerError as own:
+        return RepairableLedgerError(str(own.problems[0]), repair_hint(project))
+    return error
 
 
 def repair_hint(project: Project) -> str:
-    """Return how to go on with a ledger that is plainly damaged."""
+    """Return how to go on with a ledger that is damaged, or that git merged or replaced."""
+    # As a person in the current folder would type it.
+    path = os.path.realpath(project.ledger / LOG_NAME)
+    near = os.path.relpath(path)
+    command = f"`tallybook import --ledger {shlex.quote(path if near.startswith(os.pardir) else near)}`"
+    if git.is_tracked(project.ledger / LOG_NAME):
+        return f"run {command}, which keeps every rating that it and git have"
     copy = "run `tallybook import --ledger BACKUP` to repair it from a copy"
-    if not (project.ledger / LOG_NAME).exists():
-        return copy
-    return f"{copy}; without a copy, {import_command(_own_file(project))} says what is lost"
+    return f"{copy}; without a copy, {command} says what is lost"
 
 
-def import_command(source: str) -> str:
-    """Return the command that brings a ledger and the project's own together."""
-    return f"`tallybook import --ledger {shlex.quote(source)}`"
+def add_own(project: Project, every: Histories) -> None:
+    """Add every history in the project's own log file, if there is one."""
+    with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
+        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
 
 
-def find_version(project: Project, needle: bytes) -> str:
-    """Return a revision whose ledger has these bytes in a batch that is proven; empty where git has none.
+def add_version(project: Project, needle: bytes, every: Histories) -> None:
+    """Add every history in a version of the log that git has, with these bytes in a batch that is proven.
 
     Raises:
         OSError, GitFailedError: Git fails.
     """
-    searched: set[str] = set()
-    for name, blob in git.versions(project):
-        if blob in searched or len(searched) == _MAX_VERSIONS:
-            continue
-        searched.add(blob)
+    for blob in islice(git.versions(project), _MAX_VERSIONS):
         with suppress(errors.NewerLedgerError), git.ledger_of(blob, project) as copy:
             if next(find_all(copy.fd, (needle,), 0, copy.size), None) is not None:
                 version = Histories()
                 version.add_file(copy.fd, copy.size, copy.pending_ids)
                 if any(needle in link.batch.raw for link in version.links.values()):
-                    return name
-    return ""
-
-
-def _end_of(chain: str) -> bytes:
-    return CHAIN_MARK + chain.encode() + CHAIN_END
-
-
-def _own_file(project: Project) -> str:
-    """Return the log file's path as a person in the current folder would type it."""
-    path = os.path.realpath(project.ledger / LOG_NAME)
-    near = os.path.relpath(path)
-    return path if near.startswith(os.pardir) else near
+                    every.add_file(copy.fd, copy.size, copy.pending_ids)
+                    return
 
 
 # ---- A whole log in its place ----
@@ -181,19 +133,21 @@ def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerE
     head = open_log(project).read_head()
     lost, end = (0, "") if head is None else head.position[:2]
     # A merge may have been made on a version without the events of this machine, and have taken part of the other.
-    for needle in (_end_of(end) if lost and end not in every.links else b"", every.stray):
+    proof = CHAIN_MARK + end.encode() + CHAIN_END
+    for needle in (proof if lost and end not in every.links else b"", every.stray):
         with suppress(*git.FAILURES):
-            if needle and (revision := find_version(project, needle)):
-                add_source(project, _GIT + revision, every)
+            if needle:
+                add_version(project, needle, every)
     if not every.links:
-        raise error
+        hint = f"give a copy; without one, move {project.ledger} away: the next command begins one from playbook.json"
+        raise RepairableLedgerError(str(error.problems[0]), hint) from error
     if end in every.links:
         return Repair(*_assemble(project, every, end), 0)
     end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
     if lost and not accept_loss:
         events, it = describe_lost(every.links[end].batch.last, lost)
-        what = f"{events} acknowledged, and no copy that was found has {it}"
-        raise DividedLedgerError(what, f"give a copy that has {it}, or add --accept-loss to go on without {it}")
+        what = f"{LOG_NAME}: {events} acknowledged, and no copy that was found has {it}"
+        raise RepairableLedgerError(what, f"give a copy that has {it}, or add --accept-loss to go on without {it}")
     return Repair(*_assemble(project, every, end), lost)
 
 
@@ -218,7 +172,7 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
     elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
     erased = [(seq, id_) for batch in batches for seq, id_ in redaction.find_erased(batch) if id_ not in redacted]
     if problems := redaction.find_unexplained(erased, elsewhere):
-        raise errors.DamagedLedgerError(problems)
+        raise RepairableLedgerError(str(problems[0]), "give another copy")
     if missing := dict.fromkeys(id_ for _, id_ in erased):
         # The redaction is an event of another history; without one here, the text would count as damaged.
         batches.append(frame_import([events.EventRedacted(id_, REASON) for id_ in missing], batches[-1].position))
@@ -319,16 +273,16 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         DamagedLedgerError: The project's own ledger is damaged, and no copy has what it lacks.
         TallybookError: The ledger could not be written.
     """
-    log = open_log(project)
+    log, own_log = open_log(project), open_own_log(project)
     seen = histories.identify_log(project.ledger)
     every = Histories()
-    # The own file is read once, so that its lines are counted once.
+    add_own(project, every)
+    # The own file is read once, so that its lines are counted once; it may be missing.
     if not source or source.startswith(_GIT) or _find_file(source) != Path(os.path.realpath(log.path)):
-        add_own(project, every)
-    add_source(project, source, every)
+        add_source(project, source, every)
     repair = None
     try:
-        own = tuple((log.own if has_book(log) else log).read())
+        own = tuple(own_log.read())
     except errors.DamagedLedgerError as error:
         repair = plan_repair(project, every, error, accept_loss=accept_loss)
         own = repair.batches
@@ -473,10 +427,7 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
         why = git.no_commit(error) if source.startswith(_GIT) else f"cannot be read: {disk.reason(error)}"
         raise errors.BadInputError(what, why, _HINT) from error
     if not proven:
-        hint = _HINT
-        if Path(source).resolve() in {project.ledger.resolve(), (project.ledger / LOG_NAME).resolve()}:
-            hint = f"without a copy, move {project.ledger} away: the next command begins one from playbook.json"
-        raise errors.BadInputError(what, "has no event that its chain proves", hint)
+        raise errors.BadInputError(what, "has no event that its chain proves", _HINT)
 
 
 def _find_file(source: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 import os
@@ -149,8 +149,8 @@ def find_gone(folder: os.PathLike[str] | str, paths: Sequence[str], limit: int) 
     ]
 
 
-def versions(project: Project) -> Iterator[tuple[str, str]]:
-    """Yield the versions of the ledger's log file that git has, each as a revision that names it and the file's id.
+def versions(project: Project) -> Iterable[str]:
+    """Return the id of each version of the ledger's log file that git has.
 
     Branches and tags come first, then every commit that changed the file, the newest first, those that only the
     reflog has included.
@@ -159,16 +159,13 @@ def versions(project: Project) -> Iterator[tuple[str, str]]:
         GitFailedError: Git fails.
     """
     top, path = _find_log(project)
-    names = ask(top, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
+    names = ask(top, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes", "refs/tags")
     # Without the full history, a merge that kept one side hides the commits of the other.
-    options = (f"--max-count={_MAX_COMMITS}", f"--abbrev={_SHORT_CHARS}", "--full-history", "--all", "--reflog")
-    every = names.splitlines() + ask(top, "rev-list", "--abbrev-commit", *options, "--", path).splitlines()
-    rows = b"".join(b"%b:%b\n" % (name, os.fsencode(path)) for name in every)
-    answer = ask(top, "cat-file", "--batch-check", given=rows, limit_s=_COPY_TIMEOUT_S).splitlines()
-    for name, row in zip(every, answer, strict=False):
-        blob, _, kind = row.partition(b" ")
-        if kind.startswith(b"blob "):
-            yield os.fsdecode(name), blob.decode()
+    options = (f"--max-count={_MAX_COMMITS}", "--full-history", "--all", "--reflog")
+    names += ask(top, "rev-list", *options, "--", path)
+    given = b"".join(b"%b:%b\n" % (name, os.fsencode(path)) for name in names.splitlines())
+    rows = ask(top, "cat-file", "--batch-check=%(objecttype) %(objectname)", given=given, limit_s=_COPY_TIMEOUT_S)
+    return dict.fromkeys(row.split()[1].decode() for row in rows.splitlines() if row.startswith(b"blob "))
 
 
 @contextmanager
