@@ -52,7 +52,7 @@ class Link(NamedTuple):
         return line.SEAL in self.batch.data
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """A line of a file: its part of a batch, the number of parts, its bytes; part 0 where it is no line of a ledger."""
 
     part: int
@@ -60,7 +60,7 @@ class _Line(NamedTuple):
     data: bytes
 
 
-_Lines = dict[int, dict[_Line, int]]
+_Lines = dict[int, dict[Line, int]]
 """Event number → the different lines that have it, each with the offset where it was read first."""
 
 
@@ -70,14 +70,12 @@ class Histories:
 
     Attributes:
         links: Chain value after a batch → the batch.
-        unproven: How many lines are in no batch that is proven, and are no markers.
-        stray: The last of them, if all of them are intact: lines of a history that is not here. Else empty.
+        unproven: The lines that are in no batch that is proven, and are no markers.
         former: Versions of batches with a text that another version lacks, because it was redacted.
     """
 
     links: dict[str, Link] = attrs.field(factory=dict)
-    unproven: int = 0
-    stray: bytes = b""
+    unproven: set[Line] = attrs.field(factory=set)
     former: list[RawBatch] = attrs.field(factory=list)
 
     def add_file(self, fd: int, size: int, pending: Collection[str] = ()) -> bool:
@@ -107,11 +105,10 @@ class Histories:
                     unproven = {begin: found for begin, found in unproven.items() if begin not in inside}
                 if batch.chain not in self.links:
                     ends.append((batch.last, batch.chain))
+                # It may have been read before, from a file without the batch before it.
+                self.unproven.difference_update(parts)
                 self._add(Link(before, batch._replace(lacks_text=batch.lacks_text or is_erased), sealed))
-        self.unproven += len(unproven)
-        strays = [found.data[:-1] for found in unproven.values()]
-        if strays and all(line.line_fault(data, line.first_seq(data)) is None for data in strays):
-            self.stray = strays[-1]
+        self.unproven.update(unproven.values())
         return len(unproven) < number
 
     def _add(self, link: Link) -> None:
@@ -121,6 +118,11 @@ class Histories:
         if more:
             self.former.append(present.batch if more > 0 else link.batch)
         self.links[link.batch.chain] = link if more > 0 else present
+
+    def strays(self) -> list[bytes]:
+        """Return the intact lines that are not proven, of a history that is here in part, by their event numbers."""
+        lines = sorted((line.first_seq(found.data), found.data[:-1]) for found in self.unproven if found.part)
+        return [data for seq, data in lines if line.line_fault(data, seq) is None]
 
     def last(self) -> tuple[str, ...]:
         """Return the chain values that no batch follows, in the order of the files."""
@@ -149,12 +151,12 @@ def _read_lines(fd: int, size: int) -> _Lines:
                 data += b"\n" if offset == size and not data.endswith(b"\n") else b""
                 seq, part, parts = line.place_of(data)
                 # Of what is no line of a ledger, only where it is matters.
-                found = _Line(part, parts, data) if part else _Line(0, begin, b"")
+                found = Line(part, parts, data) if part else Line(0, begin, b"")
                 lines.setdefault(seq, {}).setdefault(found, begin)
     return lines
 
 
-def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[_Line, ...]]:
+def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[Line, ...]]:
     """Yield the lines that can be a batch from an event number on."""
     for first in [found for found in lines.get(seq, ()) if found.part == 1]:
         places = [[first]]
@@ -164,7 +166,7 @@ def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[_Line, ...]]:
         yield from islice(product(*places), _MAX_VERSIONS)
 
 
-def _prove(before: str, parts: Sequence[_Line], lines: _Lines, pending: Collection[str]) -> RawBatch | None:
+def _prove(before: str, parts: Sequence[Line], lines: _Lines, pending: Collection[str]) -> RawBatch | None:
     """Return the batch of some lines, if it follows a chain value."""
     data = b"".join(part.data for part in parts)
     claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")

@@ -178,6 +178,16 @@ def test_a_version_that_goes_on_from_the_head_is_read(here: Project) -> None:
     assert "more" in [entry["text"] for entry in commands.show(here)["key_points"]]
 
 
+def test_a_damaged_line_that_git_has_is_repaired_with_what_followed(here: Project, run: Run) -> None:
+    """What was recorded since the last commit follows the event of the commit again."""
+    commands.add(here, "never committed", HUMAN)
+    whole = (here.ledger / "events.jsonl").read_bytes()
+    (here.ledger / "events.jsonl").write_bytes(whole.replace(b'"kpt_001"', b'"kpt_009"', 1))
+    assert "events.jsonl:2: was changed" in what_happened(here)
+    assert "is whole up to event 9" in join(run, named_source(what_happened(here))).out
+    assert whole == (here.ledger / "events.jsonl").read_bytes()
+
+
 def test_nothing_that_the_repository_configures_runs(here: Project) -> None:
     """Neither a filter, a driver, a signature's program nor a hook runs while the file is examined."""
     git(here.root, "checkout", "--quiet", "side")

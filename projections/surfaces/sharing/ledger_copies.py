@@ -90,20 +90,23 @@ def add_own(project: Project, every: Histories) -> None:
         every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
 
 
-def add_version(project: Project, needle: bytes, every: Histories) -> None:
-    """Add every history in a version of the log that git has, with these bytes in a batch that is proven.
+def add_versions(project: Project, needles: set[bytes], every: Histories) -> None:
+    """Add every history in versions of the log that git has, until each of these bytes is in a batch that is proven.
 
     Raises:
         OSError, GitFailedError: Git fails.
     """
     for blob in islice(git.versions(project), _MAX_VERSIONS):
         with suppress(errors.NewerLedgerError), git.ledger_of(blob, project) as copy:
-            if next(find_all(copy.fd, (needle,), 0, copy.size), None) is not None:
+            if next(find_all(copy.fd, needles, 0, copy.size), None) is not None:
                 version = Histories()
                 version.add_file(copy.fd, copy.size, copy.pending_ids)
-                if any(needle in link.batch.raw for link in version.links.values()):
+                batches = [link.batch.raw for link in version.links.values()]
+                if proven := {needle for needle in needles if any(needle in raw for raw in batches)}:
                     every.add_file(copy.fd, copy.size, copy.pending_ids)
-                    return
+                    needles = needles - proven
+        if not needles:
+            return
 
 
 # ---- A whole log in its place ----
@@ -132,12 +135,14 @@ def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerE
     """
     head = open_log(project).read_head()
     lost, end = (0, "") if head is None else head.position[:2]
-    # A merge may have been made on a version without the events of this machine, and have taken part of the other.
-    proof = CHAIN_MARK + end.encode() + CHAIN_END
-    for needle in (proof if lost and end not in every.links else b"", every.stray):
+    needles = {CHAIN_MARK + end.encode() + CHAIN_END} if lost and end not in every.links else set[bytes]()
+    # Lines before these are missing here, and git may have them.
+    needles.update(every.strays()[:1], every.strays()[-1:])
+    if needles:
         with suppress(*git.FAILURES):
-            if needle:
-                add_version(project, needle, every)
+            add_versions(project, needles, every)
+        # Now more of it may be proven.
+        add_own(project, every)
     if not every.links:
         hint = f"give a copy; without one, move {project.ledger} away: the next command begins one from playbook.json"
         raise RepairableLedgerError(str(error.problems[0]), hint) from error
@@ -286,7 +291,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
     except errors.DamagedLedgerError as error:
         repair = plan_repair(project, every, error, accept_loss=accept_loss)
         own = repair.batches
-    done = ImportedLedger(unproven=every.unproven)
+    done = ImportedLedger(unproven=len(every.unproven))
     if repair is not None:
         done.repaired, done.lost = repair.batches[-1].last, repair.lost
         done.tracked = log.path if git.is_tracked(log.path) else None
