@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from tallybook.ledger import clock, damage, line, strict_json
+from tallybook.ledger import clock, damage, line
 from tallybook.ledger.codec import REFUSALS, decode, decode_author, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LiftAsked, LogRecovered, UnknownEvent
@@ -196,7 +196,6 @@ def _verify_events(proven: Iterator[RawBatch], findings: _Findings) -> Iterator[
             break
         except DamagedLedgerError as error:
             # A batch that fits no event class is skipped; those after it are checked.
-            _check_spelling(findings.raw, findings)
             findings.add_problems(*error.problems)
 
 
@@ -252,17 +251,6 @@ def _check_heads(batch: RawBatch, findings: _Findings) -> None:
             back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
             findings.notes.append(f"seq {seq}: the clock was {back_s:,} s behind the line before")
         findings.at = form.at
-
-
-def _check_spelling(batch: RawBatch, findings: _Findings) -> None:
-    """Name the lines of a batch that are not canonical JSON; decoding a batch stops at its first fault."""
-    for index, raw_line in enumerate(batch.lines):
-        head, *sections = line.split_line(raw_line)
-        form = parse_head_at(head, batch, index)
-        if form is not None and not all(
-            strict_json.is_canonical(part) for part in (form.by, *sections) if part is not None
-        ):
-            findings.add_damage(batch.first + index, "its chain fits, but it is not canonical JSON")
 
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:
