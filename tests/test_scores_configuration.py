@@ -374,6 +374,19 @@ def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
     assert {"quick", "x" * 9_000} <= {text for row in found for text in row.get("free", {}).values()}
 
 
+@posix_alone
+def test_a_long_call_waits_in_the_spool_as_well(
+    crowd: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each chunk of a call is a file of the spool while the lock is held, and the next command records all of them."""
+    monkeypatch.setattr("tallybook.projections.surfaces.scores.read.CHUNK_OBJECTS", 2)
+    with held(crowd):
+        fed = feed_file(crowd, written(tmp_path / "events.jsonl", TELEMETRY))
+        assert (4, 2) == (fed.spooled, len(spooled(crowd)))
+    commands.replay(crowd)
+    assert expected(tmp_path, TELEMETRY) == bodies(crowd)
+
+
 def test_processes_that_record_the_same_file_record_it_once(crowd: Project, tmp_path: Path) -> None:
     """Of several processes the first one with an object records it; objects without a time count as often as sent."""
     objects = [event("AC-02", "task_start", data={"n": n}) for n in range(60)]

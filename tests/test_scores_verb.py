@@ -158,6 +158,18 @@ def test_only_changed_files_are_written(project: Path) -> None:
     assert 1 == day.stat().st_mtime
 
 
+def test_of_a_long_history_the_sessions_that_changed_last_are_compared(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`score` writes the file of the session that changed last, however old it is, and `replay` those of all."""
+    for name, day in (("new", 17), ("old", 16)):
+        record_events(project, name, events(plain(80)), noon(f"2026-01-{day}"))
+    monkeypatch.setattr(files, "MOST_COMPARED", 1)
+    for verb, names in (("score", ["old.json"]), ("replay", ["new.json", "old.json"])):
+        assert 0 == run(verb).code
+        assert names == sorted(path.name for path in (project / SCORES / "sessions").iterdir())
+
+
 def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
     """`replay` names the process that holds the lock, and `score` still answers."""
     record_example(project)
