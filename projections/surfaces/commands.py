@@ -35,16 +35,14 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions import update
     from tallybook.ledger.verification import Verification
     from tallybook.projections.history.event_rows import EventFilter
-    from tallybook.projections.surfaces.history import stories
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.writing import record as recording
     from tallybook.projections.surfaces.writing import requests
 else:
-    update, recording, requests, stories = import_lazily(
+    update, recording, requests = import_lazily(
         "tallybook.ledger.decisions.update",
         "tallybook.projections.surfaces.writing.record",
         "tallybook.projections.surfaces.writing.requests",
-        "tallybook.projections.surfaces.history.stories",
     )
 
 
@@ -221,13 +219,13 @@ def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> I
             yield f"{entry.name} resembles {other.name}, {text!r}: {difference}; if they say the same, run: {merge}"
 
 
-def playbook(project: Project, when: str | None = None) -> stories.AsOf[Playbook]:
+def playbook(project: Project, when: str | None = None) -> reading.AsOf[Playbook]:
     """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one.
 
     Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.
     """
     try:
-        return stories.as_of(project, PLAYBOOK_FORM, when)
+        return reading.as_of(project, PLAYBOOK_FORM, when)
     except errors.MissingLinesError as error:
         from tallybook.projections.surfaces.history import playbook_file
 
@@ -235,7 +233,7 @@ def playbook(project: Project, when: str | None = None) -> stories.AsOf[Playbook
         if state is None:
             raise
         note = f"{error}; this is the last rendering of playbook.json"
-        return stories.AsOf(state, "the last rendering of playbook.json", (note,))
+        return reading.AsOf(state, "the last rendering of playbook.json", (note,))
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -329,6 +327,8 @@ def drift(project: Project, state: Playbook | None = None) -> str | None:
 
 def why(project: Project, words: str, moment: Moment | None = None) -> dict[str, Any]:
     """Return what `why` answers about an entry, as ``stories.explain_entry`` finds it."""
+    from tallybook.projections.surfaces.history import stories
+
     return stories.explain_entry(project, words, moment)[0]
 
 

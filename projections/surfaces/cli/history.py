@@ -115,7 +115,7 @@ def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     if has_book(ledger):
         # The book lists events as they came in.
         records = iter(sorted(records, key=lambda record: record.when or record.at))
-    records = _without_progress(records if limit is None else iter(deque(records, limit)))
+    records = records if limit is None else iter(deque(records, limit))
     undone = events.find_undone_events(ledger, start)
     if as_json:
         for record in records:
@@ -127,14 +127,6 @@ def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     print_rows(terminal.console_for(), map(undone.brief, records))
 
 
-def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
-    """Yield records; on a terminal, the first of them ends the display of progress."""
-    for record in records:
-        if sys.stdout.isatty():
-            output.METER.disable()
-        yield record
-
-
 def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
     """Show events in the user's pager; an error while reading is raised after the pager is closed."""
     from tallybook.projections.surfaces.console import terminal
@@ -142,6 +134,8 @@ def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
     first = next(briefs, None)
     if first is None:
         return
+    # The pager has the terminal from here on.
+    output.METER.disable()
     errors: list[TallybookError] = []
 
     def lines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Questions about a moment: the state of a view, and the story of an entry from the batches that hold its name.
+"""Two moments compared, and the story of an entry from the batches that hold its name.
 
 Folding these batches gives what all of history gives. Other batches are not read, so damage in them is found by
 ``verify``. The status of every name is saved in checkpoints, with events as answers name them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -21,89 +21,19 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import bytes_of, read_batches_at
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, book_number, shared_number
-from tallybook.projections.fold import State, UndoneIds, fold, fold_history, undos_in
+from tallybook.ledger.sharing.numbers import BOOK, shared_number
+from tallybook.projections.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.history import entry_history
 from tallybook.projections.playbook.comparisons import diff
 from tallybook.projections.playbook.view import CHANGES
-from tallybook.projections.surfaces.console.output import format_counts, format_time
+from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long
-from tallybook.projections.surfaces.history.reading import Opened, fold_view, has_book, open_log, search
+from tallybook.projections.surfaces.history.reading import WITH_EDIT, AsOf, as_of, fold_view, has_book, open_log, search
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
     from tallybook.projections.surfaces.history.moments import Moment
-
-
-S = TypeVar("S", bound=State)
-WITH_EDIT: Final = "now, with a manual edit of playbook.json that is not recorded yet"
-
-
-@attrs.frozen
-class AsOf(Generic[S]):
-    """The state of a view as of a moment.
-
-    Attributes:
-        state: The view's state.
-        moment: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
-        notes: Notes for a person, a line each.
-        commit: The commit whose own history it is of; empty for the project's.
-    """
-
-    state: S
-    moment: str
-    notes: tuple[str, ...] = ()
-    commit: str = ""
-
-
-def describe(state: State, seq: int, named: str = "") -> str:
-    """Return which moment an answer shows: "event 812, 2026-11-21 20:17 UTC".
-
-    Args:
-        state: What was folded up to the moment.
-        seq: The event number that was asked for.
-        named: What else the moment is called.
-    """
-    if state.latest_batch is None:
-        moment = "the beginning, before any event"
-    else:
-        moment = f"event {state.seq}, {format_time(state.latest_batch.at)}"
-    if seq > state.seq:
-        moment += f" (event {seq} is inside a batch, which counts as a whole)"
-    return f"{moment}, {named}" if named else moment
-
-
-def as_of(project: Project, form: Form[S], when: str | None = None, option: str = "--at") -> AsOf[S]:
-    """Return the state of a view as of a moment; now, with a manual edit that is not recorded yet, without one.
-
-    Raises:
-        BadInputError: There is no such moment; the error begins with ``option``.
-    """
-    from tallybook.projections.surfaces.history import playbook_file
-
-    opened = Opened(project)
-    log, moment = opened.log, None
-    if when is not None:
-        from tallybook.projections.surfaces.history import moments
-
-        moment = moments.find(project, when, option, log)
-    if moment is None or not moment.is_apart:
-        state = fold_view(form, log, None if moment is None else moment.seq)
-    else:
-        # The history of a commit, or of the book alone, is another than the project's own.
-        state = fold_history(form.view, moment.history)
-        if moment.in_book is not None:
-            book = form.book(state)
-            book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
-    if moment is not None:
-        return AsOf(state, describe(state, moment.seq, moment.named), moment.notes, moment.commit)
-    file = playbook_file.examine(opened, form.book(state))
-    if not file.events:
-        says = "playbook.json is not a playbook, so this is what the ledger says; `tallybook doctor` says why"
-        return AsOf(state, describe(state, state.seq), (says,) if file.unreadable else ())
-    end = PENDING + state.seq if has_book(log) else state.seq
-    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT)
 
 
 # Two moments compared
