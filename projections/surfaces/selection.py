@@ -74,6 +74,14 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     return text, {"entries": given, "left_out": dict(left_out), "chars": len(text), **sizes}
 
 
+def explain_score(entry: Mapping[str, Any]) -> str:
+    """Return the score of an entry for a task as the sum that it is."""
+    # A score adds its parts, because a person can check a sum in one line.
+    words = [f"{word} {points:.2f}" for word, points in entry["words"].items()]
+    counts = f"ratings {entry['proof']:.2f} ({entry['helpful']} helpful, {entry['harmful']} harmful)"
+    return f"{entry['score']:.2f} = {' + '.join([*words, counts])}"
+
+
 # A block in a file that agents read
 
 # Elsewhere, 5 KB at the top of such a file were removed as noise.

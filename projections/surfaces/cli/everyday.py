@@ -36,7 +36,7 @@ SORTS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 _FORMS: Final = {
-    "--as-agent": frozenset({"--for", "--session"}),
+    "--as-agent": frozenset({"--for", "--explain", "--session"}),
     "--gone": frozenset({"--at"}),
     "--last-change": frozenset({"--at"}),
     "": frozenset({"--at", "--limit", "--sort"}),
@@ -54,6 +54,7 @@ _FORMS: Final = {
 @click.option("--last-change", is_flag=True, help="Show the event that last changed each entry.")
 @click.option("--as-agent", is_flag=True, help="Show what a session is given, and record it in an agent.")
 @click.option("--for", "for", metavar="TEXT", help="Rank by this task; - reads it; with --as-agent.")
+@click.option("--explain", is_flag=True, help="Show the parts of each score; with --for.")
 @click.option("--session", metavar="ID", help="Show what this session is given; with --as-agent.")
 def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Show the playbook, now or as of a moment.
@@ -145,20 +146,25 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
     from tallybook.projections.surfaces import selection
     from tallybook.projections.surfaces.agents.table import find_agent
 
-    task = options["for"]
+    task, explain = options["for"], options["explain"]
     if personal.option(project):
         raise BadInputError("show --as-agent --mine", "does not work on your own playbook", "leave --mine out")
+    if task is None and explain:
+        raise BadInputError("--explain", "needs a task", "give --for TEXT")
     task = None if task is None else parameters.read_text(task, "the task")
     text, given = selection.answer_task(project, task, options["session"])
     if as_json:
         answer(given)
         return
-    if text:
+    if explain:
+        for entry in given["entries"]:
+            say(f"{entry['name']}  {selection.explain_score(entry)}", f"    {entry['text']}")
+    elif text:
         say(*text.split("\n"))
-    elif given["left_out"]:
+    if given["left_out"] and (explain or not text):
         causes = [f"{number} {CAUSES.get(cause, cause)}" for cause, number in given["left_out"].items()]
         note(f"left out: {', '.join(causes)}")
-    else:
+    elif not text:
         note("nothing is given" + ("" if given["budget_chars"] else ": budget_chars is 0"))
     # A person is told how the agent does; the model that asks is not.
     if find_agent() is None:
