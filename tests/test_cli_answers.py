@@ -16,7 +16,7 @@ import pytest
 
 from helpers.commands import ROOT, Answer, Run, assert_refused, verbs
 from helpers.events import HUMAN, list_events
-from helpers.reference_model import book, extraction
+from helpers.reference_model import extraction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
@@ -52,27 +52,6 @@ def real(project: Path, *arguments: str, stdin: str = "", **environment: str) ->
         command, input=stdin.encode(), capture_output=True, check=False, cwd=ROOT, env=env | {"PYTHONUTF8": "0"}
     )
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
-
-
-def test_a_day_with_the_real_command(project: Path, tmp_path: Path) -> None:
-    """Import, add, rate, record, replay, show, why, log and verify work in turn, each in its own process."""
-    (tmp_path / "old.json").write_text(json.dumps(book("learned long ago")), encoding="utf-8")
-    steps = [
-        (["import", str(tmp_path / "old.json")], "1 entry imported"),
-        (["add", "use types"], "added kpt_002"),
-        (["rate", "kpt_002", "helpful"], "recorded as events"),
-        (["record"], "pruned kpt_001"),
-        (["replay"], "written"),
-        (["show"], "use types"),
-        (["why", "kpt_001"], "pruned"),
-        (["log"], "learned long ago"),
-        (["verify"], "events verified; head "),
-        (["replay", "--check"], "is what the ledger says"),
-    ]
-    for arguments, says in steps:
-        answer = real(project, *arguments, stdin=THRICE_HARMFUL.decode())
-        assert (0, "") == (answer.code, answer.err)
-        assert says in answer.out
 
 
 @pytest.mark.parametrize(

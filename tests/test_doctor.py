@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 import json
 from pathlib import Path
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -43,13 +41,6 @@ from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 # In two parts, so that no detector takes this file for a leak.
 TOKEN = "ghp" + "_" + "aB3dE6gH9" * 4
-HOLD = """
-import fcntl, sys
-with open(sys.argv[1], "r+b") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -59,19 +50,6 @@ def here(project: Path) -> Project:
     commands.add(here, "Use type hints", HUMAN)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     return here
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let another process hold a lock."""
-    command = [sys.executable, "-c", HOLD, str(path)]
-    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert holder.stdout is not None
-    assert b"held\n" == holder.stdout.readline()
-    try:
-        yield
-    finally:
-        holder.communicate()
 
 
 # The whole verb

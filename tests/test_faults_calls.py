@@ -11,8 +11,8 @@ import signal
 
 import pytest
 
-from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
-from faults.scenes import CHANGING, SCENES, SHORT, Answer, Call, Fault, Scene, run, three_entries, why_not
+from faults.at_calls import BROKEN, Trial, errors, facts, go_on, kills, some, unclear
+from faults.scenes import CHANGING, SCENES, SHORT, Answer, Fault, Scene, run, three_entries, why_not
 from helpers.events import HUMAN
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
@@ -59,16 +59,6 @@ def test_a_reflection_that_cannot_release_its_lock_reports_what_is_recorded(tmp_
     outcomes = [trial.suffer(Fault(*call, "EIO")) for call in locks]
     assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
     assert any("what was printed so far is recorded" in outcome.answer.err for outcome in outcomes)
-
-
-def test_every_call_meets_every_error() -> None:
-    """A call that changes something meets each error, a write a short one too; a call that reads, at least one."""
-    made = errors([Call("write", 1), Call("fsync", 1), Call("openat", 1), Call("openat", 2)])
-    expected = {"EIO", "ENOSPC", "EDQUOT", "EINTR"}
-    assert expected | {SHORT} == {fault.how for fault in made if fault.name == "write"}
-    assert expected == {fault.how for fault in made if fault.name == "fsync"}
-    assert [1, 2] == [fault.number for fault in made if fault.name == "openat"]
-    assert {"write", "pwrite64"} == {*WRITES}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import json
 import os
 from pathlib import Path
 from random import Random
@@ -217,31 +216,6 @@ def test_a_dry_run_shows_the_same_and_changes_nothing(here: Project, run: Run) -
     assert "would bring 1 rating and 1 entry; nothing was recorded" in answer.out
     assert "kpt_002 there is kpt_003 here\n" in answer.out
     assert "1 rating and 1 entry from" in join(run, own_file(here)).out
-
-
-def test_the_answer_in_json(here: Project, run: Run) -> None:
-    """It has what was added, joined, renamed, counted and left out."""
-    try_git(here, "merge", "side")
-    value = json.loads(join(run, own_file(here), "--json").out)
-    (aside,) = (here.ledger / "quarantine").iterdir()
-    assert {
-        "seq_from": 8,
-        "seq_to": 11,
-        "added": ["kpt_003"],
-        "joined": {},
-        "renamed": {"kpt_002": "kpt_003"},
-        "ratings": 1,
-        "batches": 2,
-        "known": 2,
-        "ignored": [],
-        "masked": 0,
-        "redacted": 0,
-        "unproven": 0,
-        "repaired": 7,
-        "aside": [str(aside)],
-        "lost": 0,
-        "dry_run": False,
-    } == value
 
 
 def test_an_edited_playbook_of_the_other_branch_is_set_aside(here: Project, run: Run) -> None:

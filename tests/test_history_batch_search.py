@@ -20,7 +20,6 @@ from helpers.long_ledgers import (
     STORY,
     STRETCHES,
     grow,
-    make_long,
     opened,
     project_of,
 )
@@ -45,12 +44,6 @@ from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.moments import find
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace.project import Project
-
-
-@pytest.fixture(autouse=True)
-def _long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search ledgers however short they are."""
-    make_long(monkeypatch)
 
 
 @pytest.fixture

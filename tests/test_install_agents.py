@@ -216,7 +216,6 @@ def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., 
 # ``init`` and ``uninstall`` in real clones: what git ignores in this clone alone, and a tracked ``playbook.json``.
 
 
-COMMENT = "# Tallybook: each machine has its own\n"
 IGNORED = "/.claude/playbook.json\n"
 
 

@@ -64,23 +64,6 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (5, "expected a text, got int"),
-        (None, "text is missing"),
-        ("", "the text is empty"),
-        (" \n ", "the text is empty"),
-        ("a\udc80", NOT_UNICODE),
-    ],
-)
-def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str) -> None:
-    """An unusable text is reported with its place and the reason; the other texts are read."""
-    decision = decide_extraction({"new_key_points": ["a", text, "b"]}, Playbook())
-    added = (PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PlaybookUpdated(2, 0, 1))
-    assert Decision(added, (IgnoredItem("new_key_points[1]", reason),)) == decision
-
-
-@pytest.mark.parametrize(
     ("evaluation", "reason"),
     [
         ("kpt_001", "expected an object with name and rating, got str"),

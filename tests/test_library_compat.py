@@ -172,28 +172,6 @@ TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 UNKNOWN = [f"kpt_{number:03d}" for number in range(1, 10)]
 
 
-def test_updates_saved_together_rate_their_own_entries(project: Path) -> None:
-    """Two updates before one save count for their own entries, whatever another process added (REQ-SCORE-002)."""
-    playbook = compat.load_playbook()
-    compat.update_playbook_data(playbook, extraction(new=["first"]))
-    commands.add(Project(project), "other", HUMAN)
-    compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful"), new=["second"]))
-    for _ in range(2):
-        compat.save_playbook(playbook)
-        mine = [point("kpt_002", "first", helpful=1), point("kpt_003", "second")]
-        assert mine == playbook["key_points"]
-        assert [point("kpt_001", "other"), *mine] == compat.load_playbook()["key_points"]
-
-
-def test_evaluation_of_an_unknown_name_counts_for_no_entry(project: Path) -> None:
-    """An unknown name stays unknown, even if another process gives it to an entry before the save (REQ-SCORE-002)."""
-    playbook = compat.load_playbook()
-    compat.update_playbook_data(playbook, extraction(("kpt_001", "harmful")))
-    commands.add(Project(project), "other", HUMAN)
-    compat.save_playbook(playbook)
-    assert [point("kpt_001", "other")] == compat.load_playbook()["key_points"]
-
-
 def counted(entries: Iterable[dict[str, Any]]) -> list[tuple[str, int, int]]:
     """Return text and counts of entries, without the names and the order that the ledger chose."""
     return sorted((kp["text"], kp["helpful"], kp["harmful"]) for kp in entries)

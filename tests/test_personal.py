@@ -18,15 +18,13 @@ from helpers.hook_calls import START, call, events, here, told
 from helpers.shared_clones import make_clones
 from helpers.transcripts import Client, Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode
-from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointProposed, PointRated
-from tallybook.projections.surfaces import commands
+from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import blocks
-from tallybook.projections.surfaces.selection import MAX_CHARS, SENTENCE
+from tallybook.projections.surfaces.selection import SENTENCE
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 # A hook ends with 0, whatever its words are.
 
@@ -216,34 +214,3 @@ def test_a_block_is_written_and_the_rest_stays(folder: Path, run: Run, before: s
     inode = path.stat().st_ino
     assert (0, "AGENTS.md has them already: 2 entries\n") == run("export", "agents-md")[:2]
     assert inode == path.stat().st_ino
-
-
-def test_a_block_has_what_a_person_approved(here: Project, folder: Path, run: Run) -> None:
-    """An agent's entry is in it once a person pinned, reworded or accepted it; a comment and a past day are not."""
-    for text in ("By an agent", "Pinned", "Reworded"):
-        assert 0 == run("add", text, "--rater", "agent").code
-    run("pin", "kpt_004")
-    run("reword", "kpt_005", "By a person, see @src/app.py")
-    run("add", "Hidden <!-- here")
-    run("add", "Old")
-    run("reword", "kpt_007", "--until", "2020-01-01")
-    run("add", "x" * MAX_CHARS)
-    lesson = PlainEvents((PointProposed("add", "", (), "lesson", "", "Seed the database", ""),))
-    [number] = commands.record_request(here, Request(lesson, {"rater": "agent"})).numbers
-    assert 0 == run("proposals", "accept", str(number)).code
-    document = json.loads(here.playbook.read_bytes())
-    document["key_points"].append({"name": "house", "text": "By hand", "helpful": 0, "harmful": 0})
-    here.playbook.write_text(json.dumps(document))
-    done = run("export", "agents-md", "--json")
-    assert {"kpt_006", "kpt_008"} == json.loads(done.out)["left_out"].keys()
-    assert "kpt_006 is left out" in done.err
-    lines = (folder / "AGENTS.md").read_text().splitlines()[3:-1]
-    assert [
-        "- By hand [house]",
-        "- Use type hints [kpt_001]",
-        "- Write tests [kpt_002]",
-        "- Pinned [kpt_004]",
-        r"- By a person, see \@src/app.py [kpt_005]",
-        "- Seed the database [kpt_009]",
-    ] == lines
-    assert len((folder / "AGENTS.md").read_text()) <= MAX_CHARS

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import msgspec
 
-from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
+from helpers.reference_model import book, point
 from helpers.view_histories import CLOSE, HISTORIES, SAID, A, B, folded, followed_by, history, plain, playbook
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry, PointRated
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.inject import prompt
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints
@@ -71,10 +70,6 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
 # The file
 
 
-ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
-ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
-
-
 def stamped(*points: Entry) -> Playbook:
     """Return a playbook of these entries, stamped."""
     return Playbook(entries={point.name: point for point in points}, stamp=(12, "ab" * 16))
@@ -90,23 +85,6 @@ def test_the_file_is_the_document_and_its_stamp() -> None:
     assert written.endswith("}\n")
     assert "Größe" in written
     assert {"ledger"} == json.loads(written).keys() - playbook_dict(made).keys()
-
-
-@given(texts=st.lists(ANYTHING, max_size=4))
-def test_every_text_survives_the_file(texts: list[str]) -> None:
-    """Any text is read from the file unchanged."""
-    points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(texts)]
-    assert texts == [kp["text"] for kp in json.loads(playbook_bytes(stamped(*points)))["key_points"]]
-
-
-@given(entries=ENTRIES.filter(bool))
-def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]) -> None:
-    """The entries replace the placeholder in order, one line each (REQ-SCORE-003)."""
-    lines = prompt(entries, "before\n{key_points}\nafter").splitlines()
-    assert ["before", "after"] == [lines[0], lines[-1]]
-    assert [f"[{kp['name']}] helpful={kp['helpful']} harmful={kp['harmful']} :: " for kp in entries] == [
-        line[: line.index(":: ") + 3] for line in lines[1:-1]
-    ]
 
 
 # Checkpoints

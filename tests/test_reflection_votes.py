@@ -430,7 +430,6 @@ def test_a_message_of_forty_kilobytes_is_read_in_linear_time(text: str) -> None:
 
 SEED = "Run make seed before pytest."
 MESSAGE = f"The fixture database was empty, so I filled it.\n\n[kpt_new: {SEED}]"
-SEEN = f"The fixture database was empty, so I filled it. [kpt_new: {SEED}]"
 BY = {"rater": "agent", "session": "s7"}
 NOTICE = "1 lesson proposed: tallybook review"
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
-import inspect
 from math import isfinite
 from pathlib import Path
-import pkgutil
 import re
 import tomllib
 
@@ -17,13 +14,9 @@ import pytest
 import yaml
 
 from benchmarks import __main__ as command
-from benchmarks import table
-from benchmarks.table import Row
 from helpers.commands import ROOT
 from lift_simulation import chances
 import month
-from mutation.__main__ import explained
-import sweeps
 from tallybook.ledger.storage import caches
 
 LINES = {"append": 1, "replay": 1, "load": 2}
@@ -44,39 +37,6 @@ def test_a_row_prints_its_ratios(
     ]
     assert len(rows) == capsys.readouterr().out.count(f"\n| {name} ")
     assert [] == [*tmp_path.iterdir()]
-
-
-def row(name: str, theirs: float) -> Row:
-    """Return a row of two pairs."""
-    return Row(name, "what", "rival", [(1.0, theirs), (1.0, theirs + 1)], "s")
-
-
-def test_a_new_figure_replaces_the_old_one() -> None:
-    """Other rows stay, in the order of the command's rows; a row that no longer exists is deleted."""
-    text = f"before\n{table.BEGIN}{table.END}behind\n"
-    order = ["append", "many"]
-    first = table.merge_rows(text, [row("many", 5), row("append", 1)], order)
-    again = table.merge_rows(first, [row("append", 7)], order)
-    assert ["append", "many"] == [line.split()[1] for line in again.splitlines() if line.startswith(("| a", "| m"))]
-    assert "| append | what | rival | 7.50 | 7.00 to 8.00 | 1.00, 7.50 s |" in again
-    assert "| many | what | rival | 5.50 |" in again
-    assert again.startswith("before\n")
-    assert again.endswith("behind\n")
-    assert "append" not in table.merge_rows(first, [], ["many"])
-
-
-def test_each_sweep_runs_a_module_that_exists() -> None:
-    """The table of sweeps names modules that `python -m` finds."""
-    names = {name: words[0].removeprefix("tests.") for name, words in sweeps.SWEEPS.items()}
-    assert [] == [name for name, module in names.items() if find_spec(module) is None]
-
-
-def test_every_explanation_is_of_existing_code() -> None:
-    """An explained survivor changes code that is in its function today, and has a reason."""
-    for change, reason in explained().items():
-        lines = inspect.getsource(pkgutil.resolve_name(change.place)).splitlines()
-        assert change.was in " ".join(line.strip() for line in lines)
-        assert reason.endswith(".")
 
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -178,19 +178,6 @@ def test_a_decision_is_undone_and_redone(contested: Path, run: Run) -> None:
         assert 0 == run("replay", "--check").code
 
 
-def test_no_sign_of_use_needs_ten_sessions_whose_citations_are_seen(project: Path, run: Run) -> None:
-    """Nine such sessions, or any number of others, say nothing of an entry (rule 20)."""
-    run("add", "Never push on Friday.")
-    give(project, "kpt_001", sessions=30, seen=False)
-    give(project, "kpt_001", sessions=9)
-    assert [] == items(run)
-    record(project, injected(("kpt_001",), 0), session="s9")
-    record(project, PointCited("kpt_002", "Bash"), session="s9")
-    assert [] == items(run)
-    record(project, PointCited("kpt_002", "message"), session="s9")
-    assert [("no sign of use", ["kpt_001"])] == items(run)
-
-
 def test_a_session_that_ended_before_any_prompt_was_given_nothing(project: Path, run: Run) -> None:
     """A client that is closed at once gave its model nothing, and a fork is given nothing: neither counts."""
     place = Project(project)
@@ -225,25 +212,6 @@ def repository(here: Path) -> None:
     git(here, "rm", "--quiet", "old.py", "scripts/gone.sh")
     git(here, "rm", "--quiet", "--cached", "untracked.txt")
     git(here, "commit", "--quiet", "--message", "two")
-
-
-GONE_PATHS = {
-    "Run `scripts/gone.sh` before old.py:12, then ./scripts.": ["scripts/gone.sh", "old.py", "scripts"],
-    "See untracked.txt.": ["untracked.txt"],
-    "Keep lib/kept.py and lib/ as they are.": [],
-    "Read never/was.py, e.g. 3.11, or https://host/old.py": [],
-    "Edit /old.py, ../old.py, lib/../old.py or ~/old.py": [],
-    "Edit C:/old.py, --output=x/old.pyc, :(glob)old* or -n/old.py": [],
-    "Write the word old": [],
-}
-
-
-def test_a_path_is_gone_if_git_had_it_and_has_it_no_more(project: Path) -> None:
-    """Only a relative path without `..` that is in history and not in the index counts as gone (rule 20)."""
-    repository(project)
-    entries = [Entry(f"kpt_{number:03d}", text) for number, text in enumerate(GONE_PATHS)]
-    found = review.find_gone(Project(project), entries)
-    assert {entry.name: GONE_PATHS[entry.text] for entry in entries if GONE_PATHS[entry.text]} == found
 
 
 def test_looking_for_paths_runs_nothing_of_the_repository(project: Path) -> None:

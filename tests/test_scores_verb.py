@@ -239,7 +239,6 @@ def test_without_utf_8_the_box_is_of_plain_signs() -> None:
 
 
 ODD = "研究 und é́\x1b[31m [bold]x[/] 👩‍👩‍👧 " + "long " * 9
-LONG = {"title": "健康\x07 " * 12}
 PAGES = {
     "odd": lambda: page(
         work_scores(ODD, (16, {"work": {"share": 3}, **plain(100)}), title="健康\x07 " * 12), detail=True

@@ -293,31 +293,6 @@ def test_corrupt_file_is_set_aside(damaged: bytes, project: Path, write_playbook
 # Sessions side by side (REQ-SCORE-002)
 
 
-def test_sessions_lose_no_rating(write_playbook: Write, read_playbook: Read) -> None:
-    """Two sessions that load before either saves both count (REQ-SCORE-002)."""
-    write_playbook(book({**NAMED, "score": 1}))
-    a, b = compat.load_playbook(), compat.load_playbook()
-    compat.update_playbook_data(a, extraction(("kpt_001", "helpful"), ("kpt_001", "harmful")))
-    compat.update_playbook_data(b, extraction(("kpt_001", "helpful")))
-    compat.save_playbook(a)
-    compat.save_playbook(b)
-    assert [point(helpful=3, harmful=1)] == stored_entries() == read_playbook()["key_points"]
-
-
-def test_sessions_that_add_get_different_names(write_playbook: Write) -> None:
-    """Of two entries with one name the later gets another, with its ratings (REQ-SCORE-001, -002)."""
-    write_playbook(book(point()))
-    a, b = compat.load_playbook(), compat.load_playbook()
-    compat.update_playbook_data(a, extraction(new=["from a"]))
-    compat.update_playbook_data(b, extraction(("kpt_002", "helpful"), new=["from b"]))
-    compat.update_playbook_data(b, extraction(("kpt_002", "helpful")))
-    compat.save_playbook(a)
-    compat.save_playbook(b)
-    assert [point(), point("kpt_002", "from a"), point("kpt_003", "from b", 2)] == stored_entries()
-    assert point("kpt_003", "from b", 2) in b["key_points"]
-    assert "kpt_002" not in [kp["name"] for kp in b["key_points"] if kp["text"] == "from b"]
-
-
 def test_change_of_the_dict_is_saved(write_playbook: Write) -> None:
     """A program's own changes of the dict are saved with its updates (REQ-SCORE-001)."""
     write_playbook(book(point(), point("kpt_002", "goes")))

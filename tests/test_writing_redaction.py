@@ -102,9 +102,6 @@ def strike_nothing(here: Project) -> tuple[str, ...]:
     return ()
 
 
-TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
-
-
 @pytest.fixture
 def here(project: Path) -> Project:
     """Return a project with three entries and three ratings; one text has the secret."""

@@ -132,12 +132,6 @@ def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, 
     return fold_records(records, config)
 
 
-def handoffs(config: Config, scores: Mapping[str, int]) -> Scores:
-    """Return the scores of a session a day, of which one component and so all else has the score of its day."""
-    days = [(f"s-{day}", noon(day), plain(value), "") for day, value in scores.items()]
-    return folded(config, *days)
-
-
 def plain(value: float, component: str = "ac09") -> dict[str, dict[str, float]]:
     """Return an event that gives a component of plain measures a score."""
     return {component: dict.fromkeys(MEASURED[component], value)}

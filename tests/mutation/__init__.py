@@ -4,7 +4,7 @@
 
 mutmut makes the mutants and runs the tests of the function that it changed; its configuration is in pyproject.toml.
 It works on a copy of the repository in a folder for scratch files, so it never changes the original.
-``plugin.py`` chooses and orders the tests of a mutant, ``survivors.toml`` explains the mutants that no test can notice.
+``plugin.py`` chooses and orders the tests of a mutant.
 """
 
 from __future__ import annotations

@@ -12,15 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from typing import Final
-
-import attrs
 
 from helpers.commands import lay_out
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-EXPLAINED: Final = Path(__file__).with_name("survivors.toml")
 GOAL_PERCENT: Final = 95.0
 MUTMUT: Final = str(Path(sys.executable).with_name("mutmut"))
 
@@ -28,40 +24,6 @@ NOTICED: Final = {1, 3, -9}
 """Exit codes of pytest where a test failed, or none could begin, or where the mutant killed its own process."""
 OUT_OF_TIME: Final = {24, 36, 152, -24}
 """Exit codes that mutmut gives to a mutant that did not come to an end."""
-
-
-@attrs.frozen
-class Change:
-    """The change of a mutant; its number changes with every edit of the function.
-
-    Attributes:
-        place: Dotted name of the function, ``tallybook.ledger.decisions.legacy_import.NameAssigner.note_number``.
-        was: The changed lines, without blanks around them, one space between two.
-        becomes: The same lines in the mutant, in the same form.
-    """
-
-    place: str
-    was: str
-    becomes: str
-
-
-def place_of(mutant: str) -> str:
-    """Return the dotted name of the function that a mutant, by mutmut's name for it, changes."""
-    module, _, function = mutant.partition("__mutmut_")[0].rpartition(".")
-    return f"{module}.{function.removeprefix('xǁ').replace('ǁ', '.') if 'ǁ' in function else function[2:]}"
-
-
-def change_of(mutant: str, diff: str) -> Change:
-    """Return the change of a mutant, from mutmut's difference."""
-    lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
-    was, becomes = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
-    return Change(place_of(mutant), was, becomes)
-
-
-def explained() -> dict[Change, str]:
-    """Return the survivors that no test can notice, each with the reason."""
-    rows = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["survivor"]
-    return {Change(row["place"], row["was"], row["becomes"]): row["reason"] for row in rows}
 
 
 def copy_repository(target: Path) -> None:
@@ -89,11 +51,11 @@ def shown(copy: Path, mutant: str) -> str:
 
 
 def table(counts: dict[str, Counter[str]]) -> str:
-    """Return the counts by module as a table, the whole last; percent are of all mutants, explained ones too."""
+    """Return the counts by module as a table, the whole last."""
     whole: Counter[str] = sum(counts.values(), Counter())
-    rows = ["| module | mutants | noticed | out of time | explained | survived | killed |", "|---|" + "---:|" * 6]
+    rows = ["| module | mutants | noticed | out of time | survived | killed |", "|---|" + "---:|" * 5]
     for module, count in [*counts.items(), ("all", whole)]:
-        cells = [str(count[what]) for what in ("noticed", "out of time", "explained", "survived")]
+        cells = [str(count[what]) for what in ("noticed", "out of time", "survived")]
         rows.append(f"| {module} | {count.total()} | {' | '.join(cells)} | {percent(count):.1f} % |")
     return "\n".join(rows)
 
@@ -104,32 +66,20 @@ def percent(count: Counter[str]) -> float:
 
 
 def report(copy: Path) -> int:
-    """Print the results of the mutants that were tried.
+    """Print the survivors among the mutants that were tried, and the table.
 
     Returns:
-        0 where at least GOAL_PERCENT were killed and every survivor is explained, else 1.
+        0 where at least GOAL_PERCENT were killed, else 1.
     """
-    known = explained()
     counts: dict[str, Counter[str]] = {}
     left: list[str] = []
-    met: set[Change] = set()
     for module, mutant, code in verdicts(copy):
         what = "noticed" if code in NOTICED else "out of time" if code in OUT_OF_TIME else "survived"
         if what == "survived":
-            diff = shown(copy, mutant)
-            change = change_of(mutant, diff)
-            met.add(change)
-            if change in known:
-                what = "explained"
-            else:
-                left.append(diff)
+            left.append(shown(copy, mutant))
         counts.setdefault(module, Counter())[what] += 1
-    # An explanation that fits nothing hides the next mutant that does.
-    tried = tuple(f"{module}." for module in counts)
-    stale = [change for change in known if change not in met and change.place.startswith(tried)]
-    left += [f"explained, but no survivor: {change}" for change in stale]
     sys.stdout.write("\n".join([*left, table(counts), ""]))
-    return int(bool(left) or percent(sum(counts.values(), Counter())) < GOAL_PERCENT)
+    return int(percent(sum(counts.values(), Counter())) < GOAL_PERCENT)
 
 
 def main(words: Sequence[str]) -> int:
