@@ -21,6 +21,7 @@ from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events
 from tallybook.projections.surfaces.mcp import TOOLS
+from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.writing import curation, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -235,6 +236,31 @@ def test_the_page_of_a_shared_project(anna: SharedMachine, tmp_path: Path) -> No
     assert [] == [
         rater for rater in read_page(path.read_text(encoding="utf-8"))[1]["film"]["raters"] if " at " in rater
     ]
+
+
+def test_the_page_shows_a_batch_that_was_recorded_during_a_sync(
+    pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its moment is that of the sync's event, from which on the playbook has what the sync brought."""
+    anna, ben = pair
+    commands.add(ben.project, "Commit often", HUMAN)
+    ben.sync()
+    commands.rate(anna.project, "kpt_003", "helpful", HUMAN)
+    with monkeypatch.context() as patch:
+        append = syncing.Sync._append
+
+        def append_late(self: syncing.Sync, *batches: Any) -> Any:
+            commands.rate(anna.project, "kpt_003", "harmful", HUMAN)
+            return append(self, *batches)
+
+        patch.setattr(syncing.Sync, "_append", append_late)
+        anna.sync()
+    anna.json("page", "--output", str(tmp_path / "page.html"))
+    meta, document = read_page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    entries = anna.json("show", "--at", meta["labels"][-1][2])["key_points"]
+    (*_, (_, rows)) = play(document["film"])
+    kept = {row["place"]: name for name, row in rows.items() if row["status"] == 1}
+    assert [entry["name"] for entry in entries] == [kept[place] for place in sorted(kept)]
 
 
 def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:

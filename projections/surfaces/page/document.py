@@ -29,7 +29,7 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
-from tallybook.ledger.sharing.numbers import BOOK, PREFIX, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, PREFIX, shared_number
 from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
 from tallybook.projections.playbook.entry import SPEC_POLICY
@@ -224,9 +224,10 @@ def _numbered_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]
 
     Args:
         log: The shared history.
-        numbers: Takes the number of each batch's first event → how commands name it, and, for a batch that only the own
-            ledger has, the moment with the playbook that the page shows there: at its own number, pending batches of
-            that time count as well.
+        numbers: Takes the number of each batch's first event → how commands name it, and the moment with the playbook
+            that the page shows there, where that is another: for a batch that only the own ledger has, because at its
+            own number pending batches of that time count as well, and for a pending one from before the last sync,
+            because the playbook had less of the book then.
     """
     syncs = read_syncs(log.own)
 
@@ -245,6 +246,8 @@ def _numbered_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]
         parts = takewhile(is_own, log.read()), dropwhile(is_own, log.read())
         for batch in merge(*parts, key=find_place):
             moment = f"{PREFIX}{find_place(batch)[0] - BOOK}" if is_own(batch) else None
+            if syncs and PENDING < batch.last < PENDING + syncs[-1].number:
+                moment = str(syncs[-1].number)
             numbers[last + 1] = str(shared_number(batch.first)), moment
             yield renumber(batch, range(last + 1, last + len(batch.lines) + 1))
             last += len(batch.lines)
