@@ -7,7 +7,7 @@ the project's batch is in its ledger, the next command appends the personal one;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from functools import cache
 import json
@@ -70,13 +70,22 @@ def _divide(request: Request, is_mine: Callable[[str], bool]) -> tuple[Request |
     places = {place for place, item in items.items() if (names := _names_in(item)) and all(map(is_mine, names))}
     if not places and not own_events:
         return request, None
+
+    def blank(kept: Collection[str]) -> dict[str, Any]:
+        """Return the lists with the kept items in their places, and nothing of the others: a part can be spooled."""
+        return {
+            field: [item if place in kept else None for place, item in number_items(field, values).items()]
+            for field, values in lists.items()
+        }
+
     # Without a list of ratings it would be refused.
-    part = {"evaluations": [], **lists}
+    part = {"evaluations": [], **blank(places)}
     mine = attrs.evolve(decide, extraction=part, plain_events=own_events, names={}, places=frozenset(places))
     points = extraction.get(_POINTS)
     others = {*number_items(_POINTS, points if isinstance(points, list) else ()), *items} - places
     is_empty = not (other_events or others or extraction.keys() - {*_LISTS, _POINTS})
-    remaining = attrs.evolve(decide, plain_events=other_events, places=frozenset(others))
+    part = {**extraction, **blank(others)}
+    remaining = attrs.evolve(decide, extraction=part, plain_events=other_events, places=frozenset(others))
     return None if is_empty else attrs.evolve(request, decide=remaining), attrs.evolve(request, decide=mine)
 
 
