@@ -102,8 +102,9 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
     """
     if not batch.lacks_text:
         return []
-    erased = [(batch.first + index, owner) for index, owner, _, text in _find_texts(batch.lines) if is_erased(text)]
-    return erased or [(batch.first, head_field(batch.lines[0], b"id"))]
+    if sealed_range(batch.lines[0]) is not None:
+        return [(batch.first, head_field(batch.lines[0], b"id"))]
+    return [(batch.first + index, owner) for index, owner, _, text in _find_texts(batch.lines) if is_erased(text)]
 
 
 def redacted_ids(batch: RawBatch) -> list[str]:
