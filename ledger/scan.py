@@ -179,9 +179,8 @@ class Scan:
                 break
             size *= 2
         # A text whose redaction is in progress is not damage.
-        *lines, last = redaction.mask(line.complete_lines(text), self._pending)
-        last = last.removesuffix(line.LINE_END) + mark + tail
-        index, message = line.diagnose([*(whole[:-1] for whole in lines), last.removesuffix(b"\n")], seq + 1)
+        text = b"".join(redaction.mask(line.complete_lines(text), self._pending)).removesuffix(line.LINE_END)
+        index, message = line.diagnose((text + mark + tail).removesuffix(b"\n").split(b"\n"), seq + 1)
         if not offset and (fault := damage.find_opening_fault(self.fd)) is not None:
             message = fault
         if not mark and not index and message.startswith("the chain"):

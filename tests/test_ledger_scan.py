@@ -107,6 +107,13 @@ def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
     assert Read(log.batches, None, [log.range]) == read(log.data)
 
 
+def test_a_batch_whose_last_lines_are_missing_is_called_unfinished() -> None:
+    """The line break before the missing end does not count as a line of its own."""
+    stop = read(b"".join(LINES[:-1])).stop
+    assert stop is not None
+    assert (6, "an unfinished batch: its end is missing") == (stop.problem.seq, stop.problem.message)
+
+
 def test_a_changed_sealed_range_is_found() -> None:
     """A seal proves its range: no bit of it, nor of the seal, can change."""
     log = sealed_log(b'torn {"crc":"')
