@@ -625,10 +625,12 @@ def find_members(copy: replica.Replica, writer: str, engine: Engine | None) -> l
             member["last_seen"] = batch.position.at
             member["behind"] = 0 if member["is_this"] else end - batch.last
     if engine is not None and engine.store.knows_authors:
-        for run in engine.read(0).runs:
+        runs = engine.read(0).runs
+        # A machine publishes its own events alone; who repairs or moves a book stores those of all anew.
+        stored_anew = runs[0].fresh[0] if runs and runs[0].fresh else 0
+        for run in runs:
             labels = find_writers(run.data) & members.keys()
-            # A machine publishes its own events alone; a repair and a move store those of all.
-            if len(labels) == 1 and run.fresh is None:
+            if len(labels) == 1 and run.last > stored_anew:
                 members[labels.pop()]["author"] = run.author
     return sorted(members.values(), key=lambda member: member["behind"])
 
