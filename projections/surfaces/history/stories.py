@@ -192,7 +192,7 @@ def explain_entry(
     if has_book(opened):
         from tallybook.projections.surfaces.sharing import shared_log
 
-        shared_log.add_arrivals(opened.own, answer)
+        shared_log.add_arrivals(opened, answer)
     return answer, statuses
 
 

@@ -214,9 +214,9 @@ def find_renamed(own: JsonlLog, before: int, after: int) -> dict[str, str]:
     return renamed
 
 
-def add_arrivals(own: JsonlLog, value: Any) -> None:
+def add_arrivals(log: SharedLog, value: Any) -> None:
     """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
-    syncs = read_syncs(own)
+    syncs = log.syncs
 
     def add(value: Any) -> None:
         if isinstance(value, list | dict):
@@ -454,7 +454,7 @@ class SharedLog(JsonlLog):
     # ---- Names in own events that the book does not share ----
 
     @property
-    def _syncs(self) -> list[PastSync]:
+    def syncs(self) -> list[PastSync]:
         """Return the syncs of this machine up to this moment, in order."""
         if self._past_syncs is None:
             syncs = read_syncs(self.own)
@@ -464,7 +464,7 @@ class SharedLog(JsonlLog):
     @property
     def _has_renames(self) -> bool:
         """Return whether an entry was published under another name."""
-        return any(sync.renamed for sync in self._syncs)
+        return any(sync.renamed for sync in self.syncs)
 
     def _rename(self, batch: RawBatch) -> RawBatch:
         """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
@@ -490,10 +490,10 @@ class SharedLog(JsonlLog):
 
         A name means what it meant when its event was recorded: an own entry, unless the book had the name by then.
         """
-        later = next((sync for sync in self._syncs if sync.number > number and name in sync.renamed), None)
+        later = next((sync for sync in self.syncs if sync.number > number and name in sync.renamed), None)
         if later is None:
             return name
-        taken = max((sync.taken for sync in self._syncs if sync.number < number), default=0)
+        taken = max((sync.taken for sync in self.syncs if sync.number < number), default=0)
         return name if taken and name in self.book_playbook(taken).used else later.renamed[name]
 
     def read_book(self, until: int | None = None, after: Position | None = None) -> Iterator[RawBatch]:
