@@ -7,14 +7,15 @@ import hmac
 import json
 from pathlib import Path
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from helpers.commands import Run
 from helpers.events import list_events
 from helpers.hook_calls import START, events
 from helpers.lift import PROMPT, TEXTS, end, end_events, hold, hook, injections, load, measured, observe, six_entries
-from helpers.transcripts import Script, answer, asked_for, kept
+from helpers.transcripts import Client, Script, answer, asked_for, kept
 from tallybook.ledger.events import (
     KIND_OF,
     LiftAsked,
@@ -29,6 +30,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import RULES
+from tallybook.projections.history.lift import Lineage, Question
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.mcp import Server
@@ -36,12 +38,6 @@ from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-if TYPE_CHECKING:
-    from helpers.commands import Run
-    from helpers.transcripts import Client
-    from tallybook.projections.history.lift import Lineage, Question
-
 
 TOO_FEW = (
     "not known yet: too few sessions: {} with it and {} without it have an outcome, and at least 5 of each are needed"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 import json
+from pathlib import Path
 from random import Random
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
+from playwright.sync_api import Browser
 import pytest
 
 from helpers.browser import Tab, append, opened, write_example, write_history, write_page
@@ -26,17 +29,9 @@ from tallybook.ledger.events import (
     PointRated,
     PointRetired,
 )
+from tallybook.ledger.records import Batch
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser
-
-    from tallybook.ledger.records import Batch
-
 
 # A long history
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from hypothesis import given
@@ -11,21 +12,17 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.browser import play, read_page
+from helpers.commands import Run
 from helpers.events import HUMAN
 from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
 from helpers.view_histories import FUTURES, history
+from tallybook.ledger.records import Batch
 from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import entries_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
 from tallybook.projections.surfaces.workspace.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.commands import Run
-    from tallybook.ledger.records import Batch
 
 
 def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:

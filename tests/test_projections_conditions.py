@@ -95,8 +95,6 @@ def test_a_condition_has_bounds(text: str, refusal: str) -> None:
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
-
-
 NAMES = ["kpt_001", "kpt_002", "pat-001"]
 FEW, WRITTEN = st.sampled_from(NAMES), st.sampled_from(list(map(repr, NAMES)))
 RATED = st.builds(PointRated, FEW, st.sampled_from(["helpful", "harmful"]))

@@ -7,24 +7,21 @@ The stories of `tests/tape/stories/scores-of-little.txt` have the same questions
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, timedelta
 import os
 from pathlib import Path
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from helpers.commands import Run
 from helpers.documentation import examples
 from helpers.score_histories import MEASURED, events, noon, plain, record_events, record_example
 from tallybook.ledger import events as kinds
 from tallybook.projections.surfaces.scores import configuration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.commands import Run
 
 TAPE = Path(__file__).parent / "tape" / "scores"
 NOW_US = 1_785_000_000_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
 import hashlib
@@ -13,15 +14,11 @@ import secrets
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
 
 from helpers.commands import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COMMAND = ROOT / ".venv/azurite/node_modules/.bin/azurite-blob"
 _OPTIONS = ("--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tallybook.projections.fold import View
 from tallybook.projections.history.entry_history import entries_view
 from tallybook.projections.history.lift import lift_view
 from tallybook.projections.history.reflections import REFLECTIONS
@@ -14,12 +16,6 @@ from tallybook.projections.playbook.comparisons import Exclusion, alternative_vi
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
 from tallybook.projections.scores.view import scores_view
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.fold import View
-
 
 _WITHOUT = Exclusion(frozenset({"session:s1", "rater:reflector"}))
 _NAMES = ("kpt_001", "kpt_002", "pat-001")
