@@ -66,6 +66,43 @@ class UndoResult:
     mine: UndoResult | None = None
 
 
+def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
+    """Record a curation of an entry.
+
+    Raises:
+        NothingToDoError: It is so already, or cannot be done to the entry in its present state.
+    """
+    try:
+        return commands.record_request(project, Request(what, by))
+    except NothingToDoError as error:
+        if what.verb == "restore":
+            _refuse_restore(project, error.name)
+        raise
+
+
+def _refuse_restore(project: Project, name: str) -> None:
+    """Name the command that brings back an entry which was merged, or whose adding was undone.
+
+    Raises:
+        NothingToDoError: There is one.
+    """
+    log = reading.open_log(project)
+    state = reading.current(log)
+    if name in state.entries or (name in state.gone and name not in state.merged):
+        return
+    why: tuple[str, int] | None = None
+    for record in (record for batch in history(lambda: decode(log.read())) for record in batch.records):
+        event = record.event
+        if isinstance(event, events.PointMerged) and name in event.merged:
+            why = f"was merged into {event.name} by event {record.seq}", record.seq
+        elif isinstance(event, UndoneEvent) and isinstance(event.event, events.MAKERS) and event.event.name == name:
+            why = f"was undone by event {event.by.seq}", event.by.seq
+        elif isinstance(event, events.MAKERS) and event.name == name:
+            why = None
+    if why is not None:
+        raise NothingToDoError(name, why[0], f"run: {_command(why[1], personal.option(project))}")
+
+
 def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
     """Undo the last change, an event or its batch by number or id, or all of a session so far.
 
@@ -434,7 +471,7 @@ def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> 
     elif is_agents and wish.verb in OF_PROTECTED and _protected_names(project, names):
         cause, what = "protected", "names a protected entry"
     else:
-        return commands.record_request(project, Request(wish, by)), None
+        return curate(project, wish, by), None
     hint = f"a person accepts it: tallybook proposals{personal.option(project)}"
     error = ProposedError(f"{wish.verb}: {what}, so inside an agent it was only proposed; {hint}")
     return propose(project, wish, cause, by), error
