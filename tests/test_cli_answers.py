@@ -21,7 +21,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
 
-MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
+MAIN = "from tallybook.__main__ import main; main()"
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 
 
@@ -157,7 +157,7 @@ def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> Non
 def test_bash_completes_verbs_options_and_choices(words: str, expected: str, tmp_path: Path) -> None:
     """With the printed script loaded, bash completes what the command line accepts."""
     program = tmp_path / "tallybook"
-    code = "from tallybook.projections.surfaces.entry_point import main; main()"
+    code = "from tallybook.__main__ import main; main()"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8")
     program.chmod(0o755)
     script = (

@@ -140,7 +140,7 @@ def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str
 AT_ONCE = """
 from tallybook.projections.surfaces.console import output
 output.DELAY_S = 0.0
-from tallybook.projections.surfaces.entry_point import main
+from tallybook.__main__ import main
 main()
 """
 CLEARED = "\x1b[2K"
@@ -248,7 +248,7 @@ class Finder:
 _, wanted, *words = sys.argv
 sys.meta_path.insert(0, Finder())
 sys.argv = ["tallybook", *words]
-from tallybook.projections.surfaces.entry_point import main
+from tallybook.__main__ import main
 main()
 """
 

@@ -22,8 +22,7 @@ from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.events import Event, ReflectionCompleted, ReflectionFailed
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.doctor import (
+from tallybook.projections.surfaces.cli.doctor import (
     CHECKS,
     Finding,
     check_hooks,
@@ -31,6 +30,7 @@ from tallybook.projections.surfaces.doctor import (
     exit_code,
     run_checks,
 )
+from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_entries import tool_command

@@ -261,7 +261,7 @@ def test_ambiguous_json_is_refused_as_input(name: str) -> None:
 
 def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:
     """Run ``tallybook record -`` in its own process; return its exit code, its answer and its error."""
-    command = [sys.executable, "-B", "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
+    command = [sys.executable, "-B", "-c", "from tallybook.__main__ import main; main()"]
     words = ["--project", str(project), "record", "-", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *words], input=given, capture_output=True, check=False, env=environment)

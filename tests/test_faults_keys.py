@@ -134,7 +134,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def start_hook(event: str, text: str = "") -> str:
     """Return the answer of a hook that gets its cache folder from the environment."""
     said = {"hook_event_name": event, "source": "startup", "session_id": "s1", "last_assistant_message": text}
-    words = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
+    words = [sys.executable, "-c", "from tallybook.__main__ import main; main()", "hook"]
     done = subprocess.run(words, input=json.dumps(said), capture_output=True, text=True, check=True, cwd=ROOT)
     return done.stdout
 

@@ -14,7 +14,7 @@ import pytest
 
 from helpers.commands import ROOT, lay_out
 
-MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
+MAIN = "from tallybook.__main__ import main; main()"
 ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}
 LATER_KINDS = {
     "ledger/events.py": """

@@ -38,7 +38,7 @@ with JsonlLog(Path(sys.argv[2])).transaction():
     os.write(1, b"held")
     sys.stdin.read()
 """
-COMMAND = "from tallybook.projections.surfaces.entry_point import main; main()"
+COMMAND = "from tallybook.__main__ import main; main()"
 # What the command imports is loaded before the limit holds: it is the ledger's files that shall find no room.
 BARE = """
 import resource, sys

@@ -36,8 +36,8 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_batches
 from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.fold import fold_history
+from tallybook.projections.history.conditions import parse, search
 from tallybook.projections.history.entry_history import entries_view, explain
-from tallybook.projections.playbook.conditions import parse, search
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments

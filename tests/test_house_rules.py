@@ -50,7 +50,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.names",
     "tallybook.ledger.log",
     "tallybook.ledger.playbook_constants",
-    "tallybook.projections.surfaces.entry_point",
+    "tallybook.__main__",
     "tallybook.hook",
     *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
 ]

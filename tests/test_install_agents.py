@@ -324,7 +324,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "places.pth").write_text("".join(f"{place}\n" for place in places), encoding="utf-8")
     program = folder / "bin" / "tallybook"
-    start = "from tallybook.projections.surfaces.entry_point import main; main()"
+    start = "from tallybook.__main__ import main; main()"
     # The path of the interpreter has a space, which a line that begins with #! cannot have.
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(str(folder / "bin" / "python"))} -c "{start}" "$@"\n')
     program.chmod(0o755)

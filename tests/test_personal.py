@@ -19,9 +19,9 @@ from helpers.shared_clones import make_clones
 from helpers.transcripts import Client, Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
+from tallybook.projections.surfaces.cli.selection import SENTENCE
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import blocks
-from tallybook.projections.surfaces.selection import SENTENCE
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair

@@ -23,7 +23,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointUnpinned,
 )
-from tallybook.projections.playbook.conditions import MAX_CHARS, parse, search
+from tallybook.projections.history.conditions import MAX_CHARS, parse, search
 from tallybook.projections.playbook.view import Playbook
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.view_histories import HISTORIES, folded, history, plain, shown, without
 from tallybook.ledger.records import Batch
-from tallybook.projections.playbook.comparisons import Alternative, Exclusion, difference_json, fold_alternative
+from tallybook.projections.history.comparisons import Alternative, Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import playbook_view

@@ -41,7 +41,7 @@ from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.telemetry.mapping import GAUGES
-from tallybook.projections.playbook.conditions import COMPARED, COUNTS, STATUSES
+from tallybook.projections.history.conditions import COMPARED, COUNTS, STATUSES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings

@@ -392,7 +392,7 @@ def test_processes_that_record_the_same_file_record_it_once(crowd: Project, tmp_
     objects = [event("AC-02", "task_start", data={"n": n}) for n in range(60)]
     objects += [{"metrics": {"errors": n % 3}, "component": "ac02", "session_id": "s1"} for n in range(60)]
     file = written(tmp_path / "events.jsonl", objects)
-    script = "from tallybook.projections.surfaces.entry_point import main; main()"
+    script = "from tallybook.__main__ import main; main()"
     command = [sys.executable, "-c", script, "--project", str(crowd.root), "score", "record", str(file)]
     workers = [subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) for _ in range(3)]
     assert [0] * 3 == [worker.wait() for worker in workers]

@@ -25,7 +25,8 @@ from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.engine import Engine, Place, ReadOnlyError
 from tallybook.ledger.sharing.replica import find_redactions
-from tallybook.projections.surfaces.sharing import cli, syncing
+from tallybook.projections.surfaces.cli import sharing
+from tallybook.projections.surfaces.sharing import syncing
 
 ON_BOTH = pytest.mark.parametrize("team", ["memory", "git"], indirect=True)
 
@@ -180,7 +181,7 @@ def test_a_program_from_before_sharing_stops(duo: Team) -> None:
         code.write('\n_VERSIONS = {b"1": False}\n')
     log = duo.ledger("anna") / "events.jsonl"
     before = log.read_bytes()
-    main = "from tallybook.projections.surfaces.entry_point import main; main()"
+    main = "from tallybook.__main__ import main; main()"
     for words in (["show"], ["rate", "kpt_001", "helpful"], ["replay"]):
         command = [sys.executable, "-B", "-c", main, "--project", str(duo.root("anna")), *words]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
@@ -270,7 +271,7 @@ def test_a_team_moves_from_git_to_an_object_store(trio: Team, monkeypatch: pytes
         answer = trio.run("ben", *words, code=code)
         assert command in answer.out + answer.err
     assert address_of(trio) == json.loads(trio.run("ben", "share", "status", "--json").out)["moved"]["address"]
-    monkeypatch.setattr(cli, "can_ask", lambda: True)
+    monkeypatch.setattr(sharing, "can_ask", lambda: True)
     asked: list[str] = []
 
     def say_yes(text: str, **_: bool) -> bool:

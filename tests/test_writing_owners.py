@@ -19,7 +19,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has such rights")
 
 USER, GROUP = 54_321, 54_322
-COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()"]
+COMMAND = [sys.executable, "-c", "from tallybook.__main__ import main; main()"]
 RATING = ("rate", "kpt_001", "helpful")
 TELLING = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"}
 

@@ -184,7 +184,7 @@ def test_any_text_can_be_erased_from_the_project(
 
 
 TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
-MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
+MAIN = "from tallybook.__main__ import main; main()"
 
 
 @pytest.fixture

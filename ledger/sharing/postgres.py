@@ -157,7 +157,8 @@ class PostgresStore(engine.Store):
     def put(self, number: int, data: bytes) -> str | None:
         """Insert a row, unless there is one of this number; the first one makes the book, where this user may do so."""
         tag = digest(data)
-        limit = str(round(self._timeout * 1000))
+        # The server refuses to wait longer before this client cuts the connection, so that the outcome is known.
+        limit = str(round(self._timeout * 1000 / 2))
         values = {"book": self._book, "number": number, "tag": tag, "data": data, "limit": limit}
         with suppress(_UnknownError):
             try:

@@ -59,7 +59,7 @@ def cut(call, name):
     return write
 if short:
     os.write, os.pwrite = cut(os.write, "write"), cut(os.pwrite, "pwrite64")
-from tallybook.projections.surfaces.entry_point import main
+from tallybook.__main__ import main
 main()
 """
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'

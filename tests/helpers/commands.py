@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.workspace.project import Project
 
-MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
+MAIN = "from tallybook.__main__ import main; main()"
 BY_HAND = "learned by hand"
 
 

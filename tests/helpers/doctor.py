@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers.commands import Answer
-from tallybook.projections.surfaces.doctor import CHECKS, Finding, run_checks
+from tallybook.projections.surfaces.cli.doctor import CHECKS, Finding, run_checks
 from tallybook.projections.surfaces.workspace.project import Project
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")

@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 
-HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry_point import main; main()", "hook"]
+HOOK = [sys.executable, "-c", "from tallybook.__main__ import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 
 

@@ -71,6 +71,6 @@ def observe(project: Project, session: str, *seen: Event) -> None:
 
 def load(project: Project) -> Lift:
     """Return the questions as they are."""
-    from tallybook.projections.surfaces.lift import load_state  # noqa: PLC0415 - slow to load
+    from tallybook.projections.surfaces.scores.lift import load_state  # noqa: PLC0415 - slow to load
 
     return load_state(project)

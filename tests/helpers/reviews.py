@@ -25,7 +25,7 @@ from tallybook.ledger.events import (
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
 
-MAIN = "from tallybook.projections.surfaces.entry_point import main; main()"
+MAIN = "from tallybook.__main__ import main; main()"
 WAIT_S = 20
 DAY_US = 24 * 3600 * clock.MICROSECONDS
 

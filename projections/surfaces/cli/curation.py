@@ -413,8 +413,8 @@ _HOLDERS: Final = {
 
 def _describe_redaction(project: Project, done: RedactionResult, result: str) -> tuple[dict[str, Any], list[str]]:
     """Return the answer to a redaction, as JSON and as lines for people."""
+    from tallybook.projections.surfaces.cli.selection import find_blocks
     from tallybook.projections.surfaces.page.document import find_pages
-    from tallybook.projections.surfaces.selection import find_blocks
 
     texts = (getattr(event.event, "text", None) for event in done.events)
     value: dict[str, Any] = {

@@ -143,8 +143,8 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
 def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Print what a session is given, for a task or at its start."""
     from tallybook.projections.history.event_rows import CAUSES
-    from tallybook.projections.surfaces import selection
     from tallybook.projections.surfaces.agents.table import find_agent
+    from tallybook.projections.surfaces.cli import selection
 
     task, explain = options["for"], options["explain"]
     if personal.option(project):
@@ -340,8 +340,8 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     if as_json:
         answer(story | ({"linked": others} if others else {}))
     else:
-        from tallybook.projections.surfaces import lift
         from tallybook.projections.surfaces.console import story_text, terminal
+        from tallybook.projections.surfaces.scores import lift
 
         parameters.note_moment(moment, statuses)
         console = terminal.console_for()

@@ -25,10 +25,10 @@ from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
 from tallybook.projections.fold import View, fold
+from tallybook.projections.history.comparisons import Alternative, Exclusion, fold_alternative
+from tallybook.projections.history.comparisons import difference_json as whatif_json
+from tallybook.projections.history.conditions import COUNT, parse, search
 from tallybook.projections.history.event_rows import EventFilter, is_of_kind
-from tallybook.projections.playbook.comparisons import Alternative, Exclusion, fold_alternative
-from tallybook.projections.playbook.comparisons import difference_json as whatif_json
-from tallybook.projections.playbook.conditions import COUNT, parse, search
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import Playbook, playbook_view
@@ -407,7 +407,7 @@ def what_if(project: Project, /, **options: Any) -> None:
     alternative = _fold(project, moment, view, options["without"])
     state, at = alternative.other, clock.utc_now().at
     if policy.name == LIFT:
-        from tallybook.projections.surfaces import lift
+        from tallybook.projections.surfaces.scores import lift
 
         rule += ", or lift says that it hurts"
         # No rule takes out a pinned entry.

@@ -48,7 +48,7 @@ class VerbRow(NamedTuple):
 
 GROUPS: Final = {
     "Every day": (
-        VerbRow("init", "install.cli", "Install the hooks, commands and settings of an agent", takes_mine=True),
+        VerbRow("init", "cli.install", "Install the hooks, commands and settings of an agent", takes_mine=True),
         VerbRow("show", "cli.everyday", "Show the playbook, now or as of a moment", takes_mine=True),
         VerbRow("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
         VerbRow("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
@@ -56,7 +56,7 @@ GROUPS: Final = {
         VerbRow("review", "cli.review", "Decide about entries and proposals, one key each", takes_mine=True),
         VerbRow("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
         VerbRow("page", "page.server", "Write a page that shows the history in a browser"),
-        VerbRow("doctor", "doctor", "Check the ledger, hooks and settings, and suggest fixes"),
+        VerbRow("doctor", "cli.doctor", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
         VerbRow("log", "cli.history", "List events, newest last", takes_mine=True),
@@ -81,28 +81,28 @@ GROUPS: Final = {
         VerbRow("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        VerbRow("lift", "lift", "Show whether the playbook helps, or ask that"),
+        VerbRow("lift", "scores.lift", "Show whether the playbook helps, or ask that"),
         VerbRow("score", "cli.scores", "Show the scores of the agent"),
         VerbRow("score record", "cli.scores", "Record metrics and benchmarks of the agent"),
         VerbRow("score gate", "cli.scores", "Exit with 0 if the scores let the agent evolve, else 1"),
         VerbRow("score baseline", "cli.scores", "Set the value that a score is compared with"),
     ),
     "Sharing": (
-        VerbRow("share", "sharing.cli", "Share the playbook with other machines"),
-        VerbRow("sync", "sharing.cli", "Exchange events with the shared book"),
+        VerbRow("share", "cli.sharing", "Share the playbook with other machines"),
+        VerbRow("sync", "cli.sharing", "Exchange events with the shared book"),
     ),
     "Upkeep": (
         VerbRow("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
         VerbRow("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
-        VerbRow("check", "doctor", "Run verify, replay --check and score gate at once, for CI"),
+        VerbRow("check", "cli.doctor", "Run verify, replay --check and score gate at once, for CI"),
         VerbRow("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
         VerbRow("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
-        VerbRow("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
+        VerbRow("reflect", "cli.reflect", "Let a model rate the sessions that await reflection"),
         VerbRow("export", "cli.upkeep", "Write entries into a file that agents read"),
-        VerbRow("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
+        VerbRow("uninstall", "cli.install", "Remove what init installed; the ledger stays"),
     ),
     "For programs": (
-        VerbRow("hook", "install.cli", "Handle one hook payload of an agent"),
+        VerbRow("hook", "cli.install", "Handle one hook payload of an agent"),
         VerbRow("mcp", "mcp", "Serve the playbook to a model over MCP"),
         VerbRow("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
         VerbRow("completion", "cli.upkeep", "Print or install shell completion"),

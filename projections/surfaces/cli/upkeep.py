@@ -42,7 +42,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     verdict, state = commands.verify_and_fold(project, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project, state) if verdict.ok else None
-    from tallybook.projections.surfaces.lift import draw_again
+    from tallybook.projections.surfaces.scores.lift import draw_again
 
     # The one pass above noted whether lift was ever asked, so most ledgers are not read again.
     redrawn = draw_again(project) if verdict.ok and verdict.asks_lift else {}
@@ -213,7 +213,7 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     --json answers {file, changed, names, left_out}; left_out has each entry that does not go into it, and why
     """
     require_person("export")
-    from tallybook.projections.surfaces import selection
+    from tallybook.projections.surfaces.cli import selection
     from tallybook.projections.surfaces.hooks.blocks import AGENTS_MD
 
     del form

@@ -24,7 +24,7 @@ from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.projections.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.history import entry_history
-from tallybook.projections.playbook.comparisons import diff
+from tallybook.projections.history.comparisons import diff
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long

@@ -208,7 +208,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         # Its own message has the path of the file.
         meta["warnings"].append("without scores: their configuration is invalid; run `tallybook score`")
     if commit is None:
-        from tallybook.projections.surfaces.lift import page_section
+        from tallybook.projections.surfaces.scores.lift import page_section
 
         # With scores that cannot be read nothing is known of lift either.
         with suppress(BadInputError):

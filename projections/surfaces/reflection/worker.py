@@ -29,7 +29,6 @@ from tallybook.projections.history.reflections import GONE, NO_RATER, REFLECTION
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.claude import folder_name
-from tallybook.projections.surfaces.cli.review import refresh_notice
 from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.hooks import citations
@@ -428,7 +427,6 @@ def _record_marks(state: _State, piece: Piece) -> int:
     own = state.playbook.entries.keys() - state.shared.used
     options = settings.read(state.project)
     outcomes = _record(state.project, list(mark_requests(state.project, state.playbook, own, piece.marked, options)))
-    refresh_notice(state.project)
     return sum(len(outcome.rated) for outcome in outcomes)
 
 

@@ -71,7 +71,7 @@ def init(
         if not dry_run and can_ask() and click.confirm("Install them now?"):
             _install(target, others, dry_run=False)
     if target.project is not None and not dry_run:
-        from tallybook.projections.surfaces.sharing import cli as sharing
+        from tallybook.projections.surfaces.cli import sharing
 
         if git.is_tracked(target.project.playbook):
             # Each machine renders its own, so git finds it changed again and again.

@@ -32,9 +32,9 @@ from tallybook.projections.history.event_rows import kind_of
 from tallybook.projections.history.reflections import INTERRUPTED
 from tallybook.projections.history.review import stale_words
 from tallybook.projections.scores.trends import METHODS, GateQuery
-from tallybook.projections.surfaces import commands, selection
+from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
-from tallybook.projections.surfaces.cli import review
+from tallybook.projections.surfaces.cli import review, selection
 from tallybook.projections.surfaces.cli.scores import gate_options
 from tallybook.projections.surfaces.console.output import find_controls, format_count, reply, write
 from tallybook.projections.surfaces.console.parameters import Verb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 import os
@@ -14,11 +14,19 @@ import attrs
 import click
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError, OutcomeUnknownError
+from tallybook.ledger.errors import (
+    EXIT_NO,
+    EXIT_NOT_WRITTEN,
+    BadInputError,
+    CannotWriteError,
+    OutcomeUnknownError,
+    TallybookError,
+)
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.history.reflections import NO_RATER, ReflectedSession, Reflections
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
+from tallybook.projections.surfaces.cli.review import refresh_notice
 from tallybook.projections.surfaces.console.output import answer, format_count, note, reply, require_consent, say
 from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
@@ -108,13 +116,22 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
     return worker.Plan(configured._replace(rater=rater, model=model, tokens_per_day=tokens))
 
 
+def _work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda _: None) -> str:
+    """Reflect, and write down what agents' marks ask of a person, also where the work was cut short."""
+    try:
+        return worker.work(project, plan, report)
+    finally:
+        with suppress(TallybookError, OSError):
+            refresh_notice(project)
+
+
 def _run_unattended(project: Project, plan: Plan) -> int:
     """Work as the process that a hook started: it has no terminal, so an error is saved for `doctor`."""
     # The agent's open files, inherited from the hook.
     os.closerange(_STANDARD_FILES, _MAX_FILES)
     try:
         sleep(worker.WRITE_PAUSE_S)
-        worker.work(project, plan)
+        _work(project, plan)
     except Exception as error:  # noqa: BLE001 - it is saved, whatever it is
         with suppress(Exception):
             ledger_access.save_error(project, error)
@@ -131,7 +148,7 @@ def _run(project: Project, plan: Plan, *, as_json: bool) -> int:
             say(_line(result))
 
     try:
-        ended = worker.work(project, plan, report)
+        ended = _work(project, plan, report)
     except (CannotWriteError, OutcomeUnknownError, OSError) as error:
         # A broken pipe is no fault of the disk: the reader of the answer has ended.
         if not results or isinstance(error, BrokenPipeError):
