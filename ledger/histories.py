@@ -158,11 +158,13 @@ def _read_lines(fd: int, size: int) -> _Lines:
 
 def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[Line, ...]]:
     """Yield the lines that can be a batch from an event number on."""
-    for first in [found for found in lines.get(seq, ()) if found.part == 1]:
+    for first, begin in [item for item in lines.get(seq, {}).items() if item[0].part == 1]:
         places = [[first]]
         while places[-1] and len(places) < first.parts:
             place = len(places) + 1, first.parts
-            places.append([found for found in lines.get(seq + len(places), ()) if found[:2] == place])
+            found = {part: offset for part, offset in lines.get(seq + len(places), {}).items() if part[:2] == place}
+            # After a merge the other side's lines of these numbers are before the first line, or after its own.
+            places.append(sorted(found, key=lambda part: found[part] < begin))
         yield from islice(product(*places), _MAX_VERSIONS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 import os
 from pathlib import Path
+import shutil
 
 import pytest
 
@@ -71,6 +72,18 @@ def test_batches_are_found_in_any_order(here: Project, tmp_path: Path) -> None:
     histories = read(tmp_path / "log", *two, *one, first)
     assert [5] == [histories.links[chain].batch.last for chain in histories.last()]
     assert b"".join([first, *one, *two]) == written(histories, histories.last()[0])
+
+
+def test_long_batches_of_both_sides_of_a_merge_are_found(here: Project, tmp_path: Path) -> None:
+    """Batches of the same events' numbers and length have more mixtures than are tried."""
+    before, sides = lines_of(here), []
+    for side in ("left", "right"):
+        copy = Project(Path(shutil.copytree(here.root, tmp_path / side)))
+        commands.record(copy, {"new_key_points": [{"text": f"{side} {number}"} for number in range(9)]}, HUMAN)
+        sides += lines_of(copy)[len(before) :]
+    histories = read(tmp_path / "log", *before, *sides)
+    assert [18, 18] == [histories.links[chain].batch.last for chain in histories.last()]
+    assert not histories.unproven
 
 
 def test_a_log_ends_before_a_seal_that_would_be_elsewhere(here: Project, tmp_path: Path) -> None:
