@@ -424,7 +424,7 @@ def _say_judged(question: Row, verdict: Row | None) -> str:
     return f"{_say_verdict(verdict)}{group} (question {question['number']})"
 
 
-# What other answers say of it: `why`, `show --lift`, `what-if` and the page; nothing if unasked
+# What other answers say of it: `why`, `what-if` and the page; nothing if unasked
 
 
 def _load_asked(project: Project, moment: Moment | None) -> list[Row]:
