@@ -74,6 +74,13 @@ def test_the_specification_is_the_default() -> None:
     assert config_of() == config_of("components: {}")
 
 
+def test_a_whole_number_may_have_a_point(project: Path) -> None:
+    """A whole number may be written with a decimal point, as JSON and YAML allow it."""
+    write(project, "scoring: {gates: {least: 60.0}, storage: {retention_days: 3.0}}")
+    config = load(Project(project))
+    assert (60, 3) == (config.gates.least, config.storage.retention_days)
+
+
 def test_a_false_value_is_left_out() -> None:
     """A component, also one that is only switched off, is out of the composites too; a metric and a grade are out."""
     own = """
@@ -288,10 +295,11 @@ FORMS: list[Callable[[list[dict[str, Any]]], str]] = [
     json.dumps,
     lambda objects: json.dumps(objects, indent=2),
     lambda objects: "[\n" + ",\n".join(map(json.dumps, objects)) + "\n]\n",
+    lambda objects: "[\n" + "".join(f"{json.dumps(object_)},\n" for object_ in objects),
     lambda objects: "\n".join(json.dumps([object_]) for object_ in objects),
     lambda objects: "\ufeff" + "\n".join(json.dumps(object_, indent=4) for object_ in objects),
 ]
-"""Lines, lines of another system, lines far apart, an array, one over lines, one with a line each, arrays, objects."""
+"""Lines, of another system, far apart; an array, over lines, with a line each, and cut off; arrays; objects."""
 
 
 def found(file: Path) -> list[dict[str, Any]]:

@@ -422,7 +422,7 @@ def _read_named(value: Any, type_: Any, keys: Keys) -> dict[str, Any]:
             if name_field in fields and name_field != default_field:
                 raise DocumentError((*place, name_field), "is not a known key")
             fields = ({default_field: name} if default_field else {}) | fields | {name_field: name}
-        if type_ is Component:
+        if type_ is Component and "metrics" in fields:
             fields["metrics"] = [*_read_named(fields.get("metrics"), Metric, (*place, "metrics")).values()]
         named[name] = _read(fields, type_, place)
     return named

@@ -139,6 +139,12 @@ def parse_yaml(data: bytes) -> Any:
                 seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
             return super().construct_mapping(node, deep)
 
+    def construct_number(loader: Any, node: Any) -> float:
+        """Return a number; 70.0 is a whole one, as for JSON readers."""
+        number: float = loader.construct_yaml_float(node)
+        return int(number) if number.is_integer() else number
+
+    Loader.add_constructor("tag:yaml.org,2002:float", construct_number)
     try:
         _refuse_hostile(yaml, data, base)
         return yaml.load(data, Loader)  # noqa: S506 - a safe loader, and stricter

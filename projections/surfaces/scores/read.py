@@ -55,6 +55,8 @@ _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 # 2^53 has sixteen digits; with its sign, no number within the bound is longer.
 _MOST_DIGITS = 17
+# An array that has each of its objects on a line of its own is read line by line where it is too long, or cut off.
+_BRACKETS = frozenset((b"", b"[", b"]", b"],"))
 _NO_OBJECT = "is not a JSON object; it is not recorded"
 _BLANK = " \t\r\n"
 _BLANKS = frozenset(_BLANK)
@@ -144,9 +146,9 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[SentItem 
 
 def _line(text: bytes, place: str, file: str) -> Iterator[SentItem | Problem]:
     """Yield the objects of a line: two writers may have welded theirs."""
-    if not text:
+    if text in _BRACKETS:
         return
-    values, fault = _values(text)
+    values, fault = _values(text.removesuffix(b","))
     yield from _spread(values, place, file)
     if fault:
         yield Problem(place, f"{fault}; it is not recorded")
