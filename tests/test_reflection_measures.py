@@ -44,7 +44,8 @@ def test_a_recorded_session_is_measured_without_its_subagents(title: str, tmp_pa
     """The numbers are those that a person counts in what each client wrote; a subagent's calls and tokens are left."""
     found = transcript.measure(SESSIONS[title].put(tmp_path), ended=True)
     assert found is not None
-    assert 0 < found["seconds"] < 5
+    # A resume that comes later is no time either.
+    assert 0 < found["seconds"] < 2
     assert RECORDED_NUMBERS[title] == {name: value for name, value in found.items() if name != "seconds"}
 
 

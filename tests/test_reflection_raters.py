@@ -51,7 +51,9 @@ def test_the_client_is_asked_with_nothing_of_a_session(
 ) -> None:
     """No tools, no hooks, no instructions or memory of the user's, no system prompt of its own and no thinking."""
     monkeypatch.setenv("MAX_THINKING_TOKENS", "31999")
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    inherited = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
+    for name in inherited:
+        monkeypatch.setenv(name, "1")
     client.plans(TEXT)
     came, events = reflected(owed, "claude", "opus")
     assert "" == came.failed
@@ -66,7 +68,7 @@ def test_the_client_is_asked_with_nothing_of_a_session(
     assert 0 < len(words[words.index("--system-prompt") + 1]) < 200
     switches = ("MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_CLAUDE_MDS", "CLAUDE_CODE_DISABLE_AUTO_MEMORY")
     assert ["0", "1", "1"] == [environment[name] for name in switches]
-    assert "CLAUDE_CODE_SESSION_ID" not in environment
+    assert environment.keys().isdisjoint(inherited)
     # Measured: 1.2 kB besides the prompt, which an estimate of 3.5 bytes a token counts as well.
     sent_bytes = len(asked["prompt"].encode()) + 1_200
     assert sent_bytes / 3.5 + raters.ANSWER_TOKENS <= events[0]["body"]["tokens"]

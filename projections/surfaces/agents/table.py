@@ -332,7 +332,7 @@ AGENTS: dict[str, Agent] = {
         fields=("prompt_id",),
         home=("CLAUDE_CONFIG_DIR", ".claude"),
         transcripts="projects",
-        shell_variables=("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"),
+        shell_variables=("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"),
         reads=("CLAUDE.md",),
         injects_at=("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"),
         # A longer text goes into a file, and the model sees its beginning.

@@ -458,6 +458,7 @@ def measure(path: Path, *, ended: bool, copied: Collection[str] = ()) -> Numbers
     for line in lines(path, unfinished=True):
         # What a branch copied was measured in the session that it came from.
         if not (line.entry.is_subagents or line.fields.get("forkedFrom") or line.entry.uuid in copied):
-            tally.pass_time(line.entry.at)
+            # Not the time of a header: a resume writes another one.
+            tally.pass_time(text_of(line.fields, "timestamp"))
             tally.add_message(line.entry)
     return tally.numbers(ended=ended)
