@@ -34,14 +34,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from hashlib import _Hash
-    from typing import Any, Self
+    from typing import Any, Protocol, Self
 
     from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.log import JsonlLog
     from tallybook.ledger.storage.head import Head
 
     Digest = Callable[[bytes], _Hash]
+
+    class LogFile(Protocol):
+        """What reading and searching need of a log."""
+
+        ledger_folder: str
+        log_file: str
+
+        def read_head(self) -> Head | None:
+            """Return the head."""
+
+        def head(self) -> Position:
+            """Return the position after the last acknowledged batch."""
+
+        def read(self, after: Position = ...) -> Iterator[RawBatch]:
+            """Yield the batches after a position."""
 
 else:
     # Only a log that does not verify needs it.
@@ -192,7 +206,7 @@ class Scan:
 # ---- The log up to its present end ----
 
 
-def read_log(log: JsonlLog, after: Position) -> Iterator[list[RawBatch]]:
+def read_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
     """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
 
     Args:
@@ -206,7 +220,7 @@ def read_log(log: JsonlLog, after: Position) -> Iterator[list[RawBatch]]:
     return _explain_erased(log, _scan_log(log, after))
 
 
-def _explain_erased(log: JsonlLog, runs: Iterable[list[RawBatch]]) -> Iterator[list[RawBatch]]:
+def _explain_erased(log: LogFile, runs: Iterable[list[RawBatch]]) -> Iterator[list[RawBatch]]:
     """Yield runs of batches after checking that a redaction explains each text that is missing."""
     redacted: Collection[str] = ()
     for run in runs:
@@ -219,7 +233,7 @@ def _explain_erased(log: JsonlLog, runs: Iterable[list[RawBatch]]) -> Iterator[l
         yield run
 
 
-def _scan_log(log: JsonlLog, after: Position) -> Iterator[list[RawBatch]]:
+def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
     """Yield what ``read_log`` does, without asking why a text is missing."""
     # Read before the file is opened, so the file must contain what it covers.
     head = log.read_head()
@@ -254,7 +268,7 @@ def _refuse_damage(scan: Scan, head: Head | None) -> None:
         raise DamagedLedgerError([scan.stop.problem])
 
 
-def _find_redacted(log: JsonlLog) -> set[str]:
+def _find_redacted(log: LogFile) -> set[str]:
     """Return the events of a log that are redacted, or whose redaction is pending."""
     # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
     # cannot miss it.
@@ -398,7 +412,7 @@ def _split_batches(buffer: bytes, after: Position) -> list[RawBatch]:
 _WINDOW_BYTES = 4096
 
 
-def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
     """Yield every batch of a log that holds one of these byte strings, in order.
 
     Raises:
@@ -409,7 +423,7 @@ def find_batches(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch
 
 
 def find_or_read(
-    log: JsonlLog,
+    log: LogFile,
     needles: Collection[bytes],
     find: Callable[[Any, Collection[bytes]], Iterator[RawBatch]] = find_batches,
 ) -> Iterator[RawBatch]:
@@ -432,14 +446,14 @@ def bytes_of(field: str, value: str) -> bytes:
     return f'"{field}":{dumps(value)}'.encode("utf-8", "replace")
 
 
-def read_batch_at(log: JsonlLog, offset: int) -> RawBatch | None:
+def read_batch_at(log: LogFile, offset: int) -> RawBatch | None:
     """Return the batch of a log around an offset; None where none verifies by the chain value before it."""
     with suppress(DamagedLedgerError):
         return next(read_batches_at(log, [offset]))
     return None
 
 
-def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]:
+def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
     """Yield the batches of a log around ascending offsets, each once.
 
     Raises:
@@ -460,7 +474,7 @@ def read_batches_at(log: JsonlLog, offsets: Iterable[int]) -> Iterator[RawBatch]
                 yield batch
 
 
-def _find_raw(log: JsonlLog, needles: Collection[bytes]) -> Iterator[RawBatch]:
+def _find_raw(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
     head = log.head()
     if head.offset:
         with disk.hold_open(log.log_file) as fd:

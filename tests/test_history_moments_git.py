@@ -18,7 +18,7 @@ from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.history.reading import AsOf
+from tallybook.projections.surfaces.history.playbook_file import AsOf
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 

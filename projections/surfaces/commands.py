@@ -25,7 +25,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace import personal
@@ -219,21 +219,19 @@ def _similar_notes(project: Project, state: Playbook, added: Sequence[str]) -> I
             yield f"{entry.name} resembles {other.name}, {text!r}: {difference}; if they say the same, run: {merge}"
 
 
-def playbook(project: Project, when: str | None = None) -> reading.AsOf[Playbook]:
+def playbook(project: Project, when: str | None = None) -> playbook_file.AsOf[Playbook]:
     """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one.
 
     Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.
     """
     try:
-        return reading.as_of(project, PLAYBOOK_FORM, when)
+        return playbook_file.as_of(project, PLAYBOOK_FORM, when)
     except errors.MissingLinesError as error:
-        from tallybook.projections.surfaces.history import playbook_file
-
         state = None if when else playbook_file.last_rendering(project)
         if state is None:
             raise
         note = f"{error}; this is the last rendering of playbook.json"
-        return reading.AsOf(state, "the last rendering of playbook.json", (note,))
+        return playbook_file.AsOf(state, "the last rendering of playbook.json", (note,))
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -287,8 +285,6 @@ def check(project: Project, state: Playbook | None = None) -> None:
         DriftError: It is missing, stale, unreadable or changed.
         NothingToDoError: There is no ledger.
     """
-    from tallybook.projections.surfaces.history import playbook_file
-
     opened = Opened(project)
     _require_ledger(opened.log)
     # As in replay, no checkpoint is believed.

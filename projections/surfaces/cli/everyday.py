@@ -122,7 +122,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
     """Print the entries that left, or the last change of each, and notes about their moment."""
     from tallybook.projections.history import entry_history
     from tallybook.projections.surfaces.console import terminal
-    from tallybook.projections.surfaces.history.reading import WITH_EDIT, as_of
+    from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, as_of
     from tallybook.projections.surfaces.history.stories import STATUS_FORM
 
     find_rows, print_rows = (

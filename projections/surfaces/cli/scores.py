@@ -19,7 +19,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import parameters as common
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
 from tallybook.projections.surfaces.console.parameters import find_moment
-from tallybook.projections.surfaces.history.reading import describe
+from tallybook.projections.surfaces.history.playbook_file import describe
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh

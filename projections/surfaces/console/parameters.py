@@ -281,7 +281,7 @@ def find_seq(project: Project, when: str | None, option: str) -> int | None:
 def note_moment(moment: Moment | None, state: State) -> None:
     """Print which moment an answer shows if the user named an event inside a batch."""
     if moment is not None and state.seq < moment.seq:
-        from tallybook.projections.surfaces.history.reading import describe
+        from tallybook.projections.surfaces.history.playbook_file import describe
 
         note(f"as of {describe(state, moment.seq, moment.named)}")
 

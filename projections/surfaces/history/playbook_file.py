@@ -1,4 +1,4 @@
-"""``playbook.json`` on disk: manual edits of it as events, and replacing it with a new rendering."""
+"""``playbook.json`` on disk: manual edits of it as events, a state with them, and replacing it with a new rendering."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 import stat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import attrs
 
@@ -30,12 +30,15 @@ from tallybook.ledger.names import (
 )
 from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold, history
+from tallybook.projections.fold import State, fold, fold_history, history
 from tallybook.projections.playbook.render import entries_by_section, playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
+from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.history.reading import Opened
+from tallybook.projections.surfaces.history.checkpoints import Form, S
+from tallybook.projections.surfaces.history.reading import Opened, fold_view, has_book
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME, Project
 
 if TYPE_CHECKING:
@@ -522,3 +525,72 @@ def set_aside(project: Project, at: str) -> Path:
     except OSError as error:
         raise CannotWriteError(project.playbook, disk.reason(error), "the file is unchanged") from error
     return aside
+
+
+# A state as of a moment
+
+WITH_EDIT: Final = "now, with a manual edit of playbook.json that is not recorded yet"
+
+
+@attrs.frozen
+class AsOf(Generic[S]):
+    """The state of a view as of a moment.
+
+    Attributes:
+        state: The view's state.
+        moment: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
+        notes: Notes for a person, a line each.
+        commit: The commit whose own history it is of; empty for the project's.
+    """
+
+    state: S
+    moment: str
+    notes: tuple[str, ...] = ()
+    commit: str = ""
+
+
+def describe(state: State, seq: int, named: str = "") -> str:
+    """Return which moment an answer shows: "event 812, 2026-11-21 20:17 UTC".
+
+    Args:
+        state: What was folded up to the moment.
+        seq: The event number that was asked for.
+        named: What else the moment is called.
+    """
+    if state.latest_batch is None:
+        moment = "the beginning, before any event"
+    else:
+        moment = f"event {state.seq}, {format_time(state.latest_batch.at)}"
+    if seq > state.seq:
+        moment += f" (event {seq} is inside a batch, which counts as a whole)"
+    return f"{moment}, {named}" if named else moment
+
+
+def as_of(project: Project, form: Form[S], when: str | None = None, option: str = "--at") -> AsOf[S]:
+    """Return the state of a view as of a moment; now, with a manual edit that is not recorded yet, without one.
+
+    Raises:
+        BadInputError: There is no such moment; the error begins with ``option``.
+    """
+    opened = Opened(project)
+    log, moment = opened.log, None
+    if when is not None:
+        from tallybook.projections.surfaces.history import moments
+
+        moment = moments.find(project, when, option, log)
+    if moment is None or not moment.is_apart:
+        state = fold_view(form, log, None if moment is None else moment.seq)
+    else:
+        # The history of a commit, or of the book alone, is another than the project's own.
+        state = fold_history(form.view, moment.history)
+        if moment.in_book is not None:
+            book = form.book(state)
+            book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
+    if moment is not None:
+        return AsOf(state, describe(state, moment.seq, moment.named), moment.notes, moment.commit)
+    file = examine(opened, form.book(state))
+    if not file.events:
+        says = "playbook.json is not a playbook, so this is what the ledger says; `tallybook doctor` says why"
+        return AsOf(state, describe(state, state.seq), (says,) if file.unreadable else ())
+    end = PENDING + state.seq if has_book(log) else state.seq
+    return AsOf(fold(form.view, [edit_batch(end, file, log.now().at)], state), WITH_EDIT)

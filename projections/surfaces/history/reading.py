@@ -1,12 +1,10 @@
-"""A project's ledger, opened with its shared book, what one command knows of it, and states as of a moment."""
+"""A project's ledger, opened with its shared book, and what one command knows of it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Generic, TypeGuard, cast
-
-import attrs
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tallybook.ledger.codec import decode
 from tallybook.ledger.line import START, RawBatch
@@ -15,12 +13,11 @@ from tallybook.ledger.names import BY_SECTION, PREFIX
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, SECTIONED
 from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_or_read
-from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
-from tallybook.projections.fold import State, fold, fold_history
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.console.output import METER, format_time
+from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form, S, fold_log, position_of
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
@@ -153,74 +150,3 @@ class Opened:
     def close(self) -> None:
         """Close the ledger."""
         self.log.close()
-
-
-# A state as of a moment
-
-WITH_EDIT: Final = "now, with a manual edit of playbook.json that is not recorded yet"
-
-
-@attrs.frozen
-class AsOf(Generic[S]):
-    """The state of a view as of a moment.
-
-    Attributes:
-        state: The view's state.
-        moment: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
-        notes: Notes for a person, a line each.
-        commit: The commit whose own history it is of; empty for the project's.
-    """
-
-    state: S
-    moment: str
-    notes: tuple[str, ...] = ()
-    commit: str = ""
-
-
-def describe(state: State, seq: int, named: str = "") -> str:
-    """Return which moment an answer shows: "event 812, 2026-11-21 20:17 UTC".
-
-    Args:
-        state: What was folded up to the moment.
-        seq: The event number that was asked for.
-        named: What else the moment is called.
-    """
-    if state.latest_batch is None:
-        moment = "the beginning, before any event"
-    else:
-        moment = f"event {state.seq}, {format_time(state.latest_batch.at)}"
-    if seq > state.seq:
-        moment += f" (event {seq} is inside a batch, which counts as a whole)"
-    return f"{moment}, {named}" if named else moment
-
-
-def as_of(project: Project, form: Form[S], when: str | None = None, option: str = "--at") -> AsOf[S]:
-    """Return the state of a view as of a moment; now, with a manual edit that is not recorded yet, without one.
-
-    Raises:
-        BadInputError: There is no such moment; the error begins with ``option``.
-    """
-    from tallybook.projections.surfaces.history import playbook_file
-
-    opened = Opened(project)
-    log, moment = opened.log, None
-    if when is not None:
-        from tallybook.projections.surfaces.history import moments
-
-        moment = moments.find(project, when, option, log)
-    if moment is None or not moment.is_apart:
-        state = fold_view(form, log, None if moment is None else moment.seq)
-    else:
-        # The history of a commit, or of the book alone, is another than the project's own.
-        state = fold_history(form.view, moment.history)
-        if moment.in_book is not None:
-            book = form.book(state)
-            book.stamp, book.shared_stamp = (0, ""), (book_number(book.stamp[0]) or 0, book.stamp[1])
-    if moment is not None:
-        return AsOf(state, describe(state, moment.seq, moment.named), moment.notes, moment.commit)
-    file = playbook_file.examine(opened, form.book(state))
-    if not file.events:
-        says = "playbook.json is not a playbook, so this is what the ledger says; `tallybook doctor` says why"
-        return AsOf(state, describe(state, state.seq), (says,) if file.unreadable else ())
-    end = PENDING + state.seq if has_book(log) else state.seq
-    return AsOf(fold(form.view, [playbook_file.edit_batch(end, file, log.now().at)], state), WITH_EDIT)

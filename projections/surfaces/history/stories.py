@@ -28,7 +28,8 @@ from tallybook.projections.history.comparisons import diff
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long
-from tallybook.projections.surfaces.history.reading import WITH_EDIT, AsOf, as_of, fold_view, has_book, open_log, search
+from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, AsOf, as_of
+from tallybook.projections.surfaces.history.reading import fold_view, has_book, open_log, search
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.history.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import moments, reading, stories
+from tallybook.projections.surfaces.history import moments, playbook_file, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.workspace.project import Project, find_project
@@ -273,7 +273,7 @@ class Ledger:
         """
         check(int | str | None, at=at)
         if at is not None:
-            return tuple(reading.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
+            return tuple(playbook_file.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
         shown = commands.playbook(self.project)
         for note in shown.notes:
             warnings.warn(note, stacklevel=2)

@@ -27,7 +27,7 @@ from tallybook.projections.history.review import LESSON_VERB, PROPOSALS, Proposa
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
-from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.history import moments, playbook_file, reading
 from tallybook.projections.surfaces.history.moments import contained_in, find_event, find_writers, session_of, spans_of
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.workspace import personal
@@ -251,7 +251,7 @@ def _note_pruned(project: Project, records: Sequence[EventRecord]) -> Iterator[s
     if names.isdisjoint(reading.current(reading.open_log(project)).pruned):
         return
     option = personal.option(project)
-    for row in graveyard(reading.as_of(project, STATUS_FORM).state):
+    for row in graveyard(playbook_file.as_of(project, STATUS_FORM).state):
         if row["name"] in names and row["status"] == "pruned":
             seq = row["event"]["seq"]
             hint = f"`{_command(seq, option)}` or `tallybook restore {row['name']}{option}` brings it back"
