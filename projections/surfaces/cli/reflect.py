@@ -121,8 +121,10 @@ def _work(project: Project, plan: Plan, report: Callable[[Result], None] = lambd
     try:
         return worker.work(project, plan, report)
     finally:
-        with suppress(TallybookError, OSError):
-            refresh_notice(project)
+        # Without a ledger nothing is written.
+        if project.ledger.exists():
+            with suppress(TallybookError, OSError):
+                refresh_notice(project)
 
 
 def _run_unattended(project: Project, plan: Plan) -> int:
