@@ -72,10 +72,19 @@ def test_what_programs_put_in_is_left_out(script: Script, text: str) -> None:
     assert ["Agent: after"] == said(script.path)
 
 
-@pytest.mark.parametrize("shown", ['{"helpful": 3, "harmful": 0}', "wrote .claude/playbook.json", "in .claude/ledger"])
-def test_an_answer_that_shows_the_playbook_is_left_out(script: Script, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("cat", '{"helpful": 3, "harmful": 0}'),
+        ("cat", "wrote .claude/playbook.json"),
+        ("cat .claude/playbook.json", ""),
+        ("grep x .claude/ledger/events.jsonl", ""),
+        ("tallybook show", ""),
+    ],
+)
+def test_an_answer_that_shows_the_playbook_is_left_out(script: Script, asked: str, shown: str) -> None:
     """Whoever reads the playbook with a tool does not teach it to itself."""
-    script.tool("Bash", {"command": "cat"}, f"Use type hints {shown}").tool("Bash", {"command": "ls"}, "a.py")
+    script.tool("Bash", {"command": asked}, f"Use type hints {shown}").tool("Bash", {"command": "ls"}, "a.py")
     assert ["Tool answered: (the playbook, left out)", "Tool answered: a.py"] == said(script.path)[1::2]
 
 

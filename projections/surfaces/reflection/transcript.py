@@ -38,6 +38,8 @@ SUBAGENT: Final = table.SUBAGENT
 _ECHOES: Final = ("<command-name>", "<command-message>", "<local-command-stdout>", "<local-command-stderr>")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 _PLAYBOOK_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
+# A tool that was asked for one of these may answer with the playbook; those of `tallybook mcp` are named after it.
+_ASKS_FOR_PLAYBOOK: Final = re.compile(r"tallybook|playbook\.json|\.claude[\\/]+ledger")
 _SHOWS_PLAYBOOK: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
 # How many times the room of a text is searched for secrets: one that begins further from the cut leaves no part in it.
 _SCREENED: Final = 8
@@ -72,6 +74,7 @@ class Line:
         end: Where the next one begins.
         fields: Its JSON object, empty if it is damaged.
         entry: What it says.
+        asked_ids: Ids of the uses of tools, in the lines read up to this one, that asked for the playbook.
         is_unknown: Whether it is of no form that is known.
     """
 
@@ -79,12 +82,13 @@ class Line:
     end: int
     fields: Mapping[str, Any]
     entry: TranscriptEntry
+    asked_ids: Collection[str]
     is_unknown: bool
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """Return its turns, none for most kinds of lines."""
-        turns = [_turn(block, self.entry.role) for block in self.entry.blocks]
+        turns = [_turn(block, self.entry.role, self.asked_ids) for block in self.entry.blocks]
         return tuple(turn for turn in turns if turn is not None and turn.text)
 
 
@@ -183,6 +187,7 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
     """
     reader = reader or reader_of(path)
     seen: set[str] = set()
+    asked_ids: set[str] = set()
     with table.open_lines(os.fspath(path)) as file:
         end = file.seek(0 if reader.may_repeat else begin)
         while data := file.readline(MAX_LINE_BYTES):
@@ -194,8 +199,19 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
                 data, is_whole = b"", rest.endswith(b"\n")
             end, fields = file.tell(), table.parse_line(data)
             entry = reader.read_line(fields, seen)
+            asked_ids.update(_ids_that_ask(entry))
             if end > begin:
-                yield Line(start, end, fields, entry, not data.isspace() and (not fields or entry.is_unknown))
+                is_unknown = not data.isspace() and (not fields or entry.is_unknown)
+                yield Line(start, end, fields, entry, asked_ids, is_unknown)
+
+
+def _ids_that_ask(entry: TranscriptEntry) -> Iterator[str]:
+    """Yield the ids of the uses of tools that ask for the playbook."""
+    for block in entry.blocks:
+        if block.get("type") == "tool_use":
+            asked = f"{block.get('name')} {table.all_texts(block.get('input'))}"
+            if _ASKS_FOR_PLAYBOOK.search(asked):
+                yield str(block.get("id"))
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -211,12 +227,13 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
             yield {"role": line.entry.role, "content": content}
 
 
-def _turn(block: Mapping[str, Any], role: str) -> Turn | None:
+def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Turn | None:
     """Return the turn of a block, None for thoughts, pictures and unknown kinds.
 
     Args:
         block: The block.
         role: Who wrote the message.
+        asked_ids: Ids of the uses of tools that asked for the playbook.
     """
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
@@ -230,7 +247,8 @@ def _turn(block: Mapping[str, Any], role: str) -> Turn | None:
     if kind == "tool_result":
         answer = table.all_texts(block.get("content"))
         # An agent that reads the playbook with a tool must not teach it to itself.
-        text = _LEFT_OUT if _SHOWS_PLAYBOOK.search(answer) else _mask(remove_inserted(answer), TOOL_CHARS)
+        is_playbook = str(block.get("tool_use_id")) in asked_ids or _SHOWS_PLAYBOOK.search(answer)
+        text = _LEFT_OUT if is_playbook else _mask(remove_inserted(answer), TOOL_CHARS)
         return Turn("error" if block.get("is_error") else "tool", text)
     return None
 
