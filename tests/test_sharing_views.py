@@ -151,6 +151,14 @@ def test_moments_of_this_machine_and_of_the_book(pair: tuple[SharedMachine, Shar
     assert anna.entries("book:8") == anna.entries("8")
 
 
+def test_log_goes_on_after_each_event(anna: SharedMachine) -> None:
+    """`log --since` does not list the event itself again, inside a batch either."""
+    commands.add(anna.project, "Ask early", HUMAN)
+    for row in anna.lines("log"):
+        named = f"book:{row['book']}" if row["seq"] is None else str(row["seq"])
+        assert row["id"] not in {later["id"] for later in anna.lines("log", "--since", named)}, named
+
+
 def test_the_last_number_of_an_answer_is_a_moment_with_all_of_it(anna: SharedMachine) -> None:
     """The last event that `rate` names ends its batch for `show --at`, although the ledger has a line after it."""
     before = anna.entries()["kpt_003"][1]

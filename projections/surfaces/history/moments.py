@@ -407,4 +407,8 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
 def contained_in(moment: Moment) -> Callable[[EventRecord], bool]:
     """Return a function that says whether an event was in the history of a moment of a shared ledger."""
     ids = {numbers.own_id(head_field(line, b"id")) for batch in moment.read() for line in batch.lines}
-    return lambda record: numbers.own_id(record.id) in ids
+    number, end = numbers.own_number, 0 if moment.commit else moment.seq
+    if moment.in_book is not None:
+        number, end = numbers.book_number, moment.in_book
+    # A history has whole batches, and the moment may be inside one.
+    return lambda record: numbers.own_id(record.id) in ids or 0 < (number(record.seq) or 0) <= end
