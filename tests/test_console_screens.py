@@ -185,12 +185,12 @@ def with_errors_on_terminal(project: Project, words: list[str], program: str = A
     return process.returncode, out, read_all(ours)
 
 
-def on_terminal(project: Project, words: list[str], pager: str) -> str:
+def on_terminal(project: Project, words: list[str], pager: str, delay_s: str = "600.0") -> str:
     """Run a command whose output is a terminal, with a pager; return what the terminal got."""
     ours, theirs = os.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
     # A busy machine must not make the command slow enough to show its progress.
-    command = [sys.executable, "-c", AT_ONCE.replace("0.0", "600.0"), *words]
+    command = [sys.executable, "-c", AT_ONCE.replace("0.0", delay_s), *words]
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"PAGER": pager}
     ) as process:
@@ -234,6 +234,15 @@ def test_log_and_show_on_a_terminal_are_paged(here: Project, run: Run, tmp_path:
     page.unlink()
     assert run(verb, "--json").out == on_terminal(here, [verb, "--json"], pager).replace("\r\n", "\n")
     assert not page.exists()
+
+
+def test_no_progress_is_shown_between_the_lines_of_an_answer(here: Project) -> None:
+    """Of a log as JSON on a terminal, progress is gone once the first line is there."""
+    for _ in range(3):
+        commands.record(here, {"evaluations": [{"name": "kpt_002", "rating": "neutral"}] * 2000}, HUMAN)
+    _, _, lines = on_terminal(here, ["log", "--json"], "cat", "0.0").partition('{"seq"')
+    assert 6000 < lines.count("\n")
+    assert "\x1b" not in lines
 
 
 # Sends the signal at the moment at which a module is looked for.

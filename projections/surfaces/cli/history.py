@@ -119,6 +119,9 @@ def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     undone = events.find_undone_events(ledger, start)
     if as_json:
         for record in records:
+            if sys.stdout.isatty():
+                # Between lines on a terminal progress would flicker.
+                output.METER.disable()
             output.answer(undone.row(record))
         return
     from tallybook.projections.surfaces.console import terminal
