@@ -277,6 +277,15 @@ def install(here: Project, line: str) -> Path:
     return path
 
 
+def test_settings_that_no_agent_can_read_are_bad(here: Project) -> None:
+    """The fault is named, not that no setting calls Tallybook; `init` could not add its hooks."""
+    (here.claude / "settings.json").write_bytes(b'{"hooks": {')
+    ((level, message, fix),) = hook_findings(here)
+    assert "bad" == level
+    assert message.startswith(f"{here.claude / 'settings.json'}: is not JSON: ")
+    assert "correct it, then run `tallybook init` to install the hooks" == fix
+
+
 def test_a_missing_program_is_bad(here: Project, on_path: Path) -> None:
     """What the command line names must be found as a shell finds it; for a shared file `init` mends nothing."""
     path = install(here, "tallybook hook")

@@ -376,16 +376,31 @@ def check_hooks(project: Project) -> Iterator[Finding]:
         if calling[name]:
             yield from _check_installed(files, calling[name], folder, option)
         elif not served and _is_used(name, read[name], folder):
-            message = f"{files.title} is here, and none of its settings call Tallybook"
             # An agent that is not wanted here is no fault where another gets the playbook.
-            level = OK if any(calling.values()) else NOTE
-            yield Finding(level, message, f"run `tallybook init{option}` to install the hooks")
+            is_wanted = not any(calling.values())
+            fix = f"run `tallybook init{option}` to install the hooks"
+            if fault := _find_fault(files, read[name]):
+                yield Finding(BAD if is_wanted else NOTE, fault, f"correct it, then {fix}")
+                continue
+            message = f"{files.title} is here, and none of its settings call Tallybook"
+            yield Finding(NOTE if is_wanted else OK, message, fix)
     switches = [file for file in read[table.CLAUDE] if isinstance(file.document.get("disableAllHooks"), bool)]
     # The first file that has the switch decides: the agent lets local settings win.
     if calling[table.CLAUDE] and switches and switches[0].document["disableAllHooks"]:
         message = f'{switches[0].path}: "disableAllHooks" is true, so the agent calls no hook'
         yield Finding(NOTE, message, "remove it")
     yield from _find_notes(project.ledger)
+
+
+def _find_fault(files: Installation, read: Sequence[HookFile]) -> str:
+    """Return why ``init`` can add no hooks to an agent's files, such as that one is not JSON; empty where it can."""
+    for path in (file.path for file in read if file.is_init_s):
+        try:
+            with suppress(OSError, CannotWriteError):
+                hook_entries.read(disk.read_file(os.path.realpath(path)), files, str(path))
+        except BadInputError as error:
+            return str(error).removesuffix(f"; {places.UNCHANGED}")
+    return ""
 
 
 def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path, option: str) -> Iterator[Finding]:
