@@ -40,6 +40,7 @@ from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 NOTHING = answer()
@@ -201,6 +202,18 @@ def requested(project: Project) -> dict[str | None, ReflectionRequested]:
     """Return what is to be reflected on, by session."""
     rows = [record for batch in decode(open_log(project).read()) for record in batch.records]
     return {row.by.session: row.event for row in rows if isinstance(row.event, ReflectionRequested)}
+
+
+def test_late_lines_of_a_session_without_a_playbook_are_found(project: Path) -> None:
+    """What an agent writes after its end is found also where the session was given nothing."""
+    place = Project(project)
+    script = Script(kept(project) / "s1.jsonl", "s1").user("Fix it").agent("Done.")
+    size = script.path.stat().st_size
+    record.write(place, [worker.reflection_request("s1", size, "SessionEnd", str(script.path), "tallybook")])
+    kill(script)
+    assert {} == worker.find_longer(place, worker.load_reflections(place))
+    kill(script.agent("And late."))
+    assert {"s1"} == worker.find_longer(place, worker.load_reflections(place)).keys()
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "SessionEnd"])

@@ -135,8 +135,8 @@ def _written_us(path: Path) -> int:
 
 
 # Sessions that ended without a hook because their clients were killed, or that were written to after their end. The
-# ledger knows them by the playbook that they were given; no other session of the agents' folders is read, and none of
-# another project: a ledger can come with a clone, and the ids of sessions with it.
+# ledger knows them by the playbook that they were given, or by their end; no other session of the agents' folders is
+# read, and none of another project: a ledger can come with a clone, and the ids of sessions with it.
 
 
 def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSession | None]:
@@ -147,14 +147,15 @@ def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSessio
     """
     now_us = clock.utc_now().unix_us
     oldest, beginning = (clock.moment(now_us - age_us).at for age_us in (_KEPT_US, _BEGINNING_US))
-    sessions = {
-        name: known.sessions.get(name, ReflectedSession(None)) for name, at in known.injected_at.items() if at >= oldest
-    }
+    # A session that ended may have been given nothing, because the playbook was empty.
+    sessions = {name: session for name, session in known.sessions.items() if name and session.trigger in ENDS}
+    given = (name for name, at in known.injected_at.items() if at >= oldest)
+    sessions |= {name: known.sessions.get(name, ReflectedSession(None)) for name in given}
     transcripts = _find_transcripts(project, sessions) if sessions else {}
     found: dict[str, ReflectedSession | None] = {}
     for name, session in sessions.items():
         path, has_ended = transcripts.get(name), session.trigger in ENDS
-        if path is None and known.injected_at[name] >= beginning and not has_ended:
+        if path is None and not has_ended and known.injected_at[name] >= beginning:
             found[name] = None
         # Agents delete old transcripts at any time.
         with suppress(OSError):
