@@ -21,6 +21,7 @@ from tallybook.ledger.sharing import replica as replicas
 from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.cli import sharing
 from tallybook.projections.surfaces.mcp import TOOLS
 from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.workspace.project import Project
@@ -178,6 +179,15 @@ def test_sharing_is_turned_off_and_on_again(duo: Team) -> None:
     duo.sync("ben")
     assert [1, 1] == [helpful for _, helpful, _ in duo.entries("anna").values()]
     assert duo.entries("anna") == duo.entries("ben")
+
+
+def test_sharing_is_not_turned_off_while_a_sync_runs(duo: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sync would note its end in the settings, and so turn sharing on again."""
+    monkeypatch.setattr(sharing, "_OFF_WAIT_MS", 50)
+    with replicas.lock(duo.ledger("anna")):
+        assert "held by another process" in duo.run("anna", "share", "off", code=4).err
+    duo.run("anna", "share", "off")
+    duo.run("anna", "sync", code=1)
 
 
 def test_another_book_is_refused(duo: Team) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 import getpass
 from pathlib import Path
 import platform
@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import click
 
-from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, TallybookError
+from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError, TallybookError
+from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.engine import WAIT, Engine, UnreachableError
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
@@ -33,6 +34,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 Answer = tuple[Any, list[str], int]
 """Of an action: its value as JSON, its lines for people, and its exit code."""
 DEFAULT_REMOTE: Final = "origin"
+_OFF_WAIT_MS: Final = 10_000
 _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only", "yes", "dry_run"))
 
 
@@ -368,7 +370,11 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> Ans
 
 
 def _turn_off(project: Project, *_options: Any) -> Answer:
-    was_shared = membership.forget(project)
+    with ExitStack() as stack:
+        # A sync that runs would note its end, and turn sharing on again; where nothing can be written, none runs.
+        with suppress(CannotWriteError):
+            stack.enter_context(replica.lock(project.ledger, _OFF_WAIT_MS))
+        was_shared = membership.forget(project)
     done = "This project shares no book."
     if was_shared:
         done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
