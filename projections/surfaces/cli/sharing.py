@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 import getpass
 from pathlib import Path
 import platform
@@ -370,11 +370,12 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> Ans
 
 
 def _turn_off(project: Project, *_options: Any) -> Answer:
+    was_shared = membership.load(project) is not None
     with ExitStack() as stack:
         # A sync that runs would note its end, and turn sharing on again; where nothing can be written, none runs.
         with suppress(CannotWriteError):
-            stack.enter_context(replica.lock(project.ledger, _OFF_WAIT_MS))
-        was_shared = membership.forget(project)
+            stack.enter_context(replica.lock(project.ledger, _OFF_WAIT_MS) if was_shared else nullcontext())
+        was_shared |= membership.forget(project)
     done = "This project shares no book."
     if was_shared:
         done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
