@@ -187,6 +187,20 @@ def test_a_damaged_line_that_git_has_is_repaired_with_what_followed(here: Projec
     assert whole == (here.ledger / "events.jsonl").read_bytes()
 
 
+def test_a_version_is_found_where_others_are_missing(here: Project, run: Run) -> None:
+    """A partial clone has some files alone, and no remote is asked for the others."""
+    side = git(here.root, "rev-parse", f"side:{LOG}").strip()
+    git(here.root, "config", "core.repositoryFormatVersion", "1")
+    git(here.root, "config", "extensions.partialClone", "origin")
+    git(here.root, "config", "remote.origin.promisor", "true")
+    (here.root / ".git" / "objects" / side[:2] / side[2:]).unlink()
+    log = here.ledger / "events.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    join(run, named_source(what_happened(here)))
+    assert whole == log.read_bytes()
+
+
 def test_nothing_that_the_repository_configures_runs(here: Project) -> None:
     """Neither a filter, a driver, a signature's program nor a hook runs while the file is examined."""
     git(here.root, "checkout", "--quiet", "side")

@@ -97,7 +97,8 @@ def add_versions(project: Project, needles: set[bytes], every: Histories) -> Non
         OSError, GitFailedError: Git fails.
     """
     for blob in islice(git.versions(project), _MAX_VERSIONS):
-        with suppress(errors.NewerLedgerError), git.ledger_of(blob, project) as copy:
+        # A partial clone lacks some of them.
+        with suppress(errors.NewerLedgerError, *git.FAILURES), git.ledger_of(blob, project) as copy:
             if next(find_all(copy.fd, needles, 0, copy.size), None) is not None:
                 version = Histories()
                 version.add_file(copy.fd, copy.size, copy.pending_ids)

@@ -159,13 +159,16 @@ def versions(project: Project) -> Iterable[str]:
         GitFailedError: Git fails.
     """
     top, path = _find_log(project)
-    names = ask(top, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes", "refs/tags")
+    listed = ask(top, "rev-list", "--no-walk", "--format=%T", "--branches", "--remotes", "--tags")
     # Without the full history, a merge that kept one side hides the commits of the other.
-    options = (f"--max-count={_MAX_COMMITS}", "--full-history", "--all", "--reflog")
-    names += ask(top, "rev-list", *options, "--", path)
-    given = b"".join(b"%b:%b\n" % (name, os.fsencode(path)) for name in names.splitlines())
-    rows = ask(top, "cat-file", "--batch-check=%(objecttype) %(objectname)", given=given, limit_s=_COPY_TIMEOUT_S)
-    return dict.fromkeys(row.split()[1].decode() for row in rows.splitlines() if row.startswith(b"blob "))
+    options = (f"--max-count={_MAX_COMMITS}", "--full-history", "--all", "--reflog", "--format=%T")
+    listed += ask(top, "rev-list", *options, "--", path)
+    trees = [row for row in listed.splitlines() if not row.startswith(b"commit ")]
+    empty = ask(top, "hash-object", "-t", "tree", "--stdin").strip()
+    # Compared with nothing, a tree names the file's id and needs no file: a partial clone has some of them alone.
+    given = b"".join(b"%b %b\n" % (empty, tree) for tree in trees)
+    rows = ask(top, "diff-tree", "--stdin", "-r", "--", path, given=given, limit_s=_COPY_TIMEOUT_S)
+    return dict.fromkeys(row.split()[3].decode() for row in rows.splitlines() if row.startswith(b":000000 100"))
 
 
 @contextmanager
