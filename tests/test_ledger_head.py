@@ -253,7 +253,7 @@ def test_what_follows_the_head_is_read_and_no_more(
     scanned.clear()
     begin, size = log.head().offset, log.path.stat().st_size
     append(log, "e")
-    assert ([(begin, size)], list("abcde")) == (scanned, names(log)[1:])
+    assert ([(begin, size)], list("abcde")) == ([*scanned], names(log)[1:])
     assert () == verify(log).problems
 
 
@@ -281,7 +281,7 @@ def test_after_a_failed_flush_the_whole_log_is_read(
     scanned.clear()
     size = log.path.stat().st_size
     append(JsonlLog(log.folder), "d")
-    assert ([(0, size)], list("abcd")) == (scanned, names(log)[1:])
+    assert ([(0, size)], list("abcd")) == ([*scanned], names(log)[1:])
 
 
 def test_a_flush_does_not_acknowledge_later_writes(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
