@@ -187,13 +187,12 @@ def test_a_damaged_line_that_git_has_is_repaired_with_what_followed(here: Projec
     assert whole == (here.ledger / "events.jsonl").read_bytes()
 
 
-def test_a_version_is_found_where_others_are_missing(here: Project, run: Run) -> None:
+def test_a_version_is_found_where_others_are_missing(here: Project, run: Run, tmp_path: Path) -> None:
     """A partial clone has some files alone, and no remote is asked for the others."""
-    side = git(here.root, "rev-parse", f"side:{LOG}").strip()
-    git(here.root, "config", "core.repositoryFormatVersion", "1")
-    git(here.root, "config", "extensions.partialClone", "origin")
-    git(here.root, "config", "remote.origin.promisor", "true")
-    (here.root / ".git" / "objects" / side[:2] / side[2:]).unlink()
+    git(here.root, "config", "uploadpack.allowFilter", "true")
+    git(here.root, "clone", "--quiet", "--filter=blob:none", f"file://{here.root}", str(tmp_path / "clone"))
+    (here.root / ".git").rename(here.root / "full.git")
+    (tmp_path / "clone" / ".git").rename(here.root / ".git")
     log = here.ledger / "events.jsonl"
     whole = log.read_bytes()
     log.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
