@@ -331,6 +331,18 @@ def test_a_read_with_nothing_new_asks_once(remote: Path, tmp_path: Path, monkeyp
     assert (1, 0) == (words.count("ls-remote"), words.count("fetch"))
 
 
+def test_two_projects_of_one_user_keep_what_both_need(connect: Callable[..., Engine]) -> None:
+    """What one of them keeps is not what the other, which is at an earlier commit, misses."""
+    first, second = connect(), connect()
+    runs = make_runs(3)
+    end = append(first, runs[0])
+    second.read(0)
+    first.append(end, runs[1:])
+    assert isinstance(second.store, GitStore)
+    number = len(second.store._list_runs(second.store._tip or ""))
+    assert (1, 3) == (number, len(held(second)))
+
+
 # ---- Damage to what is kept ----
 
 

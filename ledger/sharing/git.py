@@ -55,6 +55,8 @@ _SETTINGS = (
 )
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-prune", "--no-recurse-submodules")
 _PUSH = ("push", "--porcelain", "--no-follow-tags", "--no-signed", "--no-recurse-submodules", "--no-thin")
+# Longer than any sync takes.
+_KEPT_S = 3600
 # The whole of a long book takes longer than what is new.
 _WHOLE = 10
 
@@ -181,18 +183,19 @@ class GitStore(engine.Store):
         return tip
 
     def _keep(self, tip: str) -> None:
-        """Keep a commit and its folders alone."""
+        """Keep a commit and its folders, and nothing that is older than any sync."""
         # No text: what is redacted later would have to be found there.
         options = ("--objects", "--filter=blob:none", "--no-object-names", "--max-count=1")
         objects = self._local("rev-list", *options, tip)
         packs = os.path.join(self._objects, "pack")
         name = self._local("pack-objects", "--quiet", os.path.join(packs, "pack"), given=objects, is_kept=True)
         self._keep_tip(tip)
-        for path in os.listdir(packs):
-            if name.decode().strip() not in path:
-                # Another process may do the same.
-                with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(packs, path))
+        # Syncs of other projects with the same book use the folder too, and may be at an earlier commit.
+        oldest = clock.utc_now().unix_us / clock.MICROSECONDS - _KEPT_S
+        for path in (os.path.join(packs, file) for file in os.listdir(packs) if name.decode().strip() not in file):
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_mtime < oldest:
+                    os.unlink(path)
 
     def _receive(self, *wanted: str, is_whole: bool = False) -> None:
         """Fetch: texts by their ids, or the reference's last commit, perhaps with its texts.
