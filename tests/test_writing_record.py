@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 import pytest
@@ -217,6 +217,7 @@ def spoiled(draw: DrawFn) -> dict[str, Any]:
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(content=rb'{"id": "a", "at": "2026-01-01T00:00:00.000000Z", "requests": "\ud800"}')
 @given(content=spoiled().map(lambda whole: json.dumps(whole).encode()))
 def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: bytes) -> None:
     """Any spool file is recorded or stays with a note, and the ledger is whole afterwards."""

@@ -466,7 +466,7 @@ def requests_from_json(
     """
     try:
         rows = msgspec.convert(values, list[_Row])
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise BadInputError("requests", str(error)) from error
     requests = []
     for index, row in enumerate(rows):
