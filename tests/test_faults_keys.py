@@ -111,7 +111,7 @@ CACHE = "cache"
 def write_long(root: Path) -> Project:
     """Make a project whose ledger is long enough for a checkpoint, with settings of its own."""
     project = three_entries(root)
-    # No process is left behind that would reflect while the test looks.
+    # No process of the hook goes on to reflect while the test looks.
     (project.ledger / MARKS).mkdir()
     (project.ledger / MARKS / SETTLED).write_text("none", encoding="utf-8")
     (project.claude / "config").mkdir()

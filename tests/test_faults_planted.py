@@ -178,7 +178,7 @@ def test_every_command_works(
     for words in VERBS:
         before, stood = (project.ledger / "events.jsonl").read_bytes(), facts(project)
         answer = here(project, *words)
-        # A file that is changed or not there is told by `verify`, and no damage to the ledger.
+        # `verify` reports a file that is changed or missing; the ledger is not damaged by it.
         assert answer.code == 0 or (words == ("verify",) and answer.code == EXIT_NO), words
         assert [] == [line for line in answer.err.splitlines() if not line.startswith("note: ")]
         assert (project.ledger / "events.jsonl").read_bytes().startswith(before)

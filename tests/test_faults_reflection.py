@@ -251,7 +251,7 @@ def test_whatever_a_rater_says_is_recorded_somehow(
     assert "A1b2" not in place.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
 
 
-def test_what_is_written_behind_the_end_of_a_session_is_read_later(
+def test_what_is_written_after_the_end_of_a_session_is_read_later(
     project: Path, script: Script, client: Client
 ) -> None:
     """The agent writes late: half a line is finished, one more follows, and a subagent's transcript appears."""

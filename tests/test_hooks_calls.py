@@ -403,7 +403,7 @@ def start(
 
 
 def answered(root: Path) -> str:
-    """Return what a session is told at its start; nothing is complained of."""
+    """Return what a session is given at its start; the hook complains of nothing."""
     done = start(root)
     assert "" == done.stderr
     return told(done.stdout)
@@ -422,7 +422,7 @@ def test_an_upgrade_counts_at_once(installed_here: Project, installed: Path) -> 
 def test_a_folder_that_the_agent_works_in_is_no_place_for_modules(
     installed_here: Project, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is one that a variable names: whoever wrote there runs nothing."""
+    """A folder that a variable names is none either: modules planted there do not run."""
     planted = tmp_path / "planted"
     planted.mkdir()
     for name in ("ledger", "tallybook", "gc", "posix", "errno", "fcntl", "_json", "sitecustomize"):

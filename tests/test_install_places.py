@@ -114,7 +114,7 @@ def test_a_link_in_place_of_a_file_of_ours_is_left(
     assert [] == list(away.iterdir())
 
 
-def test_the_folder_of_an_agent_is_not_taken_away_behind_a_link(
+def test_the_folder_of_an_agent_is_not_removed_through_a_link(
     run: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person's own agent folder, which is empty and lies elsewhere, stays: the link to it would lead nowhere."""

@@ -397,14 +397,6 @@ SHOWN = [sys.executable, "-m", "tallybook", "page"]
 
 
 @pytest.fixture
-def one_entry(project: Path) -> Project:
-    """Return a project with one entry, events 1 to 3."""
-    made = Project(project)
-    commands.add(made, "one", HUMAN)
-    return made
-
-
-@pytest.fixture
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a command that writes its argument to a file next to it, as a browser would open it."""
     if os.name == "nt":
@@ -424,15 +416,15 @@ def opened_by(browser: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def test_open_gives_the_file_to_the_browser(one_entry: Project, browser: Path) -> None:
+def test_open_gives_the_file_to_the_browser(here: Project, browser: Path) -> None:
     """--open starts the browser of the person with the address of the file; a space in its name is escaped."""
     done = subprocess.run(
         [*SHOWN, "-o", "my page.html", "--open"],
-        cwd=one_entry.root,
+        cwd=here.root,
         env=os.environ | {"BROWSER": f"{browser} %s"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert (one_entry.root / "my page.html").resolve().as_uri() == opened_by(browser)
+    assert (here.root / "my page.html").resolve().as_uri() == opened_by(browser)
     assert (True, "") == (done.stdout.startswith("my page.html written: "), done.stderr)

@@ -320,7 +320,7 @@ def test_an_answer_is_the_one_object_in_it(around: str) -> None:
 
 
 def test_quotes_become_notes() -> None:
-    """The words that show an evaluation stand beside it, short, on one line, without secrets."""
+    """The words that show an evaluation stand next to it, short, on one line, without secrets."""
     token = "ghp_" + "a1B2" * 9
     rated = [{"name": "kpt_001", "rating": "harmful", "quote": f"it\nbroke {token}"}]
     judged = read_answer(json.dumps(GOOD | {"evaluations": rated}))

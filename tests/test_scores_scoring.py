@@ -430,7 +430,7 @@ def greeting(score: float) -> Any:
         # West of Greenwich, and by three quarters of an hour.
         ("America/New_York", "2026-01-01T05:00:00.000000Z", "2026-01-01"),
         ("Asia/Kathmandu", "2026-01-16T18:15:00.000000Z", "2026-01-17"),
-        # Before the first day, and behind the last, there is none.
+        # Before the first day, and after the last, there is none.
         ("America/New_York", "0001-01-01T00:00:00.000000Z", "0001-01-01"),
         ("Europe/Berlin", "9999-12-31T23:59:59.999999Z", "9999-12-31"),
     ],

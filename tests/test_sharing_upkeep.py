@@ -262,7 +262,7 @@ def test_a_team_moves_from_git_to_an_object_store(trio: Team, monkeypatch: pytes
     assert (None, "", 0) == (done["moved"], done["unsealed"], done["restored"])
     trio.run("anna", "rate", "kpt_001", "helpful")
     trio.sync("anna")
-    # Ben is told, and nothing of his leaves before he says yes.
+    # Ben's sync names the new place, and nothing of his leaves before he says yes.
     told = json.loads(trio.run("ben", "sync", "--json", code=1).out)
     assert {"engine": "objects", "address": address_of(trio), "name": "main"} == told["moved"]
     assert (1, 0) == (told["pending"], told["published"])
@@ -358,7 +358,7 @@ def test_a_project_that_shares_again_elsewhere_moves_the_book(trio: Team) -> Non
 
 
 def test_a_team_leaves_a_host_that_is_gone(trio: Team) -> None:
-    """Nobody can be told, so the answer says what to type on the other machines."""
+    """The old place cannot say where the book is, so the answer says what to type on the other machines."""
     shutil.rmtree(trio.address)
     assert "cannot be reached" in move(trio, "anna")["unsealed"]
     assert "" == move(trio, "ben")["unsealed"]

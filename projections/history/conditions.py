@@ -45,7 +45,7 @@ COMPARED: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 """Operator in the tree of an expression → the comparison of two numbers."""
 
 STATUSES: Final = {"exists": "kept", "pruned": "pruned", "retired": "retired", "merged": "merged", "pinned": ""}
-"""Status → what ``Playbook.status_of`` says of such an entry; empty for one that the playbook has besides."""
+"""Status → what ``Playbook.status_of`` says of such an entry; empty for the mark of an entry that stands."""
 
 COUNT: Final = "count"
 """The term that reads no entry: how many the playbook has."""
