@@ -59,6 +59,8 @@ _HEX = frozenset("0123456789abcdef")
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
 KNOWN_RATERS = ("human", "agent", "reflector", "import", "test", "tallybook")
 """The raters that a request may name; a ledger may hold others."""
+MAX_PROVENANCE_CHARS = 200
+"""Characters of a value of ``by``, such as a model's name, that a command takes."""
 WRITER = "writer"
 """The further field of ``by`` in a shared book: the machine that recorded the event."""
 # Free text per line, in characters: JSON needs up to six bytes for each, and the rest of the line must fit as well.

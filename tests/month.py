@@ -27,13 +27,13 @@ if _TESTS not in sys.path:
 
 from helpers.transcripts import Script, ask_again  # noqa: E402 - the path comes first
 from tallybook.projections.history.review import CONTESTED, DISPUTED, LEFT  # noqa: E402 - as above
-from tallybook.projections.surfaces import commands  # noqa: E402 - as above
 from tallybook.projections.surfaces.agents.table import Payload  # noqa: E402 - as above
 from tallybook.projections.surfaces.cli import review as reviews  # noqa: E402 - as above
 from tallybook.projections.surfaces.hooks import injection  # noqa: E402 - as above
 from tallybook.projections.surfaces.reflection import worker  # noqa: E402 - as above
 from tallybook.projections.surfaces.reflection.worker import Plan  # noqa: E402 - as above
 from tallybook.projections.surfaces.workspace.project import Project, find_paths  # noqa: E402 - as above
+from tallybook.projections.surfaces.writing import commands  # noqa: E402 - as above
 
 WORLDS: Final = 2
 SESSIONS_A_DAY: Final = 5

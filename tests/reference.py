@@ -16,7 +16,7 @@ from helpers.commands import verbs
 from tallybook.ledger.telemetry.mapping import FLAG, STATED, SUCCESS, TABLE, Row
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.surfaces.cli.main import ANSWERS, GROUPS
-from tallybook.projections.surfaces.console.parameters import PROVENANCE_OPTIONS
+from tallybook.projections.surfaces.cli.parameters import PROVENANCE_OPTIONS
 
 SEE = {
     "init": "[Installing for an agent](HOOKS.md#installing-for-an-agent), "

@@ -19,10 +19,10 @@ from helpers.json_values import JSON
 from helpers.sweep import slice_of
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 __all__ = ["here"]
 CLAUDE = {"hook_event_name": "SessionStart", "source": "startup"}

@@ -17,9 +17,9 @@ import pytest
 from helpers.commands import ROOT, Answer, Run, assert_refused, verbs
 from helpers.events import HUMAN, list_events
 from helpers.reference_model import extraction
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 MAIN = "from tallybook.__main__ import main; main()"
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()

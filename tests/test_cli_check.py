@@ -18,9 +18,9 @@ from helpers.commands import ROOT
 from helpers.documentation import FILES, chapter
 from helpers.events import HUMAN
 from helpers.git_repositories import git
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores.answers import ScorePage, Table, markdown
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 
 def test_markdown_takes_no_markup_from_texts() -> None:

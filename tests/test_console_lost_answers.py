@@ -14,11 +14,11 @@ import pytest
 
 from helpers.events import HUMAN
 from tallybook.ledger.codec import decode
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 FULL = Path("/dev/full")
 NOTE = f"note: the answer could not be written: No space left on device; {output.RECORDED}\n"

@@ -22,9 +22,9 @@ from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, sho
 from tallybook.ledger import clock
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output, story_text, terminal
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 POINTS: list[dict[str, Any]] = [
     {"name": "kpt_001", "text": "Use type hints " * 8, "helpful": 9, "harmful": 1},

@@ -21,7 +21,6 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.events import Event, ReflectionCompleted, ReflectionFailed
 from tallybook.ledger.storage import disk, redaction
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.doctor import (
     CHECKS,
     Finding,
@@ -36,7 +35,7 @@ from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_entries import tool_command
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 # In two parts, so that no detector takes this file for a leak.

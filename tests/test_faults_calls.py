@@ -16,8 +16,8 @@ from faults.scenes import CHANGING, SCENES, SHORT, Answer, Fault, Scene, run, th
 from helpers.events import HUMAN
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 KILLS = slice_of(4, 1)
 FAILURES = slice_of(6, 2)

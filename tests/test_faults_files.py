@@ -20,9 +20,9 @@ from helpers.git_repositories import counts, git, make_repository, save, switch
 from helpers.hook_calls import HOOK, START, call, told
 from tallybook.ledger import damage
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 VERBS = [
     ["show"],

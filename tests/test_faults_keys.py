@@ -21,9 +21,9 @@ from helpers.hook_calls import START, events, told
 from helpers.ledger_files import caches_of
 from tallybook.ledger.events import PlaybookInjected, PointCited
 from tallybook.ledger.line import MAX_LINE_BYTES
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
+from tallybook.projections.surfaces.writing import commands
 
 EVENTS = 20_000
 # Of ours, what reads, decodes and verifies batches.

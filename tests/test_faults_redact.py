@@ -14,9 +14,9 @@ import pytest
 
 from faults.scenes import PRIVATE, REDACTING, ROOT, TOLD, three_entries, with_secret
 from helpers.events import HUMAN, list_events
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
 
 

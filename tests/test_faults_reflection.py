@@ -28,12 +28,12 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
+from tallybook.projections.surfaces.writing import commands
 
 KILLS = int(os.environ.get("TALLYBOOK_TEST_KILLS", "8"))
 """How many of the calls are killed at, evenly spread; the variable says otherwise."""

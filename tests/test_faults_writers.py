@@ -23,8 +23,8 @@ from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'

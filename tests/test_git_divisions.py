@@ -21,12 +21,11 @@ from helpers.git_repositories import LOG, add_branches, counts, git, make_reposi
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.sharing import ledger_copies
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.surfaces.writing import commands, redact
 
 BOTH = {"one": (1, 1), "of main": (0, 0), "of the side": (0, 0)}
 """What both branches of ``add_branches`` add up to."""

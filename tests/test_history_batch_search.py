@@ -35,15 +35,15 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_batches
 from tallybook.ledger.storage.redaction import add_pending
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.conditions import parse, search
 from tallybook.projections.history.entry_history import entries_view, explain
-from tallybook.projections.surfaces import commands
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.moments import find
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 
 @pytest.fixture

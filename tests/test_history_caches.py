@@ -34,16 +34,15 @@ from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import Batch
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage.redaction import add_pending
-from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.scores.config import overlay, read_config
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import form_of
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.surfaces.writing import commands, redact
 from tallybook.projections.surfaces.writing.requests import VOTES_FORM
 
 # Deeper than Python reads.

@@ -23,10 +23,10 @@ from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRated
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.history.event_rows import EventFilter, row
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 IDS = ["s1", "s2", "s\"'é"]
 SAID = st.fixed_dictionaries(

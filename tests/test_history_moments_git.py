@@ -16,11 +16,10 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.playbook_file import AsOf
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.surfaces.writing import commands, redact
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

@@ -18,11 +18,10 @@ from helpers.documentation import COMMANDS, examples, section
 from helpers.events import list_events
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import moments, sql
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing import commands, curation
 
 COUNTING = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t)"
 HUMAN = {"rater": "human", "session": "s1"}

@@ -22,15 +22,15 @@ from helpers.transcripts import Script, ask_again, kept
 import tallybook
 from tallybook.ledger import clock
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, ReflectionRequested
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.cli.mcp import Server
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
 from tallybook.projections.surfaces.hooks.ledger_access import BODIES, ERROR_FILE, MAX_PLAYBOOK_BYTES
 from tallybook.projections.surfaces.install import hook_entries
-from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
+from tallybook.projections.surfaces.writing import commands
 
 __all__ = ["here"]
 INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")

@@ -14,11 +14,10 @@ from helpers.example_secrets import GITHUB
 from helpers.git_repositories import counts
 from helpers.shared_machines import make_machines
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.sharing.ledger_copies import ImportedLedger, import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.surfaces.writing import commands, redact
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, se
 from helpers.commands import MAIN, Answer, installed
 from helpers.events import HUMAN
 from helpers.git_repositories import git
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.install.places import Installation, InstallTarget
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 __all__ = ["on_path"]
 pytestmark = pytest.mark.usefixtures("_installed")

@@ -32,7 +32,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.records import EventRecord, make_batch
-from tallybook.projections.fold import fold
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 

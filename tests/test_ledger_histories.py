@@ -16,9 +16,9 @@ from tallybook.ledger.histories import Histories, write_history
 from tallybook.ledger.line import LOG_NAME, START
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 AT = "2026-11-23T12:00:00.000000Z"
 

@@ -32,8 +32,8 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.search import Delivery, find_deliveries
 from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import verify
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

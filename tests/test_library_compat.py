@@ -25,8 +25,8 @@ from helpers.transcripts import Client, Script, answer, choose, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import ReflectionCompleted
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 PROMPT = """\
 import json

@@ -31,12 +31,11 @@ from tallybook.ledger.events import (
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import RULES
 from tallybook.projections.history.lift import Lineage, Question
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.mcp import Server
 from tallybook.projections.surfaces.hooks import draws
-from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 TOO_FEW = (

@@ -15,9 +15,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import pytest
 
 from helpers.events import HUMAN, list_events
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.mcp import MAX_LINE_BYTES, TOOLS
+from tallybook.projections.surfaces.cli.mcp import MAX_LINE_BYTES, TOOLS
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 COMMAND = ["-m", "tallybook", "mcp", "--session", "s1"]
 

@@ -18,11 +18,11 @@ from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
 from helpers.view_histories import FUTURES, history
 from tallybook.ledger.records import Batch
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import entries_view
-from tallybook.projections.surfaces import commands
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 
 def shown(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, int, int]]:

@@ -26,13 +26,13 @@ from helpers.commands import Run
 from helpers.events import HUMAN
 from helpers.reference_model import extraction
 from tallybook.projections.scores.summary import current_scores
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page import server
 from tallybook.projections.surfaces.page.document import Choices, assemble, security_policy
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 COMMAND = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
 END_S = 20

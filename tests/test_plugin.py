@@ -22,10 +22,10 @@ from helpers.commands import ROOT
 from helpers.documentation import HOOKS, chapter
 from helpers.events import list_events
 from helpers.stub_models import Reply, Request, StubModel, stub_model
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import gemini
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 PLUGIN = ROOT / "prompts" / "plugin"
 EXTENSION = ROOT / "prompts" / "extension"

@@ -13,9 +13,9 @@ from tallybook.ledger.events import (
     Entry,
 )
 from tallybook.ledger.records import Batch
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.comparisons import diff
 from tallybook.projections.history.entry_history import ENTRIES, EntryStatuses
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.render import playbook_dict
 
 A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))

@@ -22,8 +22,6 @@ from tallybook.ledger.events import (
     PointRetired,
 )
 from tallybook.ledger.records import Batch
-from tallybook.projections.fold import fold, fold_history
-from tallybook.projections.fold import history as retold
 from tallybook.projections.history.entry_history import (
     ENTRIES,
     EntryStatuses,
@@ -34,6 +32,8 @@ from tallybook.projections.history.entry_history import (
     graveyard,
     lineage,
 )
+from tallybook.projections.playbook.fold import fold, fold_history
+from tallybook.projections.playbook.fold import history as retold
 from tallybook.projections.playbook.inject import interval, lower_bound
 from tallybook.projections.playbook.view import PLAYBOOK
 

@@ -23,17 +23,16 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, make_batch
-from tallybook.projections.fold import View, fold, fold_history
-from tallybook.projections.fold import history as with_records
+from tallybook.projections.playbook.fold import View, fold, fold_history
+from tallybook.projections.playbook.fold import history as with_records
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.config import overlay, read_config
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
 
 Made = View[Any]

@@ -17,7 +17,7 @@ from helpers.reference_model import book, point
 from helpers.view_histories import CLOSE, HISTORIES, SAID, A, B, folded, followed_by, history, plain, playbook
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry, PointRated
-from tallybook.projections.fold import fold
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints

@@ -19,8 +19,8 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
-from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.view import playbook_view
 
 FINAL = playbook_view(POLICIES["final"])

@@ -20,14 +20,14 @@ from tallybook.ledger.events import (
     TranscriptRead,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.fold import fold
-from tallybook.projections.fold import history as retold
 from tallybook.projections.history.reflections import (
     REFLECTIONS,
     Failure,
     ReadPosition,
     Reflections,
 )
+from tallybook.projections.playbook.fold import fold
+from tallybook.projections.playbook.fold import history as retold
 from tallybook.projections.playbook.view import PLAYBOOK
 
 HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)

@@ -42,9 +42,9 @@ from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.telemetry.mapping import GAUGES
 from tallybook.projections.history.conditions import COMPARED, COUNTS, STATUSES
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
+from tallybook.projections.surfaces.writing import commands
 
 
 def test_what_the_code_knows_is_in_the_reference() -> None:

@@ -24,14 +24,13 @@ from tallybook.ledger.events import (
     ReflectionRequested,
     TranscriptRead,
 )
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 __all__ = ["here"]

@@ -15,7 +15,6 @@ from helpers.lift import measured, observe
 from helpers.transcripts import Script, kept
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PointNoted, SessionMeasured
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import transcript, worker
 from tallybook.projections.surfaces.reflection.prompts import (
@@ -27,7 +26,7 @@ from tallybook.projections.surfaces.reflection.prompts import (
 )
 from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 
 NONE = {"aborted": 0, "compactions": 0, "failed": 0, "tests": 0, "tests_failed": 0, "ended": True}
 RECORDED_NUMBERS: dict[str, dict[str, float]] = {

@@ -33,14 +33,13 @@ from tallybook.ledger.events import (
     TranscriptRead,
 )
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 NOTHING = answer()

@@ -24,7 +24,6 @@ from helpers.transcripts import RECORDED, Client, Script, answer, asked_for, kep
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
 from tallybook.projections.history.reflections import ReadPosition, ReflectedSession, Reflections
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import transcript, worker
@@ -39,7 +38,7 @@ from tallybook.projections.surfaces.reflection.transcript import (
     reader_of,
 )
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 
 TOKEN = "ghp_" + "a1B2" * 9
 

@@ -21,16 +21,15 @@ from helpers.transcripts import Client, Script, answer, ask_again, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.votes import VOTES
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.inject import PLACEHOLDER
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.cli.mcp import Server
 from tallybook.projections.surfaces.cli.review import refresh_notice
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.mcp import Server
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.marks import (
     MAX_LESSONS,
@@ -42,7 +41,7 @@ from tallybook.projections.surfaces.reflection.marks import (
 from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import ALREADY_RATED, PlainEvents, Request
 
 __all__ = ["here"]

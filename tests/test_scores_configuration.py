@@ -33,10 +33,10 @@ from tallybook.projections.scores.config import (
     Metric,
     read_config,
 )
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PACKAGED, PLACE, default, load
 from tallybook.projections.surfaces.scores.read import IngestReport, SentItem, defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 SPECIFIED = """
 enabled: true

@@ -32,7 +32,7 @@ from helpers.score_histories import (
 from helpers.sweep import slice_of
 from tallybook.ledger import events as kinds
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.projections.fold import UNDOABLE, fold, fold_history
+from tallybook.projections.playbook.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.scoring import component_score, composites, score_session
 from tallybook.projections.scores.summary import changes

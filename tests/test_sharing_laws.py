@@ -13,10 +13,10 @@ from helpers.sharing_runs import memory_folder, run_history
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage.disk import LOCK_WAIT_MS
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Update
 

@@ -22,7 +22,7 @@ from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.cli import sharing
-from tallybook.projections.surfaces.mcp import TOOLS
+from tallybook.projections.surfaces.cli.mcp import TOOLS
 from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.workspace.project import Project
 

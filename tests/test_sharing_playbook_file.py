@@ -20,15 +20,15 @@ from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pa
 from tallybook.ledger.codec import decode
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
-from tallybook.projections.surfaces import commands
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.surfaces.history import checkpoints, stories
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.hooks.ledger_access import is_current
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog, add_arrivals
 from tallybook.projections.surfaces.sharing.syncing import sync
+from tallybook.projections.surfaces.writing import commands
 
 
 @pytest.fixture(name="pair")

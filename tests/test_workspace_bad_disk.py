@@ -15,8 +15,8 @@ from helpers.commands import BY_HAND, Run, assert_refused, run
 from helpers.doctor import findings_of
 from helpers.events import HUMAN
 from helpers.git_repositories import git
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 
 def protected_bytes(project: Project) -> dict[str, bytes]:

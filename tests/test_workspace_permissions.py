@@ -17,8 +17,8 @@ import pytest
 from helpers.commands import ROOT
 from helpers.events import HUMAN
 from helpers.ledger_files import IS_ROOT, held
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.projections.surfaces.writing import commands
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other permissions and other links")
 

@@ -14,10 +14,10 @@ import pytest
 from helpers.doctor import findings_of
 from helpers.events import HUMAN
 from helpers.ledger_files import caches_of
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
+from tallybook.projections.surfaces.writing import commands
 
 ALL = """
 [playbook]

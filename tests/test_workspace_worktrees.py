@@ -15,9 +15,9 @@ from helpers.events import HUMAN
 from helpers.git_repositories import git
 from helpers.transcripts import run
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import project as workspace
 from tallybook.projections.surfaces.workspace.project import NoProjectError, Project, find_project
+from tallybook.projections.surfaces.writing import commands
 
 Finder = Callable[[Path], Path]
 

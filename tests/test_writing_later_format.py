@@ -17,8 +17,8 @@ from helpers.later_model import SLUGS, LaterPlaybook
 from helpers.reference_model import extraction, point
 from helpers.sweep import slice_of
 from tallybook import compat
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 HEADINGS = [*SLUGS]
 BY_SECTION = '[playbook]\nformat = "sections"\n'

@@ -13,8 +13,8 @@ import pytest
 
 from helpers.commands import ROOT
 from helpers.events import HUMAN
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has such rights")
 

@@ -17,9 +17,9 @@ from helpers.ledger_files import held
 from helpers.reference_model import book, point
 from helpers.sweep import slice_of
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 PROCESSES = 8
 RATINGS_EACH = slice_of(50, 20)

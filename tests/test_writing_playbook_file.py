@@ -20,10 +20,9 @@ from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
 from tallybook import compat
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing import commands, curation
 
 Doc = dict[str, Any]
 REFLECTOR = {"rater": "reflector"}

@@ -29,12 +29,11 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldErr
 from tallybook.ledger.events import PointAdded, PointRated
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.sharing.syncing import sync
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.record import Write
 from tallybook.projections.surfaces.writing.requests import Request, Update
 

@@ -37,10 +37,10 @@ from tallybook.ledger.storage.redacted_digests import (
     normalize_look,
 )
 from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.writing.curation import make_undo
 from tallybook.projections.surfaces.writing.erasure import RedactionResult
 from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionTarget, find_text, redact

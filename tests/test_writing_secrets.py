@@ -21,9 +21,8 @@ from helpers.ledger_files import held
 from helpers.reference_model import extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.writing import commands, secrets
 
 REFLECTOR = {"rater": "reflector"}
 EACH = pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e.name} {i}" for i, e in enumerate(EXAMPLES)])

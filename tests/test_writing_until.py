@@ -9,9 +9,9 @@ from helpers.commands import Run
 from helpers.events import HUMAN
 from helpers.hook_calls import here
 from helpers.shared_machines import make_machines
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 __all__ = ["here"]
 

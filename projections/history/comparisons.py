@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.events import EventsVoided
-from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, name_event
+from tallybook.projections.playbook.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 

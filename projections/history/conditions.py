@@ -21,8 +21,8 @@ import warnings
 import attrs
 
 from tallybook.ledger.errors import BadInputError
-from tallybook.projections import fold
 from tallybook.projections.history import event_rows
+from tallybook.projections.playbook import fold
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.event_rows import by_json, kind_of, reference, summary, when_json
 from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating
+from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import CHANGES, UNDONE, UNKNOWN, Playbook, settle, text_of
 

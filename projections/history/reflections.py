@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.fold import State, View
+from tallybook.projections.playbook.fold import State, View
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch

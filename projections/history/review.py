@@ -25,8 +25,8 @@ from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.names import format_names
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.history.event_rows import summary
+from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import entry_json, needs_ratings
 from tallybook.projections.playbook.view import CHANGES, Playbook
 

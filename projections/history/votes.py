@@ -12,7 +12,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.playbook_constants import RATE
-from tallybook.projections.fold import State, UndoneEvent, View, batch_view
+from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import AGENT
 
 if TYPE_CHECKING:

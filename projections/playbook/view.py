@@ -12,8 +12,8 @@ import attrs
 from tallybook.ledger import events, names
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating
+from tallybook.projections.playbook.fold import State, UndoneEvent, View
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch

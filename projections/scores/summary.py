@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.fold import State, View, batch_view
+from tallybook.projections.playbook.fold import State, View, batch_view
 from tallybook.projections.scores import scoring, view
 from tallybook.projections.scores.config import DASHBOARD, Component, Config, component_id
 from tallybook.projections.scores.scoring import Level, is_enough, trend

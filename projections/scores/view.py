@@ -28,8 +28,8 @@ import msgspec
 
 from tallybook.ledger import events
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.history.entry_history import normalize_words
+from tallybook.projections.playbook.fold import State, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import scoring
 from tallybook.projections.scores.config import OVERALL, SESSION, Config, component_id, score_id

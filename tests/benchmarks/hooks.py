@@ -19,11 +19,11 @@ from benchmarks.processes import environment, installed
 from benchmarks.table import NotMeasuredError, Row, Setting, alternate
 from tallybook.ledger.storage import disk
 from tallybook.projections.history.reflections import NO_RATER
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install.hook_entries import hook_command
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
+from tallybook.projections.surfaces.writing import commands
 
 PAIRS: Final = 25
 SHORT, LONG = 10, 100_000

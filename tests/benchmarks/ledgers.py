@@ -17,8 +17,8 @@ from tallybook.ledger.codec import encode
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage.disk import flush_data
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 BY = {"rater": "reflector", "session": "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"}
 RATING = encode(PointRated("kpt_007", "helpful"))

@@ -15,7 +15,7 @@ from benchmarks.table import NotMeasuredError
 from tallybook.ledger.codec import decode
 from tallybook.ledger.line import LOG_NAME
 from tallybook.ledger.log import JsonlLog
-from tallybook.projections.fold import fold
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -26,7 +26,7 @@ from tallybook.ledger.line import Position, RawBatch
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.engine import Run
 from tallybook.ledger.sharing.replica import Replica
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 
 MALLORY = "mallory-0a1b2c3d"
 BY = json.dumps({"rater": "human", "writer": MALLORY}, separators=(",", ":"))

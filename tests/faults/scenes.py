@@ -26,9 +26,9 @@ from helpers.ledger_files import held
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
+from tallybook.projections.surfaces.writing import commands
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOUCHING = "%file,%desc"

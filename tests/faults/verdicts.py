@@ -29,9 +29,9 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.storage import head
 from tallybook.ledger.verification import Verification, salvage, verify
-from tallybook.projections.fold import fold
 from tallybook.projections.history.entry_history import entries_view, explain
 from tallybook.projections.history.event_rows import row
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import PLAYBOOK
 

@@ -10,7 +10,7 @@ from typing import Any
 from tallybook.ledger.events import Numbers, PlaybookInjected
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.history.event_rows import EventFilter, row
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -23,7 +23,7 @@ HUMAN = {"rater": "human"}
 
 def list_events(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the events of a project, newest last; with a name, those that concern the entry."""
-    return (plain(row(record)) for record in commands.select_records(project, EventFilter(name)))
+    return (plain(row(record)) for record in moments.select_records(project, EventFilter(name)))
 
 
 # Injections as events, with what a hook records without an open question.

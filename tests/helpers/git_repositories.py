@@ -12,8 +12,8 @@ import tempfile
 from helpers.documentation import PAGES
 from helpers.events import HUMAN
 from helpers.ledger_files import caches_of
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 
 def git(folder: Path, *words: str, given: str = "", **environment: str) -> str:

@@ -18,11 +18,11 @@ import pytest
 from helpers.events import HUMAN
 from tallybook.ledger.codec import decode
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 HOOK = [sys.executable, "-c", "from tallybook.__main__ import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}

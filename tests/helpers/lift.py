@@ -9,10 +9,9 @@ from helpers.events import HUMAN
 from helpers.hook_calls import START, events
 from tallybook.ledger.events import Event, MetricsRecorded, Numbers, PlaybookInjected, SessionEnded, SessionMeasured
 from tallybook.projections.history.lift import Lift
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks import handler, injection
 from tallybook.projections.surfaces.workspace.project import Project, find_paths
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 TEXTS = ("Use type hints", "Run the linter", "Ask before a push", "Name things well", "Read the logs", "Keep it small")

@@ -8,9 +8,8 @@ from typing import Any
 from helpers.events import HUMAN
 from helpers.reference_model import extraction
 from tallybook.ledger.decisions.curation import Curation
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import Request
 
 

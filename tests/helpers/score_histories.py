@@ -11,7 +11,7 @@ import yaml
 
 from tallybook.ledger.events import Event, MetricsRecorded, Numbers, SessionEnded
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.fold import fold
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.scores.config import Config, overlay, read_config
 from tallybook.projections.scores.scoring import Session, component_score
 from tallybook.projections.scores.view import Scores, scores_view

@@ -21,12 +21,12 @@ from tallybook.ledger.line import START, RawBatch
 from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.replica import Replica, read_current
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 HUMAN = {"rater": "human"}
 RANDOM = "0a1b2c3d"

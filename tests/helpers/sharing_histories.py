@@ -26,9 +26,9 @@ from tallybook.ledger.events import Numbers
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing.engine import Engine, ReadOnlyError, UnreachableError
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.curation import make_undo
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request

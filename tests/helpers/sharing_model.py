@@ -16,7 +16,7 @@ from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import Batch, EventRecord, make_batch
 from tallybook.ledger.sharing.landing import names_in
-from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 MAKERS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited, events.PointMatched)

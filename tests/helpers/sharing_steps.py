@@ -16,7 +16,7 @@ from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.book import count
 from tallybook.ledger.sharing.engine import EngineError, Run
 from tallybook.ledger.sharing.replica import find_ids
-from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import OtherBookError

@@ -18,9 +18,8 @@ import attrs
 from helpers.commands import ROOT
 from helpers.events import give
 from tallybook.ledger.events import ReflectionRequested
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 RECORDED = Path(__file__).parents[1] / "data" / "transcripts"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tallybook.projections.fold import View
 from tallybook.projections.history.comparisons import Exclusion, alternative_view
 from tallybook.projections.history.entry_history import entries_view
 from tallybook.projections.history.lift import lift_view
@@ -14,6 +13,7 @@ from tallybook.projections.history.reflections import REFLECTIONS
 from tallybook.projections.history.review import PROPOSALS, reviews_view
 from tallybook.projections.history.votes import VOTES
 from tallybook.projections.playbook.entry import POLICIES
+from tallybook.projections.playbook.fold import View
 from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
 from tallybook.projections.scores.view import scores_view
 

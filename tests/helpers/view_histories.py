@@ -55,9 +55,9 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.names import SECTIONS
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.fold import UNDOABLE, State, View, fold_history
 from tallybook.projections.history.entry_history import EventPlace, Story
 from tallybook.projections.history.votes import Maker
+from tallybook.projections.playbook.fold import UNDOABLE, State, View, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 Made = View[Any]

@@ -17,14 +17,15 @@ from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.fold import history
 from tallybook.projections.history.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
 from tallybook.projections.history.review import is_lesson, proposal_lines
+from tallybook.projections.playbook.fold import history
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console import output, parameters
-from tallybook.projections.surfaces.console.parameters import Verb, with_reason
+from tallybook.projections.surfaces.cli import parameters
+from tallybook.projections.surfaces.cli.parameters import Verb, with_reason
+from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.moments import find_event
 from tallybook.projections.surfaces.history.reading import open_log

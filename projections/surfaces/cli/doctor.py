@@ -32,12 +32,11 @@ from tallybook.projections.history.event_rows import kind_of
 from tallybook.projections.history.reflections import INTERRUPTED
 from tallybook.projections.history.review import stale_words
 from tallybook.projections.scores.trends import METHODS, GateQuery
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli import review, selection
+from tallybook.projections.surfaces.cli.parameters import Verb
 from tallybook.projections.surfaces.cli.scores import gate_options
 from tallybook.projections.surfaces.console.output import find_controls, format_count, reply, write
-from tallybook.projections.surfaces.console.parameters import Verb
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.hooks import injection, ledger_access, sync_results
@@ -53,7 +52,7 @@ from tallybook.projections.surfaces.sharing import ledger_copies, membership
 from tallybook.projections.surfaces.workspace import git, personal, settings
 from tallybook.projections.surfaces.workspace import project as projects
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.writing import commands, secrets
 
 OK, NOTE, BAD = "ok", "note", "bad"
 

@@ -16,12 +16,12 @@ from tallybook.ledger.events import RATINGS
 from tallybook.ledger.playbook_constants import GONE_REASONS
 from tallybook.projections.playbook.inject import lower_bound
 from tallybook.projections.playbook.render import playbook_dict, with_day
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import parameters
+from tallybook.projections.surfaces.cli import parameters
+from tallybook.projections.surfaces.cli.parameters import Verb, at_when, with_key, with_reason, with_section
 from tallybook.projections.surfaces.console.output import answer, note, reply, say
-from tallybook.projections.surfaces.console.parameters import Verb, at_when, with_key, with_reason, with_section
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome

@@ -24,23 +24,24 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
-from tallybook.projections.fold import View, fold
 from tallybook.projections.history.comparisons import Alternative, Exclusion, fold_alternative
 from tallybook.projections.history.comparisons import difference_json as whatif_json
 from tallybook.projections.history.conditions import COUNT, parse, search
 from tallybook.projections.history.event_rows import EventFilter, is_of_kind
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
+from tallybook.projections.playbook.fold import View, fold
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import Playbook, playbook_view
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import output, parameters
-from tallybook.projections.surfaces.console.parameters import Verb, at_when
+from tallybook.projections.surfaces.cli import parameters
+from tallybook.projections.surfaces.cli.parameters import Verb, at_when
+from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history import events, moments, reading, stories
 from tallybook.projections.surfaces.history.moments import Moment, contained_in, find_number, find_writers
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -332,7 +333,7 @@ def _fold(project: Project, moment: Moment | None, view: View[Playbook], values:
         BadInputError: A value of ``--without`` is not something to leave out.
         NothingToDoError: No event up to that moment matches one of them.
     """
-    history = commands.history_at(project, moment)
+    history = reading.history_at(project, moment)
     own_history = moment is None or not moment.commit
     names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
     seqs = frozenset(name for name in names if isinstance(name, int))

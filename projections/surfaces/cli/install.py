@@ -10,8 +10,8 @@ import click
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.cli.parameters import as_json
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
-from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.install.places import InstallTarget
 from tallybook.projections.surfaces.install.plan import Step

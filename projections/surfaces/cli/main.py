@@ -19,8 +19,8 @@ import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError, TallybookError
 from tallybook.projections.surfaces.agents.table import find_agent
+from tallybook.projections.surfaces.cli.parameters import as_json
 from tallybook.projections.surfaces.console.output import METER, complain, note, run_guarded
-from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access, sync_results
 from tallybook.projections.surfaces.hooks.ledger_access import membership_file
 from tallybook.projections.surfaces.workspace import personal
@@ -35,7 +35,7 @@ class VerbRow(NamedTuple):
 
     Attributes:
         name: The word after ``tallybook``, or two words: a verb and what it does.
-        module: The module in ``projections/surfaces`` that holds its Click command.
+        module: The module of this folder that holds its Click command.
         summary: A verb phrase of at most 60 characters; the command's docstring begins with it.
         takes_mine: Whether it has ``--mine``; the others work on a project, or on both playbooks.
     """
@@ -48,64 +48,62 @@ class VerbRow(NamedTuple):
 
 GROUPS: Final = {
     "Every day": (
-        VerbRow("init", "cli.install", "Install the hooks, commands and settings of an agent", takes_mine=True),
-        VerbRow("show", "cli.everyday", "Show the playbook, now or as of a moment", takes_mine=True),
-        VerbRow("add", "cli.everyday", "Add an entry to the playbook", takes_mine=True),
-        VerbRow("rate", "cli.everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
-        VerbRow("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
-        VerbRow("review", "cli.review", "Decide about entries and proposals, one key each", takes_mine=True),
-        VerbRow("undo", "cli.curation", "Undo the last change, an event or a session", takes_mine=True),
-        VerbRow("page", "page.server", "Write a page that shows the history in a browser"),
-        VerbRow("doctor", "cli.doctor", "Check the ledger, hooks and settings, and suggest fixes"),
+        VerbRow("init", "install", "Install the hooks, commands and settings of an agent", takes_mine=True),
+        VerbRow("show", "everyday", "Show the playbook, now or as of a moment", takes_mine=True),
+        VerbRow("add", "everyday", "Add an entry to the playbook", takes_mine=True),
+        VerbRow("rate", "everyday", "Rate entries helpful, harmful or neutral", takes_mine=True),
+        VerbRow("why", "everyday", "Explain an entry: its origin, its ratings and its fate", takes_mine=True),
+        VerbRow("review", "review", "Decide about entries and proposals, one key each", takes_mine=True),
+        VerbRow("undo", "curation", "Undo the last change, an event or a session", takes_mine=True),
+        VerbRow("page", "page", "Write a page that shows the history in a browser"),
+        VerbRow("doctor", "doctor", "Check the ledger, hooks and settings, and suggest fixes"),
     ),
     "History": (
-        VerbRow("log", "cli.history", "List events, newest last", takes_mine=True),
-        VerbRow("diff", "cli.history", "Compare the playbook at two moments", takes_mine=True),
-        VerbRow("bisect", "cli.history", "Find the event that made a condition true", takes_mine=True),
-        VerbRow(
-            "what-if", "cli.history", "Replay history under another policy or without some events", takes_mine=True
-        ),
-        VerbRow("sql", "cli.history", "Query the ledger in SQL", takes_mine=True),
+        VerbRow("log", "history", "List events, newest last", takes_mine=True),
+        VerbRow("diff", "history", "Compare the playbook at two moments", takes_mine=True),
+        VerbRow("bisect", "history", "Find the event that made a condition true", takes_mine=True),
+        VerbRow("what-if", "history", "Replay history under another policy or without some events", takes_mine=True),
+        VerbRow("sql", "history", "Query the ledger in SQL", takes_mine=True),
     ),
     "Curation": (
-        VerbRow("retire", "cli.curation", "Take entries out of the playbook", takes_mine=True),
-        VerbRow("restore", "cli.curation", "Bring retired, removed or pruned entries back", takes_mine=True),
-        VerbRow("pin", "cli.curation", "Protect entries from pruning, or let them be pruned again", takes_mine=True),
-        VerbRow("reword", "cli.curation", "Change the text of an entry", takes_mine=True),
-        VerbRow("move", "cli.curation", "Move entries to a section", takes_mine=True),
-        VerbRow("merge", "cli.curation", "Merge entries that say the same", takes_mine=True),
-        VerbRow("promote", "cli.curation", "Add an entry of your own playbook to the project's"),
-        VerbRow("demote", "cli.curation", "Move an entry of the project to your own playbook"),
-        VerbRow("proposals", "cli.curation", "List the changes that agents proposed", takes_mine=True),
-        VerbRow("proposals accept", "cli.curation", "Make changes that agents proposed", takes_mine=True),
-        VerbRow("proposals reject", "cli.curation", "Close proposals without making their changes", takes_mine=True),
+        VerbRow("retire", "curation", "Take entries out of the playbook", takes_mine=True),
+        VerbRow("restore", "curation", "Bring retired, removed or pruned entries back", takes_mine=True),
+        VerbRow("pin", "curation", "Protect entries from pruning, or let them be pruned again", takes_mine=True),
+        VerbRow("reword", "curation", "Change the text of an entry", takes_mine=True),
+        VerbRow("move", "curation", "Move entries to a section", takes_mine=True),
+        VerbRow("merge", "curation", "Merge entries that say the same", takes_mine=True),
+        VerbRow("promote", "curation", "Add an entry of your own playbook to the project's"),
+        VerbRow("demote", "curation", "Move an entry of the project to your own playbook"),
+        VerbRow("proposals", "curation", "List the changes that agents proposed", takes_mine=True),
+        VerbRow("proposals accept", "curation", "Make changes that agents proposed", takes_mine=True),
+        VerbRow("proposals reject", "curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        VerbRow("lift", "scores.lift", "Show whether the playbook helps, or ask that"),
-        VerbRow("score", "cli.scores", "Show the scores of the agent"),
-        VerbRow("score record", "cli.scores", "Record metrics and benchmarks of the agent"),
-        VerbRow("score gate", "cli.scores", "Exit with 0 if the scores let the agent evolve, else 1"),
-        VerbRow("score baseline", "cli.scores", "Set the value that a score is compared with"),
+        VerbRow("lift", "lift", "Show whether the playbook helps, or ask that"),
+        VerbRow("score", "scores", "Show the scores of the agent"),
+        VerbRow("score record", "scores", "Record metrics and benchmarks of the agent"),
+        VerbRow("score gate", "scores", "Exit with 0 if the scores let the agent evolve, else 1"),
+        VerbRow("score baseline", "scores", "Set the value that a score is compared with"),
     ),
     "Sharing": (
-        VerbRow("share", "cli.sharing", "Share the playbook with other machines"),
-        VerbRow("sync", "cli.sharing", "Exchange events with the shared book"),
+        VerbRow("share", "sharing", "Share the playbook with other machines"),
+        VerbRow("sync", "sharing", "Exchange events with the shared book"),
     ),
     "Upkeep": (
-        VerbRow("verify", "cli.upkeep", "Verify every event of the ledger", takes_mine=True),
-        VerbRow("replay", "cli.upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
-        VerbRow("check", "cli.doctor", "Run verify, replay --check and score gate at once, for CI"),
-        VerbRow("import", "cli.upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
-        VerbRow("redact", "cli.curation", "Erase a text from the ledger and its files", takes_mine=True),
-        VerbRow("reflect", "cli.reflect", "Let a model rate the sessions that await reflection"),
-        VerbRow("export", "cli.upkeep", "Write entries into a file that agents read"),
-        VerbRow("uninstall", "cli.install", "Remove what init installed; the ledger stays"),
+        VerbRow("verify", "upkeep", "Verify every event of the ledger", takes_mine=True),
+        VerbRow("replay", "upkeep", "Rebuild playbook.json from the ledger", takes_mine=True),
+        VerbRow("check", "doctor", "Run verify, replay --check and score gate at once, for CI"),
+        VerbRow("import", "upkeep", "Import an existing playbook.json, or another ledger", takes_mine=True),
+        VerbRow("redact", "curation", "Erase a text from the ledger and its files", takes_mine=True),
+        VerbRow("reflect", "reflect", "Let a model rate the sessions that await reflection"),
+        VerbRow("export", "upkeep", "Write entries into a file that agents read"),
+        VerbRow("uninstall", "install", "Remove what init installed; the ledger stays"),
     ),
     "For programs": (
-        VerbRow("hook", "cli.install", "Handle one hook payload of an agent"),
+        VerbRow("hook", "install", "Handle one hook payload of an agent"),
         VerbRow("mcp", "mcp", "Serve the playbook to a model over MCP"),
-        VerbRow("record", "cli.everyday", "Record ratings and new entries from JSON", takes_mine=True),
-        VerbRow("completion", "cli.upkeep", "Print or install shell completion"),
+        VerbRow("record", "everyday", "Record ratings and new entries from JSON", takes_mine=True),
+        VerbRow("completion", "upkeep", "Print or install shell completion"),
     ),
 }
 """Group on the help screen → its verbs, in the order of the screen, which describes those of the first group."""
@@ -173,7 +171,7 @@ class Verbs(click.Group):
         del ctx
         if cmd_name not in VERBS:
             return None
-        module = import_module(f"tallybook.projections.surfaces.{VERBS[cmd_name].module}")
+        module = import_module(f"tallybook.projections.surfaces.cli.{VERBS[cmd_name].module}")
         commands = (value for value in vars(module).values() if isinstance(value, click.Command))
         command = next(command for command in commands if command.name == cmd_name)
         if _PROJECT not in command.params:

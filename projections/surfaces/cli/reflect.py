@@ -24,17 +24,16 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.history.reflections import NO_RATER, ReflectedSession, Reflections
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
+from tallybook.projections.surfaces.cli.parameters import as_json
 from tallybook.projections.surfaces.cli.review import refresh_notice
 from tallybook.projections.surfaces.console.output import answer, format_count, note, reply, require_consent, say
-from tallybook.projections.surfaces.console.parameters import as_json
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import prompts, raters, transcript, worker
 from tallybook.projections.surfaces.reflection.worker import Plan, Result, is_of_project
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import pair, record
+from tallybook.projections.surfaces.writing import commands, pair, record
 
 FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"

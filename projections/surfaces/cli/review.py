@@ -15,23 +15,22 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import Entry, PointReviewed
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history import review as reviews
 from tallybook.projections.history.event_rows import entry_line, name_line, numbered_rows
 from tallybook.projections.history.review import LEAST, describe_difference, find_pairs, merge_command, pair_json
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, needs_ratings
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent
+from tallybook.projections.surfaces.cli.parameters import HUMAN, Number, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.console.parameters import HUMAN, Number, Verb, WholeNumber, provenance_of
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing import commands, curation
 from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import Request
 

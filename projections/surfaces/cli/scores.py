@@ -15,15 +15,15 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.scores import scoring, summary, trends
 from tallybook.projections.scores.config import LOG
 from tallybook.projections.scores.view import Scores
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import parameters as common
+from tallybook.projections.surfaces.cli import parameters as common
+from tallybook.projections.surfaces.cli.parameters import find_moment
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
-from tallybook.projections.surfaces.console.parameters import find_moment
 from tallybook.projections.surfaces.history.playbook_file import describe
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import refresh
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:

@@ -16,14 +16,13 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.history.votes import HUMAN
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.agents.table import Payload, find_agent
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project, find_paths
-from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.erasure import TextSearch
 from tallybook.projections.surfaces.writing.requests import VOTES_FORM
 

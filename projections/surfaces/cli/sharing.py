@@ -14,6 +14,7 @@ import click
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.engine import WAIT, Engine, UnreachableError
+from tallybook.projections.surfaces.cli.parameters import Number, Verb
 from tallybook.projections.surfaces.console.output import (
     NotConfirmedError,
     can_ask,
@@ -23,7 +24,6 @@ from tallybook.projections.surfaces.console.output import (
     require_consent,
     say,
 )
-from tallybook.projections.surfaces.console.parameters import Number, Verb
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import membership, operations, syncing

@@ -14,14 +14,14 @@ from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, Cannot
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.history.event_rows import by_json
 from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
+from tallybook.projections.surfaces.cli.parameters import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import format_count, note, reply, say
-from tallybook.projections.surfaces.console.parameters import Verb, at_when, read_input
 from tallybook.projections.surfaces.history.reading import Opened
 from tallybook.projections.surfaces.workspace.personal import PersonalPlaybook
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
     from tallybook.ledger.verification import Verification

@@ -37,7 +37,7 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.fold import State, View, fold, fold_history
+from tallybook.projections.playbook.fold import State, View, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:

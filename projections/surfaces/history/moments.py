@@ -24,6 +24,7 @@ from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing import numbers
 from tallybook.ledger.storage import redaction
+from tallybook.projections.history.event_rows import EventFilter
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import has_book, open_log, search
 from tallybook.projections.surfaces.workspace.project import Project
@@ -412,3 +413,20 @@ def contained_in(moment: Moment) -> Callable[[EventRecord], bool]:
         number, end = numbers.book_number, moment.in_book
     # A history has whole batches, and the moment may be inside one.
     return lambda record: numbers.own_id(record.id) in ids or 0 < (number(record.seq) or 0) <= end
+
+
+def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:
+    """Yield the events that pass a filter, whose bounds are event numbers of this machine.
+
+    Raises:
+        UnknownEntryError: No event is about the entry.
+        BadInputError: There is no such event number.
+    """
+    from tallybook.projections.surfaces.history import events
+
+    log, since, until = open_log(project), wanted.since, wanted.until
+    if has_book(log) and (since or until is not None):
+        log = log if until is None else log.at(until)
+        earlier = contained_in(find(project, str(since), "since")) if since else None
+        wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
+    return events.events(log, wanted)

@@ -32,7 +32,7 @@ from tallybook.ledger.playbook_constants import REDACTED, SECTIONED
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.ledger.sharing.numbers import PENDING, book_number
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import State, fold, fold_history, history
+from tallybook.projections.playbook.fold import State, fold, fold_history, history
 from tallybook.projections.playbook.render import entries_by_section, playbook_bytes, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.console.output import format_time

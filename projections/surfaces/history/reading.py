@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard, cast
 
@@ -15,7 +15,7 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_or_read
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
-from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.playbook.fold import fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM, Form, S, fold_log, position_of
@@ -26,6 +26,7 @@ from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
+    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 
@@ -150,3 +151,8 @@ class Opened:
     def close(self) -> None:
         """Close the ledger."""
         self.log.close()
+
+
+def history_at(project: Project, moment: Moment | None) -> Callable[[], Iterator[Batch]]:
+    """Return a reader of history, from its beginning to a moment, None for its end."""
+    return (lambda: batches(project)) if moment is None else moment.history

@@ -19,12 +19,11 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.fold import UndoneEvent, fold, history
 from tallybook.projections.history.entry_history import ENTRIES, blame, graveyard
 from tallybook.projections.history.event_rows import kind_of, row
+from tallybook.projections.playbook.fold import UndoneEvent, fold, history
 from tallybook.projections.playbook.inject import interval
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history.reading import has_book, open_log
+from tallybook.projections.surfaces.history.reading import has_book, history_at, open_log
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def query(project: Project, text: str, moment: Moment | None = None) -> Iterator
     with closing(sqlite3.connect(":memory:", isolation_level=None, detect_types=sqlite3.PARSE_DECLTYPES)) as database:
         # Sorted rows would otherwise go to a file.
         database.execute("PRAGMA temp_store = MEMORY")
-        _create_tables(database, commands.history_at(project, moment), text.casefold(), columns)
+        _create_tables(database, history_at(project, moment), text.casefold(), columns)
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         database.set_authorizer(_authorize)
         until_s = clock.elapsed_s() + LIMIT_S

@@ -22,9 +22,9 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import bytes_of, read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
-from tallybook.projections.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.history import entry_history
 from tallybook.projections.history.comparisons import diff
+from tallybook.projections.playbook.fold import UndoneIds, fold_history, undos_in
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Author as Author
     from tallybook.ledger.records import Batch as Batch
     from tallybook.ledger.storage.redacted_digests import RedactedTextError as RedactedTextError
-    from tallybook.projections.fold import State as State
-    from tallybook.projections.fold import View as View
+    from tallybook.projections.playbook.fold import State as State
+    from tallybook.projections.playbook.fold import View as View
     from tallybook.projections.surfaces.history.stories import AmbiguousEntryError as AmbiguousEntryError
     from tallybook.projections.surfaces.writing.curation import ProposedError as ProposedError
     from tallybook.projections.surfaces.writing.curation import UndoResult as UndoResult
@@ -44,7 +44,7 @@ _MODULES = {
     ),
     "tallybook.ledger.records": ("Author", "Batch"),
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
-    "tallybook.projections.fold": ("State", "View"),
+    "tallybook.projections.playbook.fold": ("State", "View"),
     "tallybook.projections.surfaces.history.stories": ("AmbiguousEntryError",),
     "tallybook.projections.surfaces.writing.curation": ("ProposedError", "UndoResult"),
     "tallybook.projections.surfaces.writing.record": ("Outcome",),

@@ -21,13 +21,13 @@ from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, Entry, Event
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.numbers import plain
-from tallybook.projections.fold import State, View, fold_history
 from tallybook.projections.history.event_rows import EventFilter, by_json, is_of_kind
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import moments, playbook_file, stories
+from tallybook.projections.playbook.fold import State, View, fold_history
+from tallybook.projections.surfaces.history import moments, playbook_file, reading, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.writing.requests import check_provenance
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class Ledger:
         check(int, since=since)
         check(int | None, until=until)
         wanted = EventFilter(name, session, kinds=_known_kinds(kinds), since=since, until=until)
-        return map(_make_event, commands.select_records(self.project, wanted))
+        return map(_make_event, moments.select_records(self.project, wanted))
 
     def fold(self, view: View[S], *, at: int | str | None = None) -> S:
         """Return the state of a view after all events, or as of a moment; undone events are left out.
@@ -318,7 +318,7 @@ class Ledger:
             BadInputError: There is no such moment.
         """
         check(View, view=view)
-        return fold_history(view, commands.history_at(self.project, self._moment(at)))
+        return fold_history(view, reading.history_at(self.project, self._moment(at)))
 
     def why(self, words: str, *, at: int | str | None = None) -> dict[str, Any]:
         """Return the story of an entry as ``tallybook why --json`` prints it.

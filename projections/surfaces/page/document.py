@@ -30,9 +30,9 @@ from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, PREFIX, shared_number
-from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
 from tallybook.projections.playbook.entry import SPEC_POLICY
+from tallybook.projections.playbook.fold import UNDOABLE, fold_history
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
 from tallybook.projections.scores.scoring import Level, alerts

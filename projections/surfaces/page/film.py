@@ -16,8 +16,8 @@ from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.projections.fold import UndoneIds, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.history.entry_history import affected_names
+from tallybook.projections.playbook.fold import UndoneIds, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import PLAYBOOK, UNDONE, Playbook
 from tallybook.projections.surfaces.writing.secrets import mask

@@ -22,14 +22,13 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import OPERATIONS
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import ReflectionRequested
-from tallybook.ledger.line import START
+from tallybook.ledger.line import MAX_PROVENANCE_CHARS, START
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold
 from tallybook.projections.history.reflections import GONE, NO_RATER, REFLECTIONS, ReflectedSession, Reflections
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.claude import folder_name
-from tallybook.projections.surfaces.console.parameters import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.history import checkpoints, reading
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.hooks.draws import LINEAGE

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.names import format_names
-from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
 from tallybook.projections.scores.scoring import Level, Session, is_enough
 from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.trends import NOT_ENOUGH
 from tallybook.projections.scores.view import OVERALL_ID, PLAYBOOK, Scores
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import escape, format_count, format_time
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.scores.configuration import score_named, state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -518,7 +518,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
 def _explain(query: ScoreQuery, session: Session, components: Sequence[Component]) -> dict[str, dict[str, Any]]:
     """Return component → why it has its score in a session."""
     view = summary.evidence_view(session.id, with_playbook=any(part.id == PLAYBOOK for part in components))
-    records = fold_history(view, commands.history_at(query.project, query.when)).records
+    records = fold_history(view, reading.history_at(query.project, query.when)).records
     return {part.id: summary.explain(session, part, query.state.config, records) for part in components}
 
 

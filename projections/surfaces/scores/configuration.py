@@ -18,7 +18,7 @@ import msgspec
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.scores.config import SESSION, Config, DocumentError, overlay, read_config, score_id
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.console.output import format_count

@@ -15,11 +15,11 @@ from tallybook.ledger.events import KIND_OF
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores import view
 from tallybook.projections.scores.view import KINDS, Scores
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_own_log
 from tallybook.projections.surfaces.scores.configuration import PLACE, state_of
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"

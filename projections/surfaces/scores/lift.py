@@ -1,37 +1,35 @@
-"""Lift: does the playbook help? The verb that asks, answers and closes questions, and what other answers say of it.
+"""Lift: does the playbook help? Questions asked, judged and closed, and what other answers say of them.
 
 From some sessions a draw withholds what a question is about. Its secret repeats the draw, and only its user has that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import dropwhile
 import json
 from math import log
 from typing import TYPE_CHECKING, Any, Final
 
-import click
 import msgspec
 
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.fast_stdlib import import_lazily, sha256
 from tallybook.ledger.names import find_name
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.event_rows import brief
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import require_person
-from tallybook.projections.surfaces.console.output import format_count, format_time, reply
-from tallybook.projections.surfaces.console.parameters import Verb, at_when, find_moment, provenance_of
+from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.hooks import blocks, draws
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
     from tallybook.projections.history import lift as view
@@ -62,51 +60,9 @@ _FEWEST_MEASURED: Final = 20
 """With fewer measured sessions nothing is said of how many a verdict takes."""
 
 
-@click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
-@click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
-@click.option("--outcome", metavar="OUTCOME", default="clean", help="Compare by clean, or by a score; for ask.")
-@at_when
-def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
-    """Show whether the playbook helps, or ask that.
-
-    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their shares
-    of tool calls that did not fail are compared, or another score. `stop` closes it. Without a word, every question is
-    shown; with a NAME, what is known of that entry.
-
-    --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
-    hold, withheld and plan
-    """
-    as_json = options.pop("as_json")
-    verb = words[0] if words else ""
-    if verb in {"ask", "stop"} and when is not None:
-        raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
-    if verb == "ask":
-        _print_asked(project, *ask(project, words[1:], outcome, provenance_of(options)), as_json=as_json)
-        return
-    if len(words) > 1:
-        raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
-    if verb == "stop":
-        shown = [_stop(project, provenance_of(options))]
-    else:
-        shown = load_questions(project, find_moment(project, when))
-    lines: Iterable[str] = (line for question in shown for line in _question_lines(question))
-    if verb not in {"", "stop"}:
-        # What is known of an entry
-        name = find_name(verb, {name: None for question in shown for name in question["names"]})
-        about = None if name is None else _judge_entry(shown, name)
-        if about is None:
-            if find_name(verb, reading.current(reading.open_log(project)).used) is None:
-                raise UnknownEntryError(verb)
-            raise NothingToDoError(verb, "nothing was asked", f"`tallybook lift ask {verb}` asks whether it helps")
-        shown, lines = [about[0]], [f"{name}: {_say_judged(*about)}"]
-    if not shown:
-        lines = ["Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps."]
-    reply(shown, lines, as_json=as_json)
-
-
 def load_state(project: Project, moment: Moment | None = None) -> Lift:
     """Return the questions of a ledger as of a moment, or now."""
-    return fold_history(view.lift_view(configuration.load(project)), commands.history_at(project, moment))
+    return fold_history(view.lift_view(configuration.load(project)), reading.history_at(project, moment))
 
 
 # Asking, and closing
@@ -228,26 +184,7 @@ def _scoring_of(outcome: str, config: Config) -> str:
     return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def _print_asked(project: Project, state: Lift, withheld: Sequence[events.Entry], *, as_json: bool) -> None:
-    """Print a new question: what is withheld, and what to pin first."""
-    question, hold = state.questions[state.open], settings.read(project).hold
-    document, plan = _question_json(state, question), _plan(state, question, hold)
-    each = "each of these entries is withheld by a draw of its own" if question.event.question == view.NAMES else ""
-    lines = [
-        f"Question {question.number} is open: {_describe(document)} By {question.event.outcome}.",
-        f"From {hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:",
-        *(f"  {entry.name}  {' '.join(entry.text.split())}" for entry in withheld),
-        # Some of the next sessions lack these entries, and a rule among them may guard against damage.
-        "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:",
-        f"  tallybook pin {withheld[0].name}",
-        *filter(None, [plan]),
-        "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.",
-    ]
-    details = {"hold": hold, "withheld": [entry.name for entry in withheld], "plan": plan}
-    reply(document | details, lines, as_json=as_json)
-
-
-def _plan(state: Lift, question: Question, hold: float) -> str:
+def plan(state: Lift, question: Question, hold: float) -> str:
     """Return what a verdict takes, by the sessions so far; for another outcome than `clean` only time will tell."""
     if question.event.outcome != view.CLEAN:
         return ""
@@ -273,7 +210,7 @@ def _plan(state: Lift, question: Question, hold: float) -> str:
     return f"A verdict on {difference}, takes about {sessions} sessions {seen}; above {most} none can come."
 
 
-def _stop(project: Project, by: Mapping[str, str]) -> Row:
+def stop(project: Project, by: Mapping[str, str]) -> Row:
     """Close the open question, and return it.
 
     Raises:
@@ -287,7 +224,7 @@ def _stop(project: Project, by: Mapping[str, str]) -> Row:
     commands.record_request(project, requests.Request(requests.PlainEvents((events.LiftStopped(id_),)), by))
     draws.save_question(project)
     state = load_state(project)
-    return _question_json(state, state.questions[id_])
+    return question_json(state, state.questions[id_])
 
 
 # Draws, drawn again: with the secret, anyone who doubts a draw can repeat it
@@ -328,10 +265,10 @@ def draw_again(project: Project) -> Row:
 def load_questions(project: Project, moment: Moment | None = None) -> list[Row]:
     """Return the questions of a ledger with their verdicts, in order, as of a moment or now."""
     state = load_state(project, moment)
-    return [_question_json(state, question) for question in state.questions.values()]
+    return [question_json(state, question) for question in state.questions.values()]
 
 
-def _question_json(state: Lift, question: Question) -> Row:
+def question_json(state: Lift, question: Question) -> Row:
     """Return a question with the verdict on each unit; no verdicts where the scores are not computed as when asked."""
     event, now, rows = question.event, view.now_of(state), None
     # Another outcome is another question: scores of two configurations are no series.
@@ -353,7 +290,7 @@ def _question_json(state: Lift, question: Question) -> Row:
     }
 
 
-def _describe(question: Row) -> str:
+def describe(question: Row) -> str:
     """Return what a question asks."""
     names = question["names"]
     if question["question"] == view.PLAYBOOK:
@@ -377,11 +314,11 @@ def _say_verdict(verdict: Row | None) -> str:
     return f"{NOT_KNOWN}: thousands of sessions more at this rate"
 
 
-def _question_lines(question: Row) -> Iterator[str]:
+def question_lines(question: Row) -> Iterator[str]:
     """Yield a question and its verdicts as lines for people; what there is besides a verdict, where it has figures."""
     asked, stopped = question["asked"], question["stopped"]
     state_word = f"closed {format_time(stopped['at'])}" if stopped else f"open since {format_time(asked['at'])}"
-    yield f"Question {question['number']}, {state_word}: {_describe(question)} By {question['outcome']}."
+    yield f"Question {question['number']}, {state_word}: {describe(question)} By {question['outcome']}."
     if question["verdicts"] is None:
         yield f"  {CHANGED}"
     for verdict in question["verdicts"] or ():
@@ -404,7 +341,7 @@ def _question_lines(question: Row) -> Iterator[str]:
             yield f"    a session on average: {arms[0]} with it; {arms[1]} without it"
 
 
-def _judge_entry(questions: Sequence[Row], name: str) -> tuple[Row, Row | None] | None:
+def judge_entry(questions: Sequence[Row], name: str) -> tuple[Row, Row | None] | None:
     """Return the last question that is about an entry, and the verdict on it or on the group that it belongs to.
 
     Returns:
@@ -418,7 +355,7 @@ def _judge_entry(questions: Sequence[Row], name: str) -> tuple[Row, Row | None] 
     return None
 
 
-def _say_judged(question: Row, verdict: Row | None) -> str:
+def say_judged(question: Row, verdict: Row | None) -> str:
     """Return what is known of an entry in one line."""
     group = " as one of the new entries" if question["question"] == view.NEW else ""
     return f"{_say_verdict(verdict)}{group} (question {question['number']})"
@@ -434,8 +371,8 @@ def _load_asked(project: Project, moment: Moment | None) -> list[Row]:
 
 def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
     """Return what lift knows of an entry as of a moment, in a line."""
-    about = _judge_entry(_load_asked(project, moment), name)
-    return [] if about is None else [f"Lift: {_say_judged(*about)}."]
+    about = judge_entry(_load_asked(project, moment), name)
+    return [] if about is None else [f"Lift: {say_judged(*about)}."]
 
 
 def summary_lines(project: Project) -> list[str]:
@@ -453,7 +390,7 @@ def summary_lines(project: Project) -> list[str]:
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
     questions = _load_asked(project, moment)
-    judged = {name: _judge_entry(questions, name) for question in questions for name in question["names"]}
+    judged = {name: judge_entry(questions, name) for question in questions for name in question["names"]}
     return frozenset(name for name, about in judged.items() if about and about[1] and about[1]["word"] == "hurts")
 
 

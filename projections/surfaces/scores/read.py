@@ -35,7 +35,7 @@ from tallybook.ledger.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_de
 from tallybook.ledger.telemetry import read as telemetry
 from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.view import unknown_parts
-from tallybook.projections.surfaces.console.parameters import provenance_of
+from tallybook.projections.surfaces.cli.parameters import provenance_of
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration

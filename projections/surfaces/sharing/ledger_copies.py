@@ -32,7 +32,7 @@ from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
 from tallybook.ledger.sharing.replica import copy_names, find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
-from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.playbook.fold import fold, fold_history
 from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.surfaces.console.output import format_count, note, reply
 from tallybook.projections.surfaces.history import checkpoints, playbook_file

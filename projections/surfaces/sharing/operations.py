@@ -29,10 +29,9 @@ from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.landing import SHARED
 from tallybook.ledger.storage import spool
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.fold import fold_history
 from tallybook.projections.history.event_rows import summary
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count, format_time, note
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
@@ -42,7 +41,7 @@ from tallybook.projections.surfaces.sharing.membership import Membership, open_e
 from tallybook.projections.surfaces.sharing.shared_log import SharedLog, find_renamed, read_syncs
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing import commands, record, secrets
 from tallybook.projections.surfaces.writing.requests import Request
 
 _MOVE_TRIES = 20

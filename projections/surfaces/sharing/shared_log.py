@@ -34,7 +34,7 @@ from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, book_n
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import redacted_ids
-from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, fold, fold_history
+from tallybook.projections.playbook.fold import UNDOABLE, State, UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
 

@@ -20,19 +20,18 @@ from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import Redactions
-from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, fold_history, history
 from tallybook.projections.history.entry_history import graveyard
 from tallybook.projections.history.event_rows import summary
 from tallybook.projections.history.review import LESSON_VERB, PROPOSALS, Proposals
+from tallybook.projections.playbook.fold import UNDOABLE, UndoneEvent, fold, fold_history, history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
 from tallybook.projections.surfaces.history import moments, playbook_file, reading
 from tallybook.projections.surfaces.history.moments import contained_in, find_event, find_writers, session_of, spans_of
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import pair
+from tallybook.projections.surfaces.writing import commands, pair
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request

@@ -21,8 +21,8 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing.numbers import last_shown
 from tallybook.ledger.storage import caches, redacted_digests, redaction, spool
-from tallybook.projections.fold import fold
 from tallybook.projections.history.votes import VOTES, Votes
+from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import checkpoints, playbook_file, reading
 from tallybook.projections.surfaces.history.playbook_file import ExaminedFile

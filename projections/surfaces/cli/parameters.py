@@ -14,6 +14,7 @@ import click
 from tallybook.ledger import strict_json
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, PointSeeded, is_day
+from tallybook.ledger.line import MAX_PROVENANCE_CHARS
 from tallybook.ledger.names import SECTIONS, format_names
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent
@@ -22,7 +23,7 @@ from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from tallybook.projections.fold import State
+    from tallybook.projections.playbook.fold import State
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history.moments import Moment
 
@@ -183,7 +184,6 @@ PROVENANCE_OPTIONS: Final = {
     "agent": "Record the agent.",
     "model": "Record the model that rated.",
 }
-MAX_PROVENANCE_CHARS: Final = 200
 HUMAN: Final = "human"
 AGENT: Final = "agent"
 
@@ -295,9 +295,9 @@ def note_pending(project: Project, moment: Moment | None, book: Playbook, name: 
         book: The playbook at that moment.
         name: The entry that the answer is about, None for all of them.
     """
-    from tallybook.projections.surfaces import commands
     from tallybook.projections.surfaces.history import playbook_file
     from tallybook.projections.surfaces.history.reading import Opened
+    from tallybook.projections.surfaces.writing import commands
 
     note(*commands.spool_notes(project))
     if moment is not None:

@@ -27,13 +27,13 @@ from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.history.event_rows import EventFilter, brief
 from tallybook.projections.playbook import inject
 from tallybook.projections.playbook.render import playbook_dict
-from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.agents.table import Payload, find_agent, object_of
-from tallybook.projections.surfaces.console.parameters import provenance_of
+from tallybook.projections.surfaces.cli.parameters import provenance_of
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.hooks import citations, draws, injection, ledger_access
 from tallybook.projections.surfaces.workspace import personal, settings
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -450,7 +450,7 @@ def _history(
     until = None if at is None else moments.find_here(ledger.project, at, "at").seq
     events = (
         record
-        for record in commands.select_records(ledger.project, EventFilter(name, until=until))
+        for record in moments.select_records(ledger.project, EventFilter(name, until=until))
         if not {getattr(record.event, "name", ""), *getattr(record.event, "merged", ())}.intersection(held)
     )
     return plain({"events": [brief(record) for record in deque(events, limit)]})

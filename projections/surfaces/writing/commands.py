@@ -20,9 +20,9 @@ from tallybook.ledger.events import RATINGS, PointNoted, PointProposed
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import is_digest
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.records import Batch, EventRecord
+from tallybook.ledger.records import Batch
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold_history
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import playbook_file, reading
@@ -34,7 +34,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from tallybook.ledger.decisions import update
     from tallybook.ledger.verification import Verification
-    from tallybook.projections.history.event_rows import EventFilter
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.writing import record as recording
     from tallybook.projections.surfaces.writing import requests
@@ -326,29 +325,6 @@ def why(project: Project, words: str, moment: Moment | None = None) -> dict[str,
     from tallybook.projections.surfaces.history import stories
 
     return stories.explain_entry(project, words, moment)[0]
-
-
-def history_at(project: Project, moment: Moment | None) -> Callable[[], Iterator[Batch]]:
-    """Return a reader of history, from its beginning to a moment, None for its end."""
-    return (lambda: reading.batches(project)) if moment is None else moment.history
-
-
-def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:
-    """Yield the events that pass a filter, whose bounds are event numbers of this machine.
-
-    Raises:
-        UnknownEntryError: No event is about the entry.
-        BadInputError: There is no such event number.
-    """
-    from tallybook.projections.surfaces.history import events, moments
-    from tallybook.projections.surfaces.history.moments import contained_in
-
-    log, since, until = reading.open_log(project), wanted.since, wanted.until
-    if reading.has_book(log) and (since or until is not None):
-        log = log if until is None else log.at(until)
-        earlier = contained_in(moments.find(project, str(since), "since")) if since else None
-        wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
-    return events.events(log, wanted)
 
 
 def spool_notes(project: Project) -> tuple[str, ...]:

@@ -1,0 +1,81 @@
+"""The verb `lift`: asks whether the playbook helps, shows what is known, and closes a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from tallybook.ledger import events
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
+from tallybook.ledger.names import find_name
+from tallybook.projections.history import lift as view
+from tallybook.projections.history.lift import Lift
+from tallybook.projections.surfaces.cli.parameters import Verb, at_when, find_moment, provenance_of
+from tallybook.projections.surfaces.console.output import reply
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.scores import lift as questions
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import Project
+
+
+@click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
+@click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
+@click.option("--outcome", metavar="OUTCOME", default="clean", help="Compare by clean, or by a score; for ask.")
+@at_when
+def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
+    """Show whether the playbook helps, or ask that.
+
+    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their shares
+    of tool calls that did not fail are compared, or another score. `stop` closes it. Without a word, every question is
+    shown; with a NAME, what is known of that entry.
+
+    --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
+    hold, withheld and plan
+    """
+    as_json = options.pop("as_json")
+    verb = words[0] if words else ""
+    if verb in {"ask", "stop"} and when is not None:
+        raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
+    if verb == "ask":
+        _print_asked(project, *questions.ask(project, words[1:], outcome, provenance_of(options)), as_json=as_json)
+        return
+    if len(words) > 1:
+        raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
+    if verb == "stop":
+        shown = [questions.stop(project, provenance_of(options))]
+    else:
+        shown = questions.load_questions(project, find_moment(project, when))
+    lines: Iterable[str] = (line for question in shown for line in questions.question_lines(question))
+    if verb not in {"", "stop"}:
+        # What is known of an entry
+        name = find_name(verb, {name: None for question in shown for name in question["names"]})
+        about = None if name is None else questions.judge_entry(shown, name)
+        if about is None:
+            if find_name(verb, reading.current(reading.open_log(project)).used) is None:
+                raise UnknownEntryError(verb)
+            raise NothingToDoError(verb, "nothing was asked", f"`tallybook lift ask {verb}` asks whether it helps")
+        shown, lines = [about[0]], [f"{name}: {questions.say_judged(*about)}"]
+    if not shown:
+        lines = ["Nothing was asked; `tallybook lift ask playbook` asks whether the playbook helps."]
+    reply(shown, lines, as_json=as_json)
+
+
+def _print_asked(project: Project, state: Lift, withheld: Sequence[events.Entry], *, as_json: bool) -> None:
+    """Print a new question: what is withheld, and what to pin first."""
+    question, hold = state.questions[state.open], settings.read(project).hold
+    document, plan = questions.question_json(state, question), questions.plan(state, question, hold)
+    each = "each of these entries is withheld by a draw of its own" if question.event.question == view.NAMES else ""
+    lines = [
+        f"Question {question.number} is open: {questions.describe(document)} By {question.event.outcome}.",
+        f"From {hold:.0%} of the sessions that begin from now on, {each or 'these entries are withheld'}:",
+        *(f"  {entry.name}  {' '.join(entry.text.split())}" for entry in withheld),
+        # Some of the next sessions lack these entries, and a rule among them may guard against damage.
+        "Pin each rule that guards against damage before the next session; a pinned entry is never withheld:",
+        f"  tallybook pin {withheld[0].name}",
+        *filter(None, [plan]),
+        "`tallybook lift` shows what is known, and `tallybook lift stop` closes the question.",
+    ]
+    details = {"hold": hold, "withheld": [entry.name for entry in withheld], "plan": plan}
+    reply(document | details, lines, as_json=as_json)
