@@ -36,11 +36,7 @@ for _variable in [name for name in os.environ if name.startswith("GIT_")]:
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
 settings.register_profile(
-    "tallybook",
-    max_examples=slice_of(100, 40),
-    deadline=None,
-    derandomize=bool(os.environ.get("CI")),
-    print_blob=True,
+    "tallybook", max_examples=slice_of(100, 40), deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True
 )
 settings.load_profile("tallybook")
 

@@ -35,11 +35,7 @@ from helpers.lift_worlds import (  # noqa: E402 - the path comes first
     twins,
     working,
 )
-from tallybook.projections.history.lift_verdict import (  # noqa: E402 - as above
-    Trial,
-    budget,
-    judge_entries,
-)
+from tallybook.projections.history.lift_verdict import Trial, budget, judge_entries  # noqa: E402 - as above
 
 World = Callable[[Random], Iterable[Trial]]
 COUNT: Final = 1000

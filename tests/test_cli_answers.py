@@ -54,13 +54,7 @@ def real(project: Path, *arguments: str, stdin: str = "", **environment: str) ->
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
-@pytest.mark.parametrize(
-    ("encoding", "arguments"),
-    [
-        ("cp1252", ["why", "kpt_001", "--json"]),
-        ("ascii", ["log"]),
-    ],
-)
+@pytest.mark.parametrize(("encoding", "arguments"), [("cp1252", ["why", "kpt_001", "--json"]), ("ascii", ["log"])])
 def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str, arguments: list[str]) -> None:
     """An answer is printed whatever the encoding of standard output, even one that lacks its characters."""
     commands.add(Project(project), "Größe prüfen 🎉", {"rater": "human"})

@@ -200,15 +200,7 @@ def on_terminal(project: Project, words: list[str], pager: str, delay_s: str = "
     return shown
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["replay"],
-        ["why", "kpt_001"],
-        ["log"],
-    ],
-    ids=lambda words: words[0],
-)
+@pytest.mark.parametrize("words", [["replay"], ["why", "kpt_001"], ["log"]], ids=lambda words: words[0])
 def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str]) -> None:
     """A command that reads for longer than the delay shows its progress, and its answer is the same."""
     words = [word.format(here.root) for word in words]
@@ -270,11 +262,7 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        ("tallybook.projections.surfaces.cli.everyday", ["show"]),
-        ("click", ["log"]),
-    ],
+    ("module", "words"), [("tallybook.projections.surfaces.cli.everyday", ["show"]), ("click", ["log"])]
 )
 @pytest.mark.usefixtures("project")
 def test_a_command_interrupted_while_it_loads_reports_that(module: str, words: list[str]) -> None:

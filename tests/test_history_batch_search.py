@@ -13,16 +13,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.events import HUMAN
-from helpers.long_ledgers import (
-    CLOSED,
-    LEARNED,
-    NAMES,
-    STORY,
-    STRETCHES,
-    grow,
-    opened,
-    project_of,
-)
+from helpers.long_ledgers import CLOSED, LEARNED, NAMES, STORY, STRETCHES, grow, opened, project_of
 from helpers.memory_log import MemoryLog
 from helpers.sweep import slice_of
 from tallybook.ledger import clock

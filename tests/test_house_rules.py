@@ -56,10 +56,7 @@ STDLIB_ALONE = [
 ]
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
-ENGINE_CLIENTS = {
-    "tallybook.ledger.sharing.objects": "obstore",
-    "tallybook.ledger.sharing.postgres": "psycopg",
-}
+ENGINE_CLIENTS = {"tallybook.ledger.sharing.objects": "obstore", "tallybook.ledger.sharing.postgres": "psycopg"}
 """Module of an engine → the client library that it imports; the module is loaded only where a book needs it."""
 
 VIEWS_MAY = (

@@ -14,22 +14,9 @@ import pytest
 from helpers.commands import Run
 from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS
 from tallybook.ledger.decisions.curation import APPLY, PROPOSE, Translation, translate
-from tallybook.ledger.decisions.update import (
-    Decision,
-    Edit,
-    IgnoredItem,
-    decide_edit,
-    decide_extraction,
-)
+from tallybook.ledger.decisions.update import Decision, Edit, IgnoredItem, decide_edit, decide_extraction
 from tallybook.ledger.errors import NOT_UNICODE
-from tallybook.ledger.events import (
-    Entry,
-    PlaybookUpdated,
-    PointAdded,
-    PointProposed,
-    PointRated,
-    PointRetired,
-)
+from tallybook.ledger.events import Entry, PlaybookUpdated, PointAdded, PointProposed, PointRated, PointRetired
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.projections.playbook.fold import fold
@@ -200,10 +187,7 @@ def test_a_merge_that_would_be_pruned_is_proposed() -> None:
         ({"type": "ADD"}, "text is missing"),
         (merge("kpt_003"), FEW),
         (merge("kpt_003", "kpt_003"), FEW),
-        (
-            {"type": "MERGE", "source_ids": "kpt_003"},
-            FEW,
-        ),
+        ({"type": "MERGE", "source_ids": "kpt_003"}, FEW),
         (merge("kpt_003", "kpt_004", text="Test always"), "already in the playbook as kpt_002"),
         ({"type": "UPDATE", "target_id": "kpt_004", "text": "Test"}, "already in the playbook as kpt_003"),
     ],

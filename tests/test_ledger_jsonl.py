@@ -22,11 +22,7 @@ from helpers.ledger_files import Flushes, fail, refuse, spooled
 from helpers.ledger_logs import BY, Clock, append, lines, names, rated
 from tallybook.ledger import line, search
 from tallybook.ledger import log as files
-from tallybook.ledger.errors import (
-    CannotWriteError,
-    DamagedLedgerError,
-    OutcomeUnknownError,
-)
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
 from tallybook.ledger.line import Draft, normalize_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.search import Delivery, find_deliveries
@@ -394,11 +390,7 @@ def test_a_hook_changes_nothing_in_a_damaged_ledger(project: Path, run: Run) -> 
     assert 3 == run("verify").code
     transcript = project / "transcript.jsonl"
     transcript.write_text("{}\n")
-    payload = {
-        "hook_event_name": "SessionEnd",
-        "cwd": str(project),
-        "transcript_path": str(transcript),
-    }
+    payload = {"hook_event_name": "SessionEnd", "cwd": str(project), "transcript_path": str(transcript)}
     call(payload)
     assert data == (here.ledger / "events.jsonl").read_bytes()
     assert 3 == run("verify").code

@@ -23,11 +23,7 @@ from tallybook.ledger.events import Event, EventRedacted, LogRecovered, Playbook
 from tallybook.ledger.line import FREE_CHARS, FREE_MARK, RawBatch, head_field
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import redaction
-from tallybook.ledger.storage.redaction import (
-    PENDING_FILE,
-    PendingRedaction,
-    find_erased,
-)
+from tallybook.ledger.storage.redaction import PENDING_FILE, PendingRedaction, find_erased
 from tallybook.ledger.verification import verify
 
 TOLD = "the key is hunter2"

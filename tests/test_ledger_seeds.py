@@ -89,11 +89,7 @@ def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
 @pytest.mark.parametrize(
     ("texts", "text", "flaw"),
     [
-        (
-            r'"text":"a \ud800 b"',
-            "a \ufffd b",
-            "contains a broken character, recorded as \ufffd",
-        ),
+        (r'"text":"a \ud800 b"', "a \ufffd b", "contains a broken character, recorded as \ufffd"),
         ('"text":"a","text":"b"', "b", "repeats a key, of which the last one counts"),
     ],
 )

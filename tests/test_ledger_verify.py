@@ -13,15 +13,7 @@ from tallybook.ledger import scan, search, verification
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import (
-    CHAIN_MARK,
-    START,
-    Draft,
-    Position,
-    RawBatch,
-    frame,
-    join_key,
-)
+from tallybook.ledger.line import CHAIN_MARK, START, Draft, Position, RawBatch, frame, join_key
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import head as heads

@@ -9,9 +9,7 @@ from typing import Any
 from hypothesis import given
 
 from helpers.view_histories import FUTURES, history
-from tallybook.ledger.events import (
-    Entry,
-)
+from tallybook.ledger.events import Entry
 from tallybook.ledger.records import Batch
 from tallybook.projections.history.comparisons import diff
 from tallybook.projections.history.entry_history import ENTRIES, EntryStatuses

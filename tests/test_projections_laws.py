@@ -18,9 +18,7 @@ from helpers.view_catalog import CONFIGURED_VIEWS, VIEWS
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.legacy_import import read_legacy
-from tallybook.ledger.events import (
-    UnknownEvent,
-)
+from tallybook.ledger.events import UnknownEvent
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.playbook.fold import View, fold, fold_history

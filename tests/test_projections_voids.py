@@ -20,12 +20,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.history.reflections import (
-    REFLECTIONS,
-    Failure,
-    ReadPosition,
-    Reflections,
-)
+from tallybook.projections.history.reflections import REFLECTIONS, Failure, ReadPosition, Reflections
 from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.fold import history as retold
 from tallybook.projections.playbook.view import PLAYBOOK

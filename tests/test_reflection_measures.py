@@ -337,10 +337,7 @@ def test_quotes_become_notes() -> None:
         ('{"evaluations": []}', "missing required field `new_key_points`"),
         (json.dumps(GOOD | {"new_key_points": ["x"] * 21}), "`array` of length <= 20 - at `\\$.new_key_points`"),
         ('{"new_key_points": [7], "evaluations": []}', r"Expected `str`, got `int` - at `\$.new_key_points\[0\]`"),
-        (
-            '{"new_key_points": [], "evaluations": ["kpt_001"]}',
-            r"`object`, got `str` - at `\$.evaluations\[0\]`",
-        ),
+        ('{"new_key_points": [], "evaluations": ["kpt_001"]}', r"`object`, got `str` - at `\$.evaluations\[0\]`"),
         (
             '{"new_key_points": [], "evaluations": [{"name": "a", "rating": "good"}]}',
             r"Expected `str` matching regex .* at `\$.evaluations\[0\].rating`",

@@ -154,9 +154,7 @@ def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=slice_of(40, 20))
 @given(
-    lengths=st.lists(st.integers(0, 300), min_size=1, max_size=12),
-    chars=st.integers(1, 500),
-    cut=st.integers(0, 40),
+    lengths=st.lists(st.integers(0, 300), min_size=1, max_size=12), chars=st.integers(1, 500), cut=st.integers(0, 40)
 )
 def test_pieces_are_all_of_a_session_once(tmp_path: Path, lengths: list[int], chars: int, cut: int) -> None:
     """However long its lines are and however much is asked at once, each line is in one piece, in order."""

@@ -31,13 +31,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import worker
-from tallybook.projections.surfaces.reflection.marks import (
-    MAX_LESSONS,
-    Mark,
-    MarkedMessage,
-    mark_requests,
-    read_marks,
-)
+from tallybook.projections.surfaces.reflection.marks import MAX_LESSONS, Mark, MarkedMessage, mark_requests, read_marks
 from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings

@@ -15,14 +15,7 @@ from helpers.git_repositories import commit, git
 from helpers.reviews import DAY_US, Terminal, events, give, items, record
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger import clock
-from tallybook.ledger.events import (
-    Entry,
-    PlaybookUpdated,
-    PointAdded,
-    PointCited,
-    PointRated,
-    PointReviewed,
-)
+from tallybook.ledger.events import Entry, PlaybookUpdated, PointAdded, PointCited, PointRated, PointReviewed
 from tallybook.projections.history.review import find_pairs, find_similar
 from tallybook.projections.surfaces.cli import review
 from tallybook.projections.surfaces.workspace.project import Project

@@ -106,12 +106,7 @@ GATED: tuple[str, ...] = (
     "--no-drop 0",
 )
 GATED += ("--allow-no-data", "--component ac9", "--component mood", "--min nan", "--no-drop -1", "--at 20")
-REFUSED: tuple[str, ...] = (
-    "--daily --weekly",
-    "--session x --config",
-    "--feed --export x.md",
-    "--config --at 1",
-)
+REFUSED: tuple[str, ...] = ("--daily --weekly", "--session x --config", "--feed --export x.md", "--config --at 1")
 REFUSED += ("--component ac99", "--session nobody", "--session s-", "--at never")
 COMMANDS = [
     *(f"score {words}" for words in SHOWN),

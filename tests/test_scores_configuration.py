@@ -27,12 +27,7 @@ from helpers.json_values import JSON
 from helpers.ledger_files import held, spooled
 from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.projections.scores.config import (
-    Config,
-    DocumentError,
-    Metric,
-    read_config,
-)
+from tallybook.projections.scores.config import Config, DocumentError, Metric, read_config
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PACKAGED, PLACE, default, load
 from tallybook.projections.surfaces.scores.read import IngestReport, SentItem, defaults, feed, items
 from tallybook.projections.surfaces.workspace.project import Project

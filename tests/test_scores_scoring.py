@@ -52,11 +52,7 @@ def made(values: dict[str, int], own: str = "", feedback: float | None = None) -
     ("component", "values", "expected"),
     [
         # 10,000 ms are 80, 25 % are 50: 80 * 0.3 + 50 * 0.2 + 90 * 0.2 + 100 * 0.3 = 24 + 10 + 18 + 30.
-        (
-            "ac01",
-            {"startup_ms": 10_000, "context_percent": 25, "greeting_score": 90, "orientation_done": True},
-            82,
-        ),
+        ("ac01", {"startup_ms": 10_000, "context_percent": 25, "greeting_score": 90, "orientation_done": True}, 82),
         # 80 * 0.35 + 70 * 0.25 + 75 * 0.2 + 90 * 0.2 = 28 + 17.5 + 15 + 18 = 78.5, rounded up.
         (
             "ac02",
@@ -268,10 +264,7 @@ def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
 PERCENTS = st.integers(0, 100) | st.none()
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 28), PERCENTS, PERCENTS, PERCENTS), max_size=20),
-    st.integers(1, 5),
-)
+@given(st.lists(st.tuples(st.integers(1, 28), PERCENTS, PERCENTS, PERCENTS), max_size=20), st.integers(1, 5))
 def test_changes_add_up(days: list[tuple[int, float | None, float | None, float | None]], span: int) -> None:
     """The parts' changes sum to the change of the whole, whatever was not measured."""
     names = ("state_preservation", "handoff_quality", "completeness")

@@ -11,14 +11,7 @@ import pytest
 
 from helpers.score_histories import config
 from tallybook.projections.scores.scoring import Level, number, trend
-from tallybook.projections.scores.trends import (
-    Gate,
-    GateQuery,
-    History,
-    forecast,
-    gate,
-    regressions,
-)
+from tallybook.projections.scores.trends import Gate, GateQuery, History, forecast, gate, regressions
 from tallybook.projections.scores.view import Baseline
 
 KEYS = ("direction", "delta", "delta_percent", "current_avg", "previous_avg")

@@ -394,10 +394,7 @@ def test_a_loaded_playbook_is_saved_and_shared(
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(anna.project.root))
     playbook = compat.load_playbook()
     assert {"kpt_001", "kpt_002", "kpt_003"} == {entry["name"] for entry in playbook["key_points"]}
-    update = {
-        "new_key_points": ["Name units"],
-        "evaluations": [{"name": "kpt_003", "rating": "harmful"}],
-    }
+    update = {"new_key_points": ["Name units"], "evaluations": [{"name": "kpt_003", "rating": "harmful"}]}
     compat.save_playbook(compat.update_playbook_data(playbook, update))
     shown = anna.entries()
     assert (("Be kind", 2, 1), "Name units") == (shown["kpt_003"], shown[playbook["key_points"][-1]["name"]][0])

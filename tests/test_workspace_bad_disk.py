@@ -62,10 +62,7 @@ def read_only_mount(small_disk: Project) -> Iterator[Project]:
     subprocess.run(["mount", "-o", "remount,rw", str(small_disk.claude)], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["add new", "undo", "score record --component ac01 startup_ms=1"],
-)
+@pytest.mark.parametrize("words", ["add new", "undo", "score record --component ac01 startup_ms=1"])
 def test_on_a_read_only_mount_no_advice_is_to_try_again(read_only_mount: Project, words: str) -> None:
     """A command that writes says to mount the file system for writing, with exit code 4; nothing changes."""
     before = protected_bytes(read_only_mount)

@@ -76,10 +76,7 @@ OPERATIONS = st.one_of(
 RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "odd"])
 RESULTS = st.fixed_dictionaries(
     {"evaluations": st.lists(st.fixed_dictionaries({"name": NAMES, "rating": RATINGS}), max_size=5)},
-    optional={
-        "new_key_points": st.lists(POINTS, max_size=4),
-        "operations": st.lists(OPERATIONS, max_size=12),
-    },
+    optional={"new_key_points": st.lists(POINTS, max_size=4), "operations": st.lists(OPERATIONS, max_size=12)},
 )
 
 

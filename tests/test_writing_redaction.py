@@ -29,13 +29,7 @@ from tallybook.ledger.line import Position
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.storage import disk, redaction, spool
-from tallybook.ledger.storage.redacted_digests import (
-    FOLDER,
-    MIN_TEXT_CHARS,
-    NAME,
-    RedactedTextError,
-    normalize_look,
-)
+from tallybook.ledger.storage.redacted_digests import FOLDER, MIN_TEXT_CHARS, NAME, RedactedTextError, normalize_look
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading

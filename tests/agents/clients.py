@@ -187,15 +187,7 @@ GEMINI = Client(
     ask=_ask_gemini,
     tool=("run_shell_command", {"command": "echo as [kpt_002] says"}),
     settings=".gemini/settings.json",
-    events=(
-        "SessionStart",
-        "BeforeAgent",
-        "BeforeTool",
-        "AfterTool",
-        "PreCompress",
-        "AfterAgent",
-        "SessionEnd",
-    ),
+    events=("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "PreCompress", "AfterAgent", "SessionEnd"),
     hooks=lambda events, command: _nested(events, command, 10_000),
     own_settings='{ "ui": {"hideBanner": true} }',
 )

@@ -14,13 +14,7 @@ from agents import projects
 from agents.clients import Client, Installed
 from agents.projects import ASKED, CITED, ENTRIES, LINE, Place
 from helpers.stub_models import Reply, Request, StubModel, stub_model
-from tallybook.ledger.events import (
-    PlaybookInjected,
-    PointCited,
-    PointRated,
-    ReflectionCompleted,
-    ReflectionRequested,
-)
+from tallybook.ledger.events import PlaybookInjected, PointCited, PointRated, ReflectionCompleted, ReflectionRequested
 
 MARKED = "As [kpt_001] says, done.\n\n[kpt_001 helpful]"
 PRINTED = ("as [kpt_002] says", "'[kpt_002 harmful: printed]'")

@@ -12,14 +12,7 @@ from uuid import UUID
 
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
-from tallybook.ledger.events import (
-    LedgerOpened,
-    PlaybookAdopted,
-    PlaybookUpdated,
-    PointAdded,
-    PointRated,
-    PointSeeded,
-)
+from tallybook.ledger.events import LedgerOpened, PlaybookAdopted, PlaybookUpdated, PointAdded, PointRated, PointSeeded
 from tallybook.ledger.line import FORMAT, LOG_NAME, START, Draft, Position, Stamp, frame
 from tallybook.ledger.log import JsonlLog
 

@@ -89,9 +89,7 @@ def _compare_replay(setting: Setting, name: str, kind: str, what: str) -> Row:
     trial = {reader: min(run_once(reader, folder)["seconds"] for _ in range(2)) for reader in JSON_READERS}
     reader = min(JSON_READERS, key=trial.__getitem__)
     pairs = alternate(
-        lambda: run_once("replay", folder)["seconds"],
-        lambda: run_once(reader, folder)["seconds"],
-        setting.pairs(5),
+        lambda: run_once("replay", folder)["seconds"], lambda: run_once(reader, folder)["seconds"], setting.pairs(5)
     )
     what = f"{what}, {setting.events:,} events"
     return Row(name, what, "json.loads alone over the same lines", pairs, "s")

@@ -61,11 +61,7 @@ CODEX: Final = RecordedSession(
     4,
 )
 COMPACTED: Final = RecordedSession(
-    "codex",
-    "01a20860-9906-7132-9c39-bdcfa47bed07",
-    f"{_CODEX}27-58-01a20860-9906-7132-9c39-bdcfa47bed07.jsonl",
-    "",
-    1,
+    "codex", "01a20860-9906-7132-9c39-bdcfa47bed07", f"{_CODEX}27-58-01a20860-9906-7132-9c39-bdcfa47bed07.jsonl", "", 1
 )
 _CHATS: Final = "gemini/shop/chats"
 GEMINI: Final = RecordedSession(

@@ -11,11 +11,7 @@ import pytest
 from helpers.ledger_lines import forge, read
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.events import (
-    EVENT_TYPES,
-    Event,
-    Numbers,
-)
+from tallybook.ledger.events import EVENT_TYPES, Event, Numbers
 from tallybook.ledger.fast_stdlib import dumps
 
 for _cls, _ in EVENT_TYPES.values():

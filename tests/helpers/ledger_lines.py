@@ -23,17 +23,7 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import (
-    START,
-    Draft,
-    Position,
-    RawBatch,
-    Stamp,
-    chained_bytes,
-    complete_lines,
-    digest,
-    frame,
-)
+from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, chained_bytes, complete_lines, digest, frame
 from tallybook.ledger.scan import Scan, Stop
 
 AT = "2026-11-21T20:17:03.123456Z"

@@ -18,10 +18,7 @@ from helpers.commands import Run
 from helpers.events import injected
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
-from tallybook.ledger.events import (
-    Event,
-    TranscriptRead,
-)
+from tallybook.ledger.events import Event, TranscriptRead
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
 

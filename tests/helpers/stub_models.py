@@ -209,12 +209,7 @@ def _responses(reply: Reply, streams: bool) -> tuple[bytes, str]:
     if reply.tool:
         name, arguments = reply.tool
         items.append(
-            {
-                "type": "function_call",
-                "call_id": _new_id("call"),
-                "name": name,
-                "arguments": json.dumps(arguments),
-            }
+            {"type": "function_call", "call_id": _new_id("call"), "name": name, "arguments": json.dumps(arguments)}
         )
     total = reply.tokens + 10
     usage = {"input_tokens": reply.tokens, "output_tokens": 10, "total_tokens": total}
