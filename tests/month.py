@@ -72,14 +72,7 @@ class Habits(NamedTuple):
 
 @attrs.define
 class Entry:
-    """An entry and its fate.
-
-    Attributes:
-        author: A key of AUTHORS.
-        quality: GOOD or BAD.
-        followed: How many lineages followed it while it was in the playbook.
-        is_gone: Whether it left.
-    """
+    """An entry and its fate: how many lineages followed it while it was in the playbook, and whether it left."""
 
     author: str
     quality: str

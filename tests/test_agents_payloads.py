@@ -186,12 +186,7 @@ VALUES = st.sampled_from(ODD) | JSON
 
 @attrs.frozen
 class BadPayload:
-    """A recorded payload that was changed; a report shows the beginning of it.
-
-    Attributes:
-        row: The recorded row.
-        data: The bytes that it became.
-    """
+    """A recorded payload that was changed; a report shows the beginning of it."""
 
     row: dict[str, Any] = attrs.field(repr=False)
     data: bytes = attrs.field(repr=lambda data: repr(data[:2_000]))

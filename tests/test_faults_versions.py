@@ -58,12 +58,7 @@ for number in range(int(sys.argv[3])):
 
 @attrs.frozen
 class Release:
-    """A copy of the packages as another release would have them.
-
-    Attributes:
-        root: Where it is installed.
-        project: The project it works on.
-    """
+    """A copy of the packages as another release would have them, and the project that it works on."""
 
     root: Path
     project: Path

@@ -289,12 +289,7 @@ SESSION_START = json.dumps({"hook_event_name": "SessionStart", "source": "startu
 
 @attrs.frozen
 class Environment:
-    """A virtual environment that has the command, and a project in a repository.
-
-    Attributes:
-        folder: The environment.
-        root: The project.
-    """
+    """A virtual environment that has the command, and a project in a repository."""
 
     folder: Path
     root: Path

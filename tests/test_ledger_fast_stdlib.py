@@ -28,12 +28,7 @@ C_PARTS = ("_json", "_sha2", "_sha256")
 
 
 class Pair(NamedTuple):
-    """A pair of values.
-
-    Attributes:
-        one: The first.
-        two: The second.
-    """
+    """A pair of values."""
 
     one: int
     two: str = "b"

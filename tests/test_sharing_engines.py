@@ -133,12 +133,7 @@ STEPS = 12
 
 
 class Ends(NamedTuple):
-    """The end that a machine knows, which another one may have moved since.
-
-    Attributes:
-        real: As the engine said.
-        model: As the model said at the same moment.
-    """
+    """The end that a machine knows, which another one may have moved since, and that of the model then."""
 
     real: End
     model: End

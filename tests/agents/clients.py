@@ -243,13 +243,7 @@ CLIENTS = {client.agent: client for client in (CLAUDE, CODEX, GEMINI, COPILOT)}
 
 @attrs.frozen
 class Installed:
-    """A client that is there.
-
-    Attributes:
-        client: The client.
-        path: Its command.
-        version: What it says of its version.
-    """
+    """A client that is there."""
 
     client: Client
     path: Path

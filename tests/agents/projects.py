@@ -55,15 +55,7 @@ sys.exit(done.returncode)
 
 @attrs.frozen
 class Call:
-    """One call of the hook.
-
-    Attributes:
-        payload: Its standard input.
-        environment: The variables that can tell who calls.
-        answer: Its standard output.
-        errors: Its standard error.
-        code: Its exit code.
-    """
+    """One call of the hook, with the variables that can tell who calls."""
 
     payload: str
     environment: dict[str, str]
@@ -74,12 +66,7 @@ class Call:
 
 @attrs.frozen
 class Place:
-    """Where a client runs.
-
-    Attributes:
-        folder: Holds all of it.
-        rater: The stand-in for the model that rates.
-    """
+    """Where a client runs: the folder of all of it, and the stand-in for the model that rates."""
 
     folder: Path
     rater: StandIn

@@ -34,10 +34,7 @@ _DIFFERS_BY = ("source", "trigger", "tool_name", "toolName", "reason")
 
 
 def record(installed: Installed) -> None:
-    """Run a client with a hook at every event of its own, and write the payloads that differ, with what comes of each.
-
-    The caller is known here, so a payload that is taken for another's fails the tests.
-    """
+    """Write the payloads of a client's own events that differ; the caller is known, so none is taken for another's."""
     client = installed.client
     rows = list(_calls(installed, client))
     if client is COPILOT:

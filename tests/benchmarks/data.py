@@ -84,13 +84,7 @@ def lines(batches: Iterable[Sequence[Draft]], events: int) -> Iterator[bytes]:
 
 
 def build(folder: Path, kind: str, events: int) -> None:
-    """Make a ledger in a folder, unless it exists.
-
-    Args:
-        folder: The ledger's own folder.
-        kind: A key of KINDS.
-        events: How long it is at least; the last batch is whole.
-    """
+    """Make a ledger in a folder, unless it exists: a key of KINDS, and how many events it has at least."""
     entries, updates = KINDS[kind]
     path = folder / LOG_NAME
     if path.exists():

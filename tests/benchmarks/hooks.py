@@ -140,11 +140,7 @@ def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[s
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Measure each hook on a short ledger and on a long one, then two of them against the old way.
-
-    Raises:
-        NotMeasuredError: There is no shell, or the command is not installed.
-    """
+    """Measure each hook on a short ledger and on a long one, then two of them against the old way."""
     if not shutil.which("sh"):
         raise NotMeasuredError("hook: this system has no shell")
     for events in (SHORT, LONG):

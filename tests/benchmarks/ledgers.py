@@ -106,11 +106,7 @@ def replay_different(setting: Setting) -> Iterator[Row]:
 
 
 def memory(setting: Setting) -> Iterator[Row]:
-    """Measure the greatest memory of a replay against that of one a tenth as long.
-
-    Raises:
-        NotMeasuredError: The system does not report a process's memory.
-    """
+    """Measure the greatest memory of a replay against that of one a tenth as long."""
     lengths = (setting.events, max(setting.events // LONG, 1))
     long, short = [_make_ledger(setting, "alike", length) for length in lengths]
     pairs = alternate(

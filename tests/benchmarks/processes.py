@@ -28,11 +28,7 @@ KIB = 1024
 
 
 def installed() -> Path:
-    """Return the command that is installed with this Python.
-
-    Raises:
-        NotMeasuredError: There is none.
-    """
+    """Return the command that is installed with this Python, or raise NotMeasuredError."""
     found = Path(sys.executable).with_name("tallybook")
     if not found.exists():
         raise NotMeasuredError("the command is not installed beside this Python")

@@ -72,11 +72,7 @@ class Row:
 
 
 def alternate(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[tuple[float, float]]:
-    """Measure both sides in turn, each as often first as second, so that a drift of the machine hits both.
-
-    Returns:
-        The figures of each pair, as (ours, theirs).
-    """
+    """Measure (ours, theirs) in turn, each as often first as second, so that a drift of the machine hits both."""
     taken = []
     for index in range(pairs):
         if index % 2:

@@ -53,11 +53,7 @@ def _at_least_one(text: str) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Make the requested faults, and print the tallies.
-
-    Returns:
-        1 where a promise was broken, else 0.
-    """
+    """Make the requested faults, and print the tallies; return 1 where a promise was broken, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all where none is named")
     parser.add_argument("--count", type=_at_least_one, metavar="N", help="faults of each row; its own number without")

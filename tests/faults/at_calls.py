@@ -73,14 +73,7 @@ def holding(project: Project, text: str) -> list[Path]:
 
 
 class Outcome(NamedTuple):
-    """The result of one interrupted command.
-
-    Attributes:
-        fault: The injected fault.
-        answer: The command's answer.
-        counts: By heading.
-        problems: The problems, in words; empty without any.
-    """
+    """The result of one interrupted command."""
 
     fault: Fault
     answer: Answer
@@ -218,11 +211,7 @@ def suffer(name: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: 
 
 
 def _rows(row: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: Setting) -> Iterator[Tally]:
-    """Yield a tally for each scene.
-
-    Raises:
-        NoToolError: Calls cannot be interrupted here.
-    """
+    """Yield a tally for each scene, or raise NoToolError where calls cannot be interrupted."""
     if why_not():
         raise NoToolError(f"{row}: {why_not()}")
     for name in SCENES:

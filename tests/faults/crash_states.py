@@ -290,14 +290,7 @@ RUNS: dict[str, Callable[[Path], Recorder]] = {
 
 
 class Broken(NamedTuple):
-    """A state that broke a promise.
-
-    Attributes:
-        where: The run, and after which of its steps the power went.
-        counts: What was broken, by heading.
-        outcome: Its result.
-        state: Path → bytes of the disk.
-    """
+    """A state that broke a promise, and the step of the run after which the power went."""
 
     where: str
     counts: dict[str, int]

@@ -295,12 +295,7 @@ def forgeries() -> list[Forgery]:
 
 
 class Trial:
-    """Two honest machines, and the book that Mallory writes to.
-
-    Attributes:
-        rated: How many ratings each machine gave its own entry.
-        problems: What was wrong.
-    """
+    """Two honest machines, and the book that Mallory writes to."""
 
     def __init__(self, folder: Path) -> None:
         """Let both share a book, each with an entry of its own."""

@@ -51,14 +51,7 @@ _RATER = {"rater": "reflector", "session": "00000000-0000-4000-8000-000000000001
 
 
 class Image(NamedTuple):
-    """A ledger before it is changed, with a head at the end of its log.
-
-    Attributes:
-        data: The whole log.
-        batches: What a fold of it is given.
-        events: The same, line by line.
-        log: The ledger.
-    """
+    """A ledger before it is changed, with a head at the end of its log."""
 
     data: bytes
     batches: list[RawBatch]
@@ -81,12 +74,7 @@ class Mutation(NamedTuple):
 
 
 def build(folder: Path, seed: int) -> Image:
-    """Make a ledger with texts, keys, batches of one and of many lines, and a sealed range in the middle.
-
-    Args:
-        folder: Its own folder, not there yet.
-        seed: Gives the ids and salts: another seed makes another ledger of the same events.
-    """
+    """Make a ledger with texts, keys, batches of one and of many lines, and a sealed range in the middle."""
     folder.mkdir(parents=True)
     path = folder / LOG_NAME
     chance = Random(seed)  # noqa: S311 - the same ledger in every run, and no secret

@@ -90,23 +90,14 @@ while True:
 
 
 class Pulled(NamedTuple):
-    """The result of one power loss.
-
-    Attributes:
-        counts: By heading.
-        problems: What was refused or lost, in words; empty where all is well.
-    """
+    """The result of one power loss."""
 
     counts: dict[str, int]
     problems: list[str]
 
 
 def _run(*words: str | Path) -> None:
-    """Run a command as root.
-
-    Raises:
-        NoToolError: The system refuses it.
-    """
+    """Run a command as root, or raise NoToolError where the system refuses it."""
     done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise NoToolError(f"{words[0]} was refused: {done.stderr.strip()}")
@@ -126,11 +117,7 @@ def why_not(system: str) -> str:
 
 
 def make_image(system: str, image: Path) -> None:
-    """Make an empty file system.
-
-    Raises:
-        NoToolError: It cannot be shut down here.
-    """
+    """Make an empty file system, or raise NoToolError where it cannot be shut down."""
     why = why_not(system)
     if why:
         raise NoToolError(f"{system}: {why}")
@@ -167,13 +154,7 @@ def pull(place: Path) -> None:
 
 
 def write_back(path: Path, draw: Random, other: Path) -> None:
-    """Make the system write some pages of a file's end before others, as it may at any time, and commit its size.
-
-    Args:
-        path: The file.
-        draw: Draws the pages.
-        other: A file of the same file system that is flushed.
-    """
+    """Make the system write some pages of a file's end before others, as it may at any time, and commit its size."""
     sync = ctypes.CDLL(None, use_errno=True).sync_file_range
     size = path.stat().st_size
     fd = os.open(path, os.O_RDONLY)
@@ -289,11 +270,7 @@ def _checked(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) 
 
 
 def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
-    """Shut down one file system ``count`` times, and yield each result.
-
-    Raises:
-        NoToolError: It cannot be done here.
-    """
+    """Shut down one file system ``count`` times, and yield each result; raise NoToolError where it cannot be done."""
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same pulls
     image, place = setting.folder / f"{system}.img", setting.folder / system
     make_image(system, image)

@@ -331,13 +331,7 @@ class Call(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One interrupted call.
-
-    Attributes:
-        name: The call.
-        number: Which of its name it is.
-        how: KILL, SHORT, or the name of an error.
-    """
+    """One interrupted call: its name, which of that name, and KILL, SHORT or the name of an error."""
 
     name: str
     number: int

@@ -321,11 +321,7 @@ def _cut_machines(trial: Trial, machine: Machine) -> None:
 
 @contextmanager
 def _small_disk(folder: Path) -> Iterator[None]:
-    """Mount a small file system in memory on a folder.
-
-    Raises:
-        NoToolError: The system refuses.
-    """
+    """Mount a small file system in memory on a folder, or raise NoToolError."""
     words = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_BYTES},mode=755", "tmpfs", str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:

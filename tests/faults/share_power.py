@@ -36,11 +36,7 @@ MOST_PAUSE_S = 2.5
 
 
 class Disk:
-    """A file system of its own, mounted on a folder.
-
-    Attributes:
-        place: The folder.
-    """
+    """A file system of its own, mounted on a folder."""
 
     def __init__(self, system: str, image: Path, place: Path, stack: ExitStack) -> None:
         """Make it and mount it; the stack unmounts it."""
@@ -69,13 +65,7 @@ _Powered: TypeAlias = "tuple[Scenery, dict[str, Disk]]"
 
 
 class Loss(NamedTuple):
-    """What loses its power.
-
-    Attributes:
-        trial: The machines.
-        disks: Name of a machine, or "remote" → its disk.
-        added: Texts of entries → whether they were acknowledged.
-    """
+    """What loses its power."""
 
     trial: Trial
     disks: dict[str, Disk]
@@ -213,11 +203,7 @@ def _finish(loss: Loss) -> tuple[dict[str, int], list[str]]:
 
 
 def suffer(name: str, count: int, setting: Setting) -> Tally:
-    """Let the power go so many times, each time after every machine has recorded ratings, and compare the machines.
-
-    Raises:
-        NoToolError: It cannot be done here.
-    """
+    """Let the power go so many times, each time after every machine has recorded ratings, and compare the machines."""
     engine, give_disks, lose = LOSSES[name]
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same losses
     with tempfile.TemporaryDirectory(prefix="share-", dir=setting.folder) as text, ExitStack() as stack:

@@ -48,14 +48,7 @@ SPELLING = "not canonical JSON"
 
 
 class BatchRead(NamedTuple):
-    """A batch as a reader returns it.
-
-    Attributes:
-        last: Sequence number of its last line.
-        chain: Its chain value.
-        events: Its events.
-        records: The same, with who and when.
-    """
+    """A batch as a reader returns it."""
 
     last: int
     chain: str
@@ -64,12 +57,7 @@ class BatchRead(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of a path that returns batches.
-
-    Attributes:
-        batches: The batches that it returned.
-        refused: Its refusal after them; None at the end.
-    """
+    """The batches that a path returned, and its refusal after them; None at the end."""
 
     batches: list[BatchRead]
     refused: TallybookError | None
@@ -139,12 +127,7 @@ def end_of(data: bytes) -> Position:
 
 
 def judge(folder: Path, data: bytes) -> Outcome:
-    """Pass a log to every path that reads it: first all of it acknowledged, then nothing.
-
-    Args:
-        folder: Where the ledger is made; its old content is removed.
-        data: The log.
-    """
+    """Pass a log to every path that reads it, in a new ledger: first all of it acknowledged, then nothing."""
     settled = Case(folder, data, end_of(data))
     verdict, answer = _readers(settled)
     fresh = Case(folder, data, START)

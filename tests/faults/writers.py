@@ -107,14 +107,7 @@ def append_one(log: JsonlLog, name: str) -> None:
 
 
 def tally(setting: Setting) -> dict[str, int]:
-    """Kill writers until there were as many kills as requested.
-
-    The seed repeats the choice of writers and moments; the scheduler's part cannot be repeated. About every thousand
-    kills have a new ledger.
-
-    Returns:
-        Counts: kills, acknowledged, and BROKEN, which are 0 if all is well.
-    """
+    """Kill writers until there were so many kills; the seed repeats their choice, and not what the scheduler does."""
     count = setting.times(USUAL)
     chance = random.Random(setting.seed)  # noqa: S311 - a fault that can be repeated, no secret
     total: Counter[str] = Counter(dict.fromkeys(("kills", "acknowledged", *BROKEN), 0))

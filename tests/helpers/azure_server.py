@@ -27,12 +27,7 @@ _WAIT_S = 60
 
 
 class Containers:
-    """A server with its containers.
-
-    Attributes:
-        place: Its address over http.
-        key: The key of its account.
-    """
+    """A server with its containers."""
 
     def __init__(self, place: str, key: str) -> None:
         """Take a server that starts."""

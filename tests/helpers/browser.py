@@ -66,12 +66,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Tab:
-    """A page of Tallybook that is open in the browser.
-
-    Attributes:
-        page: The page, as Playwright has it.
-        noise: What it asked of a network or wrote to the console.
-    """
+    """A page of Tallybook that is open in the browser, and what it asked of a network or wrote to the console."""
 
     def __init__(self, browser: Browser, file: Path, **options: Any) -> None:
         """Open a file."""

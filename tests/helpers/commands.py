@@ -109,11 +109,7 @@ def package_folders() -> dict[str, Path]:
 
 
 def lay_out(target: Path) -> Path:
-    """Copy the package into a folder, like an installer, and return the folder.
-
-    Args:
-        target: A folder; what it holds of the package is replaced.
-    """
+    """Copy the package into a folder, like an installer, in place of an earlier copy, and return the folder."""
     for package, folder in package_folders().items():
         place = target.joinpath(*package.split("."))
         ignored = shutil.ignore_patterns("__pycache__", *(["library"] if package == "tallybook.projections" else []))

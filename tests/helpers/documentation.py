@@ -26,13 +26,7 @@ PAGES: Final = {
 
 
 class Example(NamedTuple):
-    """A fenced block of a page.
-
-    Attributes:
-        page: The page's path.
-        language: The word after the fence.
-        code: Its lines.
-    """
+    """A fenced block of a page, with the word after the fence."""
 
     page: str
     language: str

@@ -113,11 +113,7 @@ ENGINES: dict[str, Make] = {
 
 
 class Fixtures:
-    """What the contexts of engines ask of pytest: a folder, which may change, and servers, each started once.
-
-    Attributes:
-        folder: The folder of the next book.
-    """
+    """What the contexts of engines ask of pytest: a folder, which may change, and servers, each started once."""
 
     def __init__(self, stack: ExitStack, folder: Path, request: pytest.FixtureRequest | None = None) -> None:
         """Take what ends the servers, the folder, and the request of a test, which has servers of its own."""

@@ -87,11 +87,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serve_https(folder: Path, user: str, password: str) -> Iterator[tuple[int, Path, list[str]]]:
-    """Serve the repositories in a folder over https to one user.
-
-    Yields:
-        The port on 127.0.0.1, the file of the certificate to trust, and the logins that were sent.
-    """
+    """Serve a folder's repositories over https to one user; yield port, certificate to trust, and logins sent."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
     subprocess.run([*words.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)

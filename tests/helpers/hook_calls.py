@@ -30,13 +30,7 @@ START = {"hook_event_name": "SessionStart", "source": "startup"}
 
 @attrs.frozen
 class Called:
-    """What a hook printed and how it ended.
-
-    Attributes:
-        returncode: Its exit code.
-        stdout: Its answer.
-        stderr: What it complained of.
-    """
+    """What a hook printed and how it ended."""
 
     returncode: int
     stdout: bytes

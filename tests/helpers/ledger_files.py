@@ -33,11 +33,7 @@ def spooled(project: Project) -> list[Path]:
 
 
 def caches_of(ledger: Path) -> Path:
-    """Return the folder for the caches of a ledger, which need not exist.
-
-    Raises:
-        AssertionError: There is none, so that a test of its content would show nothing.
-    """
+    """Return the folder for the caches of a ledger, which need not exist; fail where caches are off."""
     folder = caches.find_folder(ledger)
     if folder is None:
         raise AssertionError(f"{ledger} has no cache folder")

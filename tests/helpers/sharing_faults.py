@@ -120,11 +120,7 @@ _left: list[int] = []
 
 
 def step(name: str) -> None:
-    """Be one of the steps at which a sync can be killed.
-
-    Raises:
-        CrashError: It is killed here.
-    """
+    """Be one of the steps at which a sync can be killed, which is a CrashError."""
     if _left:
         _left[-1] -= 1
         if not _left[-1]:

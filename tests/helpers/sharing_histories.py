@@ -57,14 +57,7 @@ def legacy_bytes(index: int) -> bytes:
 
 
 class History:
-    """One random history.
-
-    Attributes:
-        random: Draws everything.
-        sites: The machines.
-        engine: The engine that they share.
-        told: What was done, for a failure's message.
-    """
+    """One random history; ``told`` has what was done, for a failure's message."""
 
     def __init__(self, seed: int, folder: Path, engine: Engine | None = None) -> None:
         """Begin with up to five machines that know nothing of one another, and an engine; None for one in memory."""

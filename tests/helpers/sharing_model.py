@@ -179,12 +179,7 @@ class Model:
         return entry == other or not self.entry_texts.get(entry, set()).isdisjoint(self.entry_texts.get(other, set()))
 
     def playbook(self, order: Sequence[Intent], landed: Mapping[str, Seen]) -> Playbook:
-        """Return what one ledger shows that got these batches in this order.
-
-        Args:
-            order: The batches.
-            landed: What landing made of events, for those that the model follows.
-        """
+        """Return what one ledger shows that got these batches in this order, following what landing made of events."""
         return self._land(order, landed).playbook()
 
     def unshared(self, intents: Sequence[Intent]) -> Playbook:

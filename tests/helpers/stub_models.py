@@ -18,13 +18,7 @@ _NUMBERS = count(1)
 
 
 class Request(NamedTuple):
-    """What a model was asked.
-
-    Attributes:
-        path: The path of the address, without a query.
-        headers: The headers, their names in lower case.
-        document: The body.
-    """
+    """What a model was asked: path without a query, headers in lower case, and the body."""
 
     path: str
     headers: dict[str, str]
@@ -59,13 +53,7 @@ class Reply(NamedTuple):
 
 
 class StubModel:
-    """A server that answers what a function says, and keeps what it was asked.
-
-    Attributes:
-        address: Its address, without a slash at the end.
-        requests: What it was asked, in order.
-        unknown: Method and path of each request for something else, which it answered with 404.
-    """
+    """A server that answers what a function says, and keeps what it was asked, unknown requests apart."""
 
     def __init__(self, reply: Callable[[Request], Reply]) -> None:
         """Listen on a free port; nothing is answered before the server runs."""

@@ -10,10 +10,5 @@ VARIABLE: Final = "TALLYBOOK_SWEEP"
 
 
 def slice_of(whole: int, usual: int) -> int:
-    """Return how many of the cases of a sweep to try.
-
-    Args:
-        whole: As many as the sweep tries.
-        usual: As many as every run of the tests tries.
-    """
+    """Return how many of the cases of a sweep to try: all, or as many as every run of the tests does."""
     return whole if os.environ.get(VARIABLE) else usual

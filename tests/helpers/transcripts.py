@@ -29,13 +29,7 @@ COMMAND = [sys.executable, "-P", "-m", "tallybook"]
 
 @attrs.define
 class Script:
-    """A transcript that is being written.
-
-    Attributes:
-        path: Its file.
-        session: The session's id.
-        sidechain: Whether a subagent writes it.
-    """
+    """A transcript that is being written, by a subagent where ``sidechain`` is set."""
 
     path: Path
     session: str = "s1"
@@ -111,11 +105,7 @@ sys.exit(step.get("code", 0))
 
 @attrs.frozen
 class Client:
-    """A stand-in for the agent's own client: it does what a plan says, and keeps what it was asked.
-
-    Attributes:
-        folder: Where its plan stands, and what it was asked.
-    """
+    """A stand-in for the agent's own client: it does what a plan says, and keeps what it was asked."""
 
     folder: Path
 

@@ -66,11 +66,7 @@ def percent(count: Counter[str]) -> float:
 
 
 def report(copy: Path) -> int:
-    """Print the survivors among the mutants that were tried, and the table.
-
-    Returns:
-        0 where at least GOAL_PERCENT were killed, else 1.
-    """
+    """Print the survivors among the tried mutants, and the table; return 0 where enough were killed, else 1."""
     counts: dict[str, Counter[str]] = {}
     left: list[str] = []
     for module, mutant, code in verdicts(copy):

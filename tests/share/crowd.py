@@ -19,12 +19,7 @@ MOST_TRIES = 32
 
 
 class Crowd(NamedTuple):
-    """What came of the rounds.
-
-    Attributes:
-        tries: For each sync of pending events, how often another machine was quicker.
-        problems: What was lost, or differs between machines.
-    """
+    """For each sync of pending events how often another machine was quicker, and what was lost or differs."""
 
     tries: list[int]
     problems: list[str]

@@ -84,12 +84,7 @@ def postgres(folder: Path, names: Sequence[str]) -> Iterator[Scenery]:
 
 
 class _Objects(NamedTuple):
-    """An object store and its proxy, under the names of a database's.
-
-    Attributes:
-        server: The server.
-        front: The proxy.
-    """
+    """An object store and its proxy, under the names of a database's."""
 
     server: BucketServer
     front: Front
