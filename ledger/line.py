@@ -155,6 +155,12 @@ def complete_lines(data: bytes) -> list[bytes]:
     return list(BytesIO(data + LINE_END))
 
 
+def kind_of(line: bytes) -> str:
+    """Return the kind of an event by its line in the log, empty if it has none."""
+    _, mark, rest = line.partition(b',\t"kind":"')
+    return rest.partition(b'"')[0].decode("ascii", "replace") if mark else ""
+
+
 def head_field(line: bytes, field: bytes) -> str:
     """Return a text field of a line's head; empty where it is absent."""
     start = line.find(b'"' + field + b'":"')

@@ -25,6 +25,8 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tallybook.ledger.fast_stdlib import StrPath
 
 HEAD_BYTES = 192
@@ -180,3 +182,32 @@ def _read_opening(fd: int) -> bytes:
     """Return the body of a log's first line; empty where that opens neither a ledger nor a book."""
     line = disk.read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
     return line.partition(b'"kind":"ledger.opened","v":')[2] or line.partition(b'"kind":"book.opened","v":')[2]
+
+
+# The lines before it, the last one first
+
+# Usually the last few lines are enough; each window is twice as large as the one before.
+_WINDOW_BYTES = 4 * 1024
+_MAX_WINDOW_BYTES = 1024 * 1024
+_MAX_SEARCHED_BYTES = 1024 * 1024
+
+
+def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: int = 0) -> Iterator[bytes]:
+    """Yield the lines of a log before an offset that contain some bytes, the last one first.
+
+    Args:
+        log_file: The log.
+        end: The offset.
+        needle: The bytes; empty for every line.
+        max_bytes: How far back it is read; 0 for as far as is quickly read line by line.
+    """
+    begin, window, rest = end, _WINDOW_BYTES, b""
+    with disk.hold_open(log_file) as fd:
+        while begin > 0 and end - begin < (max_bytes or _MAX_SEARCHED_BYTES):
+            at = max(begin - window, 0)
+            text = disk.read_at(fd, begin - at, at) + rest
+            rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
+            # Most windows of a long search have no such line, and are not split.
+            if whole.rfind(needle) >= 0:
+                yield from (line for line in reversed(whole.split(b"\n")) if line and needle in line)
+            begin, window = at, min(2 * window, _MAX_WINDOW_BYTES)

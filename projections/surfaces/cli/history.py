@@ -333,7 +333,7 @@ def _fold(project: Project, moment: Moment | None, view: View[Playbook], values:
         BadInputError: A value of ``--without`` is not something to leave out.
         NothingToDoError: No event up to that moment matches one of them.
     """
-    history = reading.history_at(project, moment)
+    history = moments.history_at(project, moment)
     own_history = moment is None or not moment.commit
     names = [name for value in values for name in _parse_without(project, value, own_history=own_history)]
     seqs = frozenset(name for name in names if isinstance(name, int))

@@ -32,10 +32,10 @@ from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import shared_number
+from tallybook.ledger.storage.head import lines_before
 from tallybook.projections.history.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.playbook.fold import UndoneIds, find_undone, undos_in
 from tallybook.projections.surfaces.history.reading import current, has_book, search
-from tallybook.projections.surfaces.hooks.ledger_access import lines_before
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import JsonlLog, Log

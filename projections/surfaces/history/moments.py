@@ -415,6 +415,11 @@ def contained_in(moment: Moment) -> Callable[[EventRecord], bool]:
     return lambda record: numbers.own_id(record.id) in ids or 0 < (number(record.seq) or 0) <= end
 
 
+def history_at(project: Project, moment: Moment | None) -> Callable[[], Iterator[Batch]]:
+    """Return a reader of history, from its beginning to a moment, None for its end."""
+    return (lambda: decode(open_log(project).read())) if moment is None else moment.history
+
+
 def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecord]:
     """Yield the events that pass a filter, whose bounds are event numbers of this machine.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard, cast
 
@@ -26,7 +26,6 @@ from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
-    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 
 
@@ -151,8 +150,3 @@ class Opened:
     def close(self) -> None:
         """Close the ledger."""
         self.log.close()
-
-
-def history_at(project: Project, moment: Moment | None) -> Callable[[], Iterator[Batch]]:
-    """Return a reader of history, from its beginning to a moment, None for its end."""
-    return (lambda: batches(project)) if moment is None else moment.history

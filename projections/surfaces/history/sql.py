@@ -23,7 +23,8 @@ from tallybook.projections.history.entry_history import ENTRIES, blame, graveyar
 from tallybook.projections.history.event_rows import kind_of, row
 from tallybook.projections.playbook.fold import UndoneEvent, fold, history
 from tallybook.projections.playbook.inject import interval
-from tallybook.projections.surfaces.history.reading import has_book, history_at, open_log
+from tallybook.projections.surfaces.history.moments import history_at
+from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:

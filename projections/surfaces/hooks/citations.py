@@ -13,10 +13,11 @@ import os
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps, loads
+from tallybook.ledger.line import kind_of
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, format_name, parse_number
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
-from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.ledger.storage.head import lines_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,9 +162,9 @@ def _read_recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Map
     needle = f'"session":{dumps(session)}'.encode("utf-8", "replace")
     path = JsonlLog(project.ledger).log_file
     with suppress(OSError, TallybookError):
-        for line in ledger_access.lines_before(path, os.stat(path).st_size, needle, MAX_SEARCHED_BYTES):
+        for line in lines_before(path, os.stat(path).st_size, needle, MAX_SEARCHED_BYTES):
             # A text, damage or another kind of event may hold the session's id as well.
-            if ledger_access.kind_of(line) == KIND:
+            if kind_of(line) == KIND:
                 with suppress(ValueError, KeyError, TypeError, RecursionError):
                     event = loads(line.decode("utf-8"))
                     if event["by"]["session"] == session and isinstance(event["body"], dict):

@@ -8,11 +8,11 @@ import sys
 
 from tallybook.ledger import clock, errors
 from tallybook.ledger.fast_stdlib import loads, sha256
-from tallybook.ledger.line import Draft
+from tallybook.ledger.line import Draft, kind_of
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL, STAMP, UNTIL
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import lines_before
 from tallybook.projections.surfaces.workspace.project import CLAUDE, MARKS, playbook_file
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
 
 ERROR_FILE = "hook-error"
@@ -32,10 +31,6 @@ MEMBERSHIPS = os.path.join(CLAUDE, "config", "tallybook-books")
 """Folder in the user's home that says which project shares which book, in a file for each."""
 MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
 """A hook does not read a larger ``playbook.json``, some 35,000 entries: that alone would use up its time."""
-# Usually the last few lines are enough; each window is twice as large as the one before.
-_WINDOW_BYTES = 4 * 1024
-_MAX_WINDOW_BYTES = 1024 * 1024
-_MAX_SEARCHED_BYTES = 1024 * 1024
 # Longer than another hook waits for the ledger and writes to the spool; an agent ends a hook after 10 seconds.
 _DELIVERY_WAIT_MS = 2_000
 
@@ -197,33 +192,6 @@ def is_current(project: AnyProject, seq: int, chain: str, changing: Collection[s
         if kind in changing if changing else kind not in PLAYBOOK_NEUTRAL:
             return False
     return False
-
-
-def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: int = 0) -> Iterator[bytes]:
-    """Yield the lines of a log before an offset that contain some bytes, the last one first.
-
-    Args:
-        log_file: The log.
-        end: The offset.
-        needle: The bytes; empty for every line.
-        max_bytes: How far back it is read; 0 for as far as is quickly read line by line.
-    """
-    begin, window, rest = end, _WINDOW_BYTES, b""
-    with disk.hold_open(log_file) as fd:
-        while begin > 0 and end - begin < (max_bytes or _MAX_SEARCHED_BYTES):
-            at = max(begin - window, 0)
-            text = read_at(fd, begin - at, at) + rest
-            rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
-            # Most windows of a long search have no such line, and are not split.
-            if whole.rfind(needle) >= 0:
-                yield from (line for line in reversed(whole.split(b"\n")) if line and needle in line)
-            begin, window = at, min(2 * window, _MAX_WINDOW_BYTES)
-
-
-def kind_of(line: bytes) -> str:
-    """Return the kind of an event by its line in the log, empty if it has none."""
-    _, mark, rest = line.partition(b',\t"kind":"')
-    return rest.partition(b'"')[0].decode("ascii", "replace") if mark else ""
 
 
 def membership_file(project: AnyProject) -> str:

@@ -15,10 +15,10 @@ import os
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps, loads
-from tallybook.ledger.line import first_seq
+from tallybook.ledger.line import first_seq, kind_of
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.ledger.storage.head import lines_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def has_news(project: AnyProject) -> bool:
         return True
     # Whether the own ledger has taken in the book since: a sync was killed before it stored that.
     log, told = JsonlLog(project.ledger), last_event(results)
-    for line in ledger_access.lines_before(log.log_file, os.stat(log.log_file).st_size):
+    for line in lines_before(log.log_file, os.stat(log.log_file).st_size):
         if 0 < first_seq(line) <= told:
             return False
-        if ledger_access.kind_of(line) == "book.taken":
+        if kind_of(line) == "book.taken":
             return True
     return False
 

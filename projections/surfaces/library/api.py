@@ -23,7 +23,7 @@ from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.projections.history.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.playbook.fold import State, View, fold_history
-from tallybook.projections.surfaces.history import moments, playbook_file, reading, stories
+from tallybook.projections.surfaces.history import moments, playbook_file, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.workspace.project import Project, find_project
@@ -318,7 +318,7 @@ class Ledger:
             BadInputError: There is no such moment.
         """
         check(View, view=view)
-        return fold_history(view, reading.history_at(self.project, self._moment(at)))
+        return fold_history(view, moments.history_at(self.project, self._moment(at)))
 
     def why(self, words: str, *, at: int | str | None = None) -> dict[str, Any]:
         """Return the story of an entry as ``tallybook why --json`` prints it.

@@ -20,7 +20,7 @@ from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.trends import NOT_ENOUGH
 from tallybook.projections.scores.view import OVERALL_ID, PLAYBOOK, Scores
 from tallybook.projections.surfaces.console.output import escape, format_count, format_time
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores.configuration import score_named, state_of
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -518,7 +518,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
 def _explain(query: ScoreQuery, session: Session, components: Sequence[Component]) -> dict[str, dict[str, Any]]:
     """Return component → why it has its score in a session."""
     view = summary.evidence_view(session.id, with_playbook=any(part.id == PLAYBOOK for part in components))
-    records = fold_history(view, reading.history_at(query.project, query.when)).records
+    records = fold_history(view, moments.history_at(query.project, query.when)).records
     return {part.id: summary.explain(session, part, query.state.config, records) for part in components}
 
 

@@ -17,7 +17,9 @@ import msgspec
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.line import kind_of
 from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.head import lines_before
 from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.scores.config import SESSION, Config, DocumentError, overlay, read_config, score_id
 from tallybook.projections.scores.view import Scores, scores_view
@@ -25,7 +27,6 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.checkpoints import Form
 from tallybook.projections.surfaces.history.reading import fold_view, open_own_log
-from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.citations import MAX_SEARCHED_BYTES
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -245,9 +246,9 @@ def _clean_shares(project: Project) -> list[float]:
     shares: dict[str, float] = {}
     path = Path(reading.open_own_log(project).log_file)
     with suppress(OSError):
-        for data in ledger_access.lines_before(path, path.stat().st_size, _KIND.encode(), MAX_SEARCHED_BYTES):
+        for data in lines_before(path, path.stat().st_size, _KIND.encode(), MAX_SEARCHED_BYTES):
             with suppress(ValueError, KeyError, TypeError):
-                event = json.loads(data) if ledger_access.kind_of(data) == _KIND else {}
+                event = json.loads(data) if kind_of(data) == _KIND else {}
                 numbers = event["body"]["numbers"]
                 # A session is measured at each read that reaches its end, and the last numbers replace earlier ones.
                 if numbers["calls"]:

@@ -25,7 +25,7 @@ from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import format_count, format_time
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.hooks import blocks, draws
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
@@ -62,7 +62,7 @@ _FEWEST_MEASURED: Final = 20
 
 def load_state(project: Project, moment: Moment | None = None) -> Lift:
     """Return the questions of a ledger as of a moment, or now."""
-    return fold_history(view.lift_view(configuration.load(project)), reading.history_at(project, moment))
+    return fold_history(view.lift_view(configuration.load(project)), moments.history_at(project, moment))
 
 
 # Asking, and closing

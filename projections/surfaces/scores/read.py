@@ -35,7 +35,6 @@ from tallybook.ledger.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_de
 from tallybook.ledger.telemetry import read as telemetry
 from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.view import unknown_parts
-from tallybook.projections.surfaces.cli.parameters import provenance_of
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
@@ -319,9 +318,8 @@ def defaults(session: str | None = None, component: str | None = None) -> Fill:
     """Return what adds the session and component of objects that name none.
 
     Raises:
-        BadInputError: One of them is not a valid name.
+        BadInputError: The component is not a valid name.
     """
-    provenance_of({"session": session})
     name = telemetry.read_name(component)
     if component is not None and (not name or name.startswith(telemetry.DIGEST_PREFIX)):
         most = telemetry.MAX_NAME_CHARS
