@@ -300,7 +300,7 @@ def lose_lines(pending: Team, how: str = "missing") -> None:
 def tool(pending: Team, called: str, **given: str) -> Any:
     """Return what a tool of anna's MCP server answers."""
     ledger = Ledger(Project(pending.root("anna")), Author("agent", "s9"))
-    return TOOLS[called].run(ledger, **given)
+    return TOOLS[called](**given).run(ledger)
 
 
 @pytest.mark.parametrize("how", ["missing", "torn", "damaged"])

@@ -441,4 +441,4 @@ def test_the_mcp_server_rates_and_adds_in_a_shared_project(pair: tuple[SharedMac
 def call_tools(machine: SharedMachine, *calls: tuple[str, dict[str, str]]) -> list[Any]:
     """Return what tools of a machine's MCP server answer."""
     ledger = Ledger(machine.project, Author("agent", "s9"))
-    return [TOOLS[name].run(ledger, **given) for name, given in calls]
+    return [TOOLS[name](**given).run(ledger) for name, given in calls]

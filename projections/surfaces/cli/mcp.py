@@ -13,12 +13,14 @@ from contextlib import suppress
 from importlib.metadata import version
 import json
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Final
 
 import attrs
 import click
+import msgspec
+from msgspec import Meta
 
-from tallybook.api import Ledger
+from tallybook.api import Ledger, RatingWord
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, TallybookError, UnknownEntryError
 from tallybook.ledger.names import MAX_NAME_CHARS
@@ -72,13 +74,6 @@ _TEMPLATES: Final = [
     {"uriTemplate": f"{_ENTRY}{{name}}", "name": "entry", "description": "The story of an entry", "mimeType": _JSON}
 ]
 
-_DEFAULT_BUDGET_CHARS: Final = 4_000
-_MAX_BUDGET_CHARS: Final = 40_000
-_DEFAULT_EVENTS: Final = 20
-_MAX_EVENTS: Final = 200
-_ROWS: Final = ("added", "gone", "changed")
-"""The parts of a difference that have texts of entries."""
-
 
 class Server:
     """A ledger that one client reads and rates.
@@ -124,11 +119,10 @@ class Server:
             name = _text(params, "name")
             if name not in self.tools:
                 raise BadInputError("name", "no such tool", f"use {', '.join(self.tools)}")
-            arguments = params.get("arguments") or {}
-            _check_arguments(name, self.tools[name], arguments)
-            text = _as_json(self.tools[name].run(self.ledger, **arguments))
+            call = msgspec.convert(params.get("arguments") or {}, self.tools[name])
+            text = _as_json(call.run(self.ledger))
         # As an answer the model can read it and correct its call.
-        except TallybookError as error:
+        except (TallybookError, msgspec.ValidationError) as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         return {"content": [{"type": "text", "text": text}], "isError": False}
 
@@ -237,7 +231,7 @@ def _list_resources(project: Project) -> list[dict[str, str]]:
     ]
 
 
-def list_offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _list_offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the entries of a playbook that can be given out today."""
     return inject.leave_out_expired(ledger_access.entries_of(document), clock.utc_now().at[:10])
 
@@ -245,21 +239,22 @@ def list_offered(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _give(project: Project, ledger: Ledger) -> dict[str, Any]:
     """Return a playbook without what the session's draw withholds, and record that the session was given it."""
     document = commands.show(project)
-    names = [entry["name"] for entry in list_offered(document)]
+    names = [entry["name"] for entry in _list_offered(document)]
     # Recorded, because an agent can cite and rate only what its session was given.
-    held = _record_given(project, ledger.by.session or "", names, names)
+    held = _record_given(project, ledger, names, names)
     given = [entry for entry in document["key_points"] if entry["name"] in names and entry["name"] not in held]
     return document | {"key_points": given}
 
 
 def _record_given(
-    project: Project, session: str, selected: Sequence[str], candidates: Sequence[str]
+    project: Project, ledger: Ledger, selected: Sequence[str], candidates: Sequence[str]
 ) -> tuple[str, ...]:
     """Record that a session was given what was selected, and return what its draw withholds of it.
 
     Nothing is recorded where no question is open and the session was given all of it before. A session whose lineage no
     hook began is given all, without a draw, and does not count.
     """
+    session = ledger.by.session or ""
     # A citation counts only for what a session was given, so that what this gives is recorded where it is new.
     if draws.read_question(project) is None and citations.find_given(project, session, selected).issuperset(selected):
         return ()
@@ -318,105 +313,109 @@ def _read_resource(ledger: Ledger, uri: str) -> dict[str, Any]:
     return {"contents": [{"uri": uri, "mimeType": _JSON, "text": _as_json(value)}]}
 
 
-# Tools
+# Tools: the docstring of each is what a model reads of it, and its fields are the arguments
 
 
-_READS: Final = {"readOnlyHint": True, "openWorldHint": False}
-
-
-class Tool(NamedTuple):
-    """A tool, as the protocol lists it and as the server runs it.
+class Tool(msgspec.Struct, forbid_unknown_fields=True):
+    """A call of a tool.
 
     Attributes:
-        description: What it does, for the model.
-        properties: Its arguments: name → JSON schema of a string or an integer.
-        run: Returns the answer to a call, ready for JSON; takes the ledger, and the arguments by their names.
-        required: The names of the arguments that a call must have.
         hints: The hints of the protocol on what a call may do.
     """
 
-    description: str
-    properties: Mapping[str, Mapping[str, Any]]
-    run: Callable[..., Any]
-    required: Sequence[str] = ()
-    hints: Mapping[str, bool] = _READS
+    hints: ClassVar[Mapping[str, bool]] = {"readOnlyHint": True, "openWorldHint": False}
 
-    def listed(self, name: str) -> dict[str, Any]:
+    @classmethod
+    def listed(cls, name: str) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""
-        schema = {
-            "type": "object",
-            # Every argument is declared: given an empty schema, models could send another server nothing.
-            "properties": self.properties,
-            "required": self.required,
-            "additionalProperties": False,
-        }
-        return {"name": name, "description": self.description, "inputSchema": schema, "annotations": self.hints}
+        # Every argument is declared: given an empty schema, models could send another server nothing.
+        schema = msgspec.json.schema_components([cls])[1][cls.__name__]
+        description = " ".join(schema.pop("description", "").split())
+        return {"name": name, "description": description, "inputSchema": schema, "annotations": cls.hints}
+
+    def run(self, ledger: Ledger) -> Any:
+        """Return the answer, ready for JSON."""
+        raise NotImplementedError
 
 
-def _check_arguments(called: str, tool: Tool, given: Any) -> None:
-    """Refuse the arguments of a call that its schema does not allow.
-
-    Raises:
-        BadInputError: One is missing, unknown, or of another type.
-    """
-    if not isinstance(given, dict):
-        raise BadInputError("arguments", "not an object", f"use {', '.join(tool.properties)}")
-    missing = [name for name in tool.required if name not in given]
-    for name in (*missing, *given):
-        schema = tool.properties.get(name)
-        if schema is None:
-            raise BadInputError(f"{called}: {name}", "no such argument", f"use {', '.join(tool.properties)}")
-        fault = ""
-        if name in missing:
-            fault = "missing"
-        elif type(given[name]) is not (int if schema["type"] == "integer" else str):
-            fault = f"not of type {schema['type']}"
-        elif "minimum" in schema and not schema["minimum"] <= given[name] <= schema["maximum"]:
-            fault = "out of range"
-        if fault:
-            raise BadInputError(f"{called}: {name}", fault, schema["description"])
+_WHEN: Final = "Event number, date, age (2d) or session:ID"
 
 
-def _playbook(
-    ledger: Ledger, task: str = "", budget: int = _DEFAULT_BUDGET_CHARS, at: str | None = None
-) -> dict[str, Any]:
-    """Return the entries that fit a task, the best first, as many as the budget lets in."""
-    shown = commands.playbook(ledger.project, at)
-    mine, state = personal.find(ledger.project), shown.state
-    if mine is not None and at is None:
-        from tallybook.projections.surfaces.writing import pair
+class PlaybookTool(Tool):
+    """Entries of the project's and the user's playbook that fit a task: lessons of earlier sessions, with ratings."""
 
-        state = pair.merge_playbooks(ledger.project, state)
-    rows = list_offered(playbook_dict(state))
-    room, chosen = budget, []
-    for score in inject.rank(rows, task):
-        row = rows[score.place]
-        size = len(row["name"]) + len(row["text"])
-        if size <= room:
-            room -= size
-            chosen.append(row)
-    notes = {"notes": list(shown.notes)} if shown.notes else {}
-    # The selection comes first: the place of an entry that is withheld stays empty.
-    # A draw withholds nothing of the person's own playbook, whose ledger records what it gave.
-    projects = [row["name"] for row in rows if row["name"] in shown.state.entries]
-    names = [str(row["name"]) for row in chosen]
-    session = ledger.by.session or ""
-    held = _record_given(ledger.project, session, [name for name in names if name in projects], projects)
-    if mine is not None and (own := [name for name in names if name not in projects]):
-        _record_given(mine, session, own, own)
-    given = [row for row in chosen if row["name"] not in held]
-    return {"entries": given, "left_out": len(rows) - len(chosen), **notes}
+    task: Annotated[
+        str, Meta(description="A few words about the task; without them the best proven entries come first")
+    ] = ""
+    budget: Annotated[int, Meta(description="Characters of text at most", ge=0, le=40_000)] = 4_000
+    at: Annotated[str, Meta(description=f"As of this moment: {_WHEN}")] = ""
+
+    def run(self, ledger: Ledger) -> dict[str, Any]:
+        """Return the entries, the best first, as many as the budget lets in."""
+        shown = commands.playbook(ledger.project, self.at or None)
+        mine, state = personal.find(ledger.project), shown.state
+        if mine is not None and not self.at:
+            from tallybook.projections.surfaces.writing import pair
+
+            state = pair.merge_playbooks(ledger.project, state)
+        rows = _list_offered(playbook_dict(state))
+        room, chosen = self.budget, []
+        for score in inject.rank(rows, self.task):
+            row = rows[score.place]
+            size = len(row["name"]) + len(row["text"])
+            if size <= room:
+                room -= size
+                chosen.append(row)
+        # The selection comes first: the place of an entry that is withheld stays empty.
+        # A draw withholds nothing of the person's own playbook, whose ledger records what it gave.
+        projects = [row["name"] for row in rows if row["name"] in shown.state.entries]
+        names = [row["name"] for row in chosen]
+        held = _record_given(ledger.project, ledger, [name for name in names if name in projects], projects)
+        if mine is not None and (own := [name for name in names if name not in projects]):
+            _record_given(mine, ledger, own, own)
+        answer = {"entries": [row for row in chosen if row["name"] not in held], "left_out": len(rows) - len(chosen)}
+        return answer | ({"notes": list(shown.notes)} if shown.notes else {})
 
 
-def _why(ledger: Ledger, name: str) -> dict[str, Any]:
-    """Return the story of an entry, of the person's own playbook where the project never had it."""
-    try:
-        return _tell_story(ledger, name)
-    except UnknownEntryError:
-        mine = personal.find(ledger.project)
-        if mine is None:
-            raise
-        return Ledger(mine, ledger.by).why(name)
+class WhyTool(Tool):
+    """The story of an entry: where it came from, who rated it, and why it is in the playbook or no longer."""
+
+    name: Annotated[str, Meta(description="Its name, such as kpt_001, or words of its text")]
+
+    def run(self, ledger: Ledger) -> dict[str, Any]:
+        """Return the story, of the person's own playbook where the project never had the entry."""
+        try:
+            return _tell_story(ledger, self.name)
+        except UnknownEntryError:
+            mine = personal.find(ledger.project)
+            if mine is None:
+                raise
+            return Ledger(mine, ledger.by).why(self.name)
+
+
+class HistoryTool(Tool):
+    """The last events of the ledger; with `since`, what changed in the playbook since then."""
+
+    name: Annotated[str, Meta(description="Only events about this entry")] = ""
+    since: Annotated[str, Meta(description=f"Compare with this moment: {_WHEN}")] = ""
+    at: Annotated[str, Meta(description=f"Up to this moment: {_WHEN}")] = ""
+    limit: Annotated[int, Meta(description="Events at most", ge=1, le=200)] = 20
+
+    def run(self, ledger: Ledger) -> dict[str, Any]:
+        """Return the last events, or the difference, without what the session's draw withholds."""
+        held = _withheld(ledger)
+        # The history, too: it once showed a session the texts that its draw withholds.
+        if self.since:
+            difference = ledger.diff(self.since, self.at or None)
+            parts = ("added", "gone", "changed")
+            return difference | {part: [row for row in difference[part] if row["name"] not in held] for part in parts}
+        until = moments.find_here(ledger.project, self.at, "at").seq if self.at else None
+        events = (
+            record
+            for record in moments.select_records(ledger.project, EventFilter(self.name or None, until=until))
+            if not {getattr(record.event, "name", ""), *getattr(record.event, "merged", ())}.intersection(held)
+        )
+        return plain({"events": [brief(record) for record in deque(events, self.limit)]})
 
 
 def _outcome_json(done: Outcome) -> dict[str, Any]:
@@ -434,87 +433,44 @@ def _outcome_json(done: Outcome) -> dict[str, Any]:
     return fields | ({"notes": done.notes} if done.notes else {})
 
 
-def _history(
-    ledger: Ledger,
-    name: str | None = None,
-    since: str | None = None,
-    at: str | None = None,
-    limit: int = _DEFAULT_EVENTS,
-) -> dict[str, Any]:
-    """Return the last events, or the difference between two moments, without what the session's draw withholds."""
-    held = _withheld(ledger)
-    # The history, too: it once showed a session the texts that its draw withholds.
-    if since is not None:
-        difference = ledger.diff(since, at)
-        return difference | {part: [row for row in difference[part] if row["name"] not in held] for part in _ROWS}
-    until = None if at is None else moments.find_here(ledger.project, at, "at").seq
-    events = (
-        record
-        for record in moments.select_records(ledger.project, EventFilter(name, until=until))
-        if not {getattr(record.event, "name", ""), *getattr(record.event, "merged", ())}.intersection(held)
-    )
-    return plain({"events": [brief(record) for record in deque(events, limit)]})
+class RateTool(Tool):
+    """Rate an entry that you followed, also unasked.
+
+    Counts once an entry and session, by marks or here; harmful ratings can remove an entry.
+    """
+
+    name: Annotated[str, Meta(description="The entry, such as kpt_001")]
+    rating: Annotated[RatingWord, Meta(description="The rating", extra_json_schema={"type": "string"})]
+    reason: Annotated[str, Meta(description="Why, in a few words")] = ""
+    # A harmful rating can prune an entry, so that clients ask first.
+    hints = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
+
+    def run(self, ledger: Ledger) -> dict[str, Any]:
+        """Record the rating."""
+        return _outcome_json(ledger.rate(self.name, self.rating, reason=self.reason))
 
 
-def _schema(description: str, **more: Any) -> dict[str, Any]:
-    return {"type": "string", "description": description} | more
+class AddTool(Tool):
+    """Add a lesson to the playbook for later sessions if the user asks for it.
 
+    One short, general sentence that repeats none. Unasked, propose it by a mark.
+    """
 
-def _count(of: str, least: int, most: int, usual: int) -> dict[str, Any]:
-    description = f"{of} at most, {least} to {most:,}; {usual:,} if left out"
-    return {"type": "integer", "description": description, "minimum": least, "maximum": most}
+    text: Annotated[str, Meta(description="The lesson")]
+    hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 
+    def run(self, ledger: Ledger) -> dict[str, Any]:
+        """Record the entry."""
+        return _outcome_json(ledger.add(self.text))
 
-_WHEN: Final = "Event number, date, age (2d) or session:ID"
 
 # Five, and none that deletes: the 21 tools of another server took 13,500 tokens.
-TOOLS: Final[Mapping[str, Tool]] = {
-    "playbook": Tool(
-        "Entries of the project's and the user's playbook that fit a task: lessons of earlier sessions, with ratings.",
-        {
-            "task": _schema("A few words about the task; without them the best proven entries come first"),
-            "budget": _count("Characters of text", 0, _MAX_BUDGET_CHARS, _DEFAULT_BUDGET_CHARS),
-            "at": _schema(f"As of this moment: {_WHEN}"),
-        },
-        _playbook,
-    ),
-    "why": Tool(
-        "The story of an entry: where it came from, who rated it, and why it is in the playbook or no longer.",
-        {"name": _schema("Its name, such as kpt_001, or words of its text")},
-        _why,
-        ("name",),
-    ),
-    "history": Tool(
-        "The last events of the ledger; with `since`, what changed in the playbook since then.",
-        {
-            "name": _schema("Only events about this entry"),
-            "since": _schema(f"Compare with this moment: {_WHEN}"),
-            "at": _schema(f"Up to this moment: {_WHEN}"),
-            "limit": _count("Events", 1, _MAX_EVENTS, _DEFAULT_EVENTS),
-        },
-        _history,
-    ),
-    "rate": Tool(
-        "Rate an entry that you followed, also unasked. Counts once an entry and session, by marks or here; harmful "
-        "ratings can remove an entry.",
-        {
-            "name": _schema("The entry, such as kpt_001"),
-            "rating": _schema("The rating", enum=["helpful", "harmful", "neutral"]),
-            "reason": _schema("Why, in a few words"),
-        },
-        lambda ledger, **given: _outcome_json(ledger.rate(**given)),
-        ("name", "rating"),
-        # A harmful rating can prune an entry, so that clients ask first.
-        {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
-    ),
-    "add": Tool(
-        "Add a lesson to the playbook for later sessions if the user asks for it: one short, general sentence that "
-        "repeats none. Unasked, propose it by a mark.",
-        {"text": _schema("The lesson")},
-        lambda ledger, **given: _outcome_json(ledger.add(**given)),
-        ("text",),
-        {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
-    ),
+TOOLS: Final[Mapping[str, type[Tool]]] = {
+    "playbook": PlaybookTool,
+    "why": WhyTool,
+    "history": HistoryTool,
+    "rate": RateTool,
+    "add": AddTool,
 }
 
 
