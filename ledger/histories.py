@@ -52,7 +52,7 @@ class Link(NamedTuple):
         return line.SEAL in self.batch.data
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of a file: its part of a batch, the number of parts, its bytes; part 0 where it is no line of a ledger."""
 
     part: int
@@ -60,7 +60,7 @@ class Line(NamedTuple):
     data: bytes
 
 
-_Lines = dict[int, dict[Line, int]]
+_LogLines = dict[int, dict[LogLine, int]]
 """Event number → the different lines that have it, each with the offset where it was read first."""
 
 
@@ -75,7 +75,7 @@ class Histories:
     """
 
     links: dict[str, Link] = attrs.field(factory=dict)
-    unproven: set[Line] = attrs.field(factory=set)
+    unproven: set[LogLine] = attrs.field(factory=set)
     former: list[RawBatch] = attrs.field(factory=list)
 
     def add_file(self, fd: int, size: int, pending: Collection[str] = ()) -> bool:
@@ -138,9 +138,9 @@ class Histories:
         return links[::-1]
 
 
-def _read_lines(fd: int, size: int) -> _Lines:
+def _read_lines(fd: int, size: int) -> _LogLines:
     """Return the lines of a file but its conflict markers."""
-    lines: _Lines = {}
+    lines: _LogLines = {}
     offset = 0
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(0)
@@ -151,12 +151,12 @@ def _read_lines(fd: int, size: int) -> _Lines:
                 data += b"\n" if offset == size and not data.endswith(b"\n") else b""
                 seq, part, parts = line.place_of(data)
                 # Of what is no line of a ledger, only where it is matters.
-                found = Line(part, parts, data) if part else Line(0, begin, b"")
+                found = LogLine(part, parts, data) if part else LogLine(0, begin, b"")
                 lines.setdefault(seq, {}).setdefault(found, begin)
     return lines
 
 
-def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[Line, ...]]:
+def _find_batches(lines: _LogLines, seq: int) -> Iterator[tuple[LogLine, ...]]:
     """Yield the lines that can be a batch from an event number on."""
     for first, begin in [item for item in lines.get(seq, {}).items() if item[0].part == 1]:
         places = [[first]]
@@ -168,7 +168,7 @@ def _find_batches(lines: _Lines, seq: int) -> Iterator[tuple[Line, ...]]:
         yield from islice(product(*places), _MAX_VERSIONS)
 
 
-def _prove(before: str, parts: Sequence[Line], lines: _Lines, pending: Collection[str]) -> RawBatch | None:
+def _prove(before: str, parts: Sequence[LogLine], lines: _LogLines, pending: Collection[str]) -> RawBatch | None:
     """Return the batch of some lines, if it follows a chain value."""
     data = b"".join(part.data for part in parts)
     claim = data[-line.CHAIN_TAIL_BYTES : -len(line.CHAIN_END)].decode("latin-1")

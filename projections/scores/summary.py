@@ -169,7 +169,7 @@ DIGITS: Final = 2
 
 
 @attrs.define
-class Evidence(State):
+class SessionEvidence(State):
     """The events about components in a session.
 
     Attributes:
@@ -181,10 +181,10 @@ class Evidence(State):
     playbook: view.ScoredPlaybook = attrs.field(factory=view.ScoredPlaybook)
 
 
-def evidence_view(session: str, *, with_playbook: bool) -> View[Evidence]:
+def evidence_view(session: str, *, with_playbook: bool) -> View[SessionEvidence]:
     """Return the view of the events about components in a session, those of the playbook where it is one of them."""
 
-    def add_records(state: Evidence, batch: Batch) -> None:
+    def add_records(state: SessionEvidence, batch: Batch) -> None:
         measured = view.measure_batch(state.playbook, batch) if with_playbook else None
         if measured is not None and measured.by.session == session:
             # Nobody sends the measurements of the playbook, so that they are made here as the view makes them.
@@ -194,7 +194,7 @@ def evidence_view(session: str, *, with_playbook: bool) -> View[Evidence]:
             records = (record for record in batch.records if isinstance(record.event, KINDS))
             state.records += [record for record in records if scoring.session_of(record) == session]
 
-    return batch_view(Evidence, (*KINDS, *(view.PLAYBOOK_KINDS if with_playbook else ())), add_records)
+    return batch_view(SessionEvidence, (*KINDS, *(view.PLAYBOOK_KINDS if with_playbook else ())), add_records)
 
 
 def explain(session: scoring.Session, component: Component, config: Config, records: Iterable[EventRecord]) -> Row:

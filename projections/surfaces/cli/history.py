@@ -36,7 +36,7 @@ from tallybook.projections.surfaces.cli import parameters
 from tallybook.projections.surfaces.cli.parameters import Verb, at_when
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history import events, moments, reading, stories
-from tallybook.projections.surfaces.history.moments import Moment, contained_in, find_number, find_writers
+from tallybook.projections.surfaces.history.moments import Moment, find_number, find_writers, make_containment_test
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
 from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace import personal
@@ -62,11 +62,11 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
         log, until = log.at(until), None
     session, rater, writer, when, kinds = (options[name] for name in ("session", "rater", "writer", "since", "kinds"))
     if session is not None:
-        session = moments.session_of(log, session, f"--session {session}").session
+        session = moments.find_session_span(log, session, f"--session {session}").session
     writers = frozenset() if writer is None else find_writers(log, writer, "--writer")
     since, is_earlier = 0, None
     if when is not None and has_book(log):
-        is_earlier = contained_in(moments.find(project, when, "--since", log))
+        is_earlier = make_containment_test(moments.find(project, when, "--since", log))
     elif when is not None:
         since = parameters.find_seq(project, when, "--since") or 0
         if until is not None and since >= until:
@@ -322,7 +322,7 @@ def _parse_without(project: Project, value: str, *, own_history: bool) -> list[s
         raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
     # The history of a commit may have sessions of its own, so only the project's are completed.
     if kind == "session" and own_history:
-        return [f"session:{moments.session_of(log, name, f'--without {value}').session}"]
+        return [f"session:{moments.find_session_span(log, name, f'--without {value}').session}"]
     return [value]
 
 

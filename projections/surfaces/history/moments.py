@@ -76,7 +76,7 @@ class Moment:
 
 
 @attrs.frozen
-class Span:
+class SessionSpan:
     """The range of a session's events.
 
     Attributes:
@@ -188,7 +188,7 @@ def _find(question: _Question) -> Moment:
         return question.moment(end - number)
     if when.startswith(_SESSION):
         prefix = when.removeprefix(_SESSION)
-        span = session_of(log, prefix.removesuffix("+"), f"{question.option} {when}")
+        span = find_session_span(log, prefix.removesuffix("+"), f"{question.option} {when}")
         if not prefix.endswith("+"):
             return question.moment(span.first - 1, f"before session {span.session} began")
         others = span.last - span.first + 1 - span.own
@@ -249,7 +249,7 @@ def _unix_us(question: _Question) -> int:
 # Sessions
 
 
-def session_of(log: Log, beginning: str, where: str) -> Span:
+def find_session_span(log: Log, beginning: str, where: str) -> SessionSpan:
     """Return the session with an id, or else the only one whose id begins with it.
 
     Args:
@@ -260,13 +260,13 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     Raises:
         BadInputError: There is none, or there are several.
     """
-    spans = spans_of(log, beginning)
+    spans = find_session_spans(log, beginning)
     # A whole id counts, also where another one begins with it.
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
         problem = "no session has an id that begins with it" if beginning else "names no session"
-        span = max(spans_of(log, "").values(), key=lambda span: span.last, default=None)
+        span = max(find_session_spans(log, "").values(), key=lambda span: span.last, default=None)
         latest = span and f"the last is {span.session!r}, events {span.first} to {span.last}"
         raise BadInputError(where, problem, latest or "no event in this ledger has a session")
     if len(spans) > 1:
@@ -275,17 +275,17 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     return next(iter(spans.values()))
 
 
-def spans_of(log: Log, beginning: str) -> dict[str, Span]:
+def find_session_spans(log: Log, beginning: str) -> dict[str, SessionSpan]:
     """Return the sessions whose id begins with something, by their whole id, in the order they began."""
     needle = bytes_of("session", beginning)[:-1]
-    spans: dict[str, Span] = {}
+    spans: dict[str, SessionSpan] = {}
     for batch in search(log, (needle,)):
         for seq, line in enumerate(batch.lines, batch.first):
             head = line.partition(SECTION)[0]
             form = parse_head(head) if needle in head else None
             session = None if form is None else parse_session(form.by)
             if session is not None and session.startswith(beginning):
-                before = spans.get(session, Span(session, numbers.shared_number(seq), seq, 0))
+                before = spans.get(session, SessionSpan(session, numbers.shared_number(seq), seq, 0))
                 spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
     return spans
 
@@ -405,7 +405,7 @@ def find_writers(log: Log, wanted: str, option: str) -> frozenset[str]:
     return found
 
 
-def contained_in(moment: Moment) -> Callable[[EventRecord], bool]:
+def make_containment_test(moment: Moment) -> Callable[[EventRecord], bool]:
     """Return a function that says whether an event was in the history of a moment of a shared ledger."""
     ids = {numbers.own_id(head_field(line, b"id")) for batch in moment.read() for line in batch.lines}
     number, end = numbers.own_number, 0 if moment.commit else moment.seq
@@ -432,6 +432,6 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
     log, since, until = open_log(project), wanted.since, wanted.until
     if has_book(log) and (since or until is not None):
         log = log if until is None else log.at(until)
-        earlier = contained_in(find(project, str(since), "since")) if since else None
+        earlier = make_containment_test(find(project, str(since), "since")) if since else None
         wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
     return events.events(log, wanted)

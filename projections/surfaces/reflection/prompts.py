@@ -24,7 +24,7 @@ from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_marks
-from tallybook.projections.surfaces.reflection.transcript import Line, shorten
+from tallybook.projections.surfaces.reflection.transcript import TranscriptLine, shorten
 from tallybook.projections.surfaces.workspace.personal import load_template
 from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -171,7 +171,7 @@ def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
     return max((line.end for line in lines if line.entry.uuid in known), default=0)
 
 
-def _add_messages(piece: Piece, line: Line, file: str, unread: Unread) -> None:
+def _add_messages(piece: Piece, line: TranscriptLine, file: str, unread: Unread) -> None:
     """Add which entries the agent's messages cite and rate, of those that it was given.
 
     A line of a subagent in the session's own transcript may not say which subagent it is; nothing of it counts.

@@ -66,7 +66,7 @@ class Turn:
 
 
 @attrs.define
-class Line:
+class TranscriptLine:
     """A line of a transcript.
 
     Attributes:
@@ -173,7 +173,9 @@ def files_of(transcript: Path) -> dict[str, Path]:
     return {name: Path(path) for name, path in subagents.items()} | {"": transcript}
 
 
-def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfinished: bool = False) -> Iterator[Line]:
+def lines(
+    path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfinished: bool = False
+) -> Iterator[TranscriptLine]:
     """Yield the whole lines of a transcript from an offset on.
 
     Args:
@@ -202,7 +204,7 @@ def lines(path: Path, begin: int = 0, reader: Transcripts | None = None, *, unfi
             asked_ids.update(_ids_that_ask(entry))
             if end > begin:
                 is_unknown = not data.isspace() and (not fields or entry.is_unknown)
-                yield Line(start, end, fields, entry, asked_ids, is_unknown)
+                yield TranscriptLine(start, end, fields, entry, asked_ids, is_unknown)
 
 
 def _ids_that_ask(entry: TranscriptEntry) -> Iterator[str]:
@@ -331,12 +333,12 @@ def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
     return {line.entry.uuid for line, end in copied if line.entry.uuid and line.end <= end}
 
 
-def _first_line(path: Path) -> Line | None:
+def _first_line(path: Path) -> TranscriptLine | None:
     """Return the first line of a transcript that has an id."""
     return next((line for line in islice(lines(path), _HEAD_LINES) if line.entry.uuid), None)
 
 
-def _holds(place: Path, line: Line, path: Path) -> bool:
+def _holds(place: Path, line: TranscriptLine, path: Path) -> bool:
     """Return whether a transcript in the same folder as another holds a line of it."""
     at = ledger_time(line.entry.at)
     # Most are of sessions that had ended before this one began, and are not opened.

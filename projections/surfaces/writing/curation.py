@@ -27,7 +27,13 @@ from tallybook.projections.playbook.fold import UNDOABLE, UndoneEvent, fold, fol
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
 from tallybook.projections.surfaces.history import moments, playbook_file, reading
-from tallybook.projections.surfaces.history.moments import contained_in, find_event, find_writers, session_of, spans_of
+from tallybook.projections.surfaces.history.moments import (
+    find_event,
+    find_session_span,
+    find_session_spans,
+    find_writers,
+    make_containment_test,
+)
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
@@ -117,8 +123,8 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     mine = None if session is None else personal.find(project)
     if session is not None and mine is not None:
         with personal.named_damage(mine):
-            own = set(spans_of(reading.open_log(mine), session))
-            found = own.union(spans_of(reading.open_log(project), session))
+            own = set(find_session_spans(reading.open_log(mine), session))
+            found = own.union(find_session_spans(reading.open_log(project), session))
             # The only session with this beginning that the person's own playbook has.
             whole = session if session in found or len(found) != 1 else next(iter(found))
             if whole in own:
@@ -159,7 +165,7 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
     batches = history(lambda: decode(log.read()))
     is_of_session = session is not None
     if session is not None:
-        session = session_of(log, session, f"session {session}").session
+        session = find_session_span(log, session, f"session {session}").session
         records = _records_of(batches, session, option)
         # In a shared book the session goes on elsewhere, so the undo names what it undoes.
         session = None if reading.has_book(log) else session
@@ -206,7 +212,7 @@ def find_by_writer(project: Project, writer: str, since: str | None) -> list[Eve
     log = _prepare_log(project)
     writers = find_writers(log, writer, "--writer")
     moment = None if since is None else moments.find(project, since, "--since", log)
-    is_earlier = contained_in(moment) if moment is not None and reading.has_book(log) else lambda _: False
+    is_earlier = make_containment_test(moment) if moment is not None and reading.has_book(log) else lambda _: False
     records = [
         record
         for batch in history(lambda: decode(log.read()))

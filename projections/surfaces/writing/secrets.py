@@ -222,7 +222,7 @@ _CHANGE: Final = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _MIN_MIXED_CHARS, _MIN_CHANGES = 26, 4
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     """The place of a secret: from ``begin`` up to ``end``, in characters."""
 
     begin: int
@@ -230,7 +230,7 @@ class Span(NamedTuple):
     name: str
 
 
-def find(text: str) -> Iterator[Span]:
+def find(text: str) -> Iterator[SecretSpan]:
     """Yield the place and the name of each secret; places may overlap.
 
     What needs its context comes last. Tokens that only their shape shows are those of a text without others.
@@ -242,10 +242,10 @@ def find(text: str) -> Iterator[Span]:
             index = match.lastindex or 1
             begin, end = match.span(index)
             # An exact format ends with an empty group, which says which format it is.
-            yield Span(match.start() if begin == end else begin, end, names[index - 1])
+            yield SecretSpan(match.start() if begin == end else begin, end, names[index - 1])
     for match in () if exact else _RUN.finditer(text):
         if _is_token(run := match[0].rstrip("._-")):
-            yield Span(match.start(), match.start() + len(run), OTHER)
+            yield SecretSpan(match.start(), match.start() + len(run), OTHER)
 
 
 @cache
@@ -343,7 +343,7 @@ def _mask_value(value: Any, names: list[str]) -> Any:
     return value
 
 
-def _spans(text: str) -> list[Span]:
+def _spans(text: str) -> list[SecretSpan]:
     """Return the places of the secrets in a text, in order and without overlaps."""
     # A label's own words ("Access Key]") must not count as the keyword of what follows. Brackets belong to no token, no
     # password and no name.
@@ -352,12 +352,12 @@ def _spans(text: str) -> list[Span]:
     return _join(text, sorted(_with_blocks(text, [*find(text)]), key=lambda span: span.begin))
 
 
-def _join(text: str, spans: Sequence[Span]) -> list[Span]:
+def _join(text: str, spans: Sequence[SecretSpan]) -> list[SecretSpan]:
     """Return spans extended to the end of their runs of token characters; those that then overlap become the first.
 
     Formats grow, and an expression that knows the first 24 characters of a key would leave the rest readable.
     """
-    joined: list[Span] = []
+    joined: list[SecretSpan] = []
     for span in spans:
         if joined and span.end <= joined[-1].end:
             continue
@@ -369,14 +369,14 @@ def _join(text: str, spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
-def _with_blocks(text: str, spans: list[Span]) -> list[Span]:
+def _with_blocks(text: str, spans: list[SecretSpan]) -> list[SecretSpan]:
     """Return spans with each private key's extended to its end line; without one, to the last line of a key."""
     if all(span.name != KEY_BLOCK for span in spans):
         return spans
     ends = [match.end() for match in _KEY_END.finditer(text)]
     last = max((match.end() for match in _KEY_BODY.finditer(text)), default=0)
 
-    def block_end(span: Span) -> int:
+    def block_end(span: SecretSpan) -> int:
         index = bisect_left(ends, span.end)
         return ends[index] if index < len(ends) else max(span.end, last)
 
